@@ -179,6 +179,16 @@ class TaskException(ConnectException):
     """Ends a task; its status becomes FAILED with this as its trace."""
 
 
+class JavaException(TaskException):
+    """Code in a JVM raised an exception. ``trace`` is Java's, as Kafka Connect has it in a status: class and message in its first line."""
+
+    retriable = True
+
+    def __init__(self, trace: str) -> None:
+        super().__init__(trace.partition("\n")[0])
+        self.trace = trace
+
+
 class FencedException(TaskException):
     """A newer claim took over. The task ends quietly; it writes nothing, and nothing is tried again."""
 
@@ -205,7 +215,10 @@ def may_pass(error: BaseException) -> bool:
 
 
 def trace_of(error: BaseException) -> str:
-    """The trace of a FAILED status: class and message in its first line, where Kafka Connect's clients look for them, then Python's."""
+    """The trace of a FAILED status: class and message in its first line, where Kafka Connect's clients look for them, then Python's; of an
+    exception in Java that of Java alone."""
+    if isinstance(error, JavaException):
+        return error.trace
     kind = type(error)
     return f"{kind.__module__}.{kind.__qualname__}: {message_of(error)}\n{''.join(traceback.format_exception(error))}"
 

@@ -6,13 +6,17 @@ file of a jar (``META-INF/services/…``) names. Knows nothing of catalogues.
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_connect.errors import ConfigException
+
+SETTING: Final = "java.allowed.locations"
 SERVICES: Final = {
     "org.apache.kafka.connect.sink.SinkConnector": "sink",
     "org.apache.kafka.connect.source.SourceConnector": "source",
@@ -61,6 +65,24 @@ def plugin_classes(location: Path) -> dict[str, list[str]]:
     for declared in declared_classes(location):
         named.setdefault(declared.kind, []).append(declared.name)
     return named
+
+
+def allowed_locations(settings: Mapping[str, str]) -> Callable[[Path], bool]:
+    """Whether the plugin location at a path may be used: it is one of the setting's folders, or lies below one, links resolved.
+
+    Raises ConfigException for a folder that is not an absolute path.
+    """
+    folders = [part.strip() for part in settings.get(SETTING, "").split(",") if part.strip()]
+    for folder in folders:
+        if not folder.startswith("/"):
+            raise ConfigException.of(SETTING, folder, "Each folder must be an absolute path")
+    real = [os.path.realpath(folder) for folder in folders]
+
+    def is_allowed(location: Path) -> bool:
+        path = os.path.realpath(location)
+        return any(path == folder or path.startswith(os.path.join(folder, "")) for folder in real)
+
+    return is_allowed
 
 
 def _in_jar(jar: Path) -> list[JavaClass]:

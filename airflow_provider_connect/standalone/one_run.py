@@ -43,6 +43,7 @@ from airflow_provider_connect.worker.task.checked_connector import (
     guarantee_of,
     warn_of_what_is_not_used,
 )
+from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.stop_signal import StopWire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
@@ -147,8 +148,9 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
         if configs.read().connector_config(connector.name) != dict(connector.config):
             configs.put_connector(connector.name, connector.config)  # 2
     spec = RunSpec(connector.name, settings.originals, run_id=f"connect-run-{int(time.time() * 1000)}")
-    engine = partial(_engine, backing, mask)
-    application = Application(spec, engine, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask)
+    java = JavaHost()
+    engine = partial(_engine, backing, mask, java)
+    application = Application(spec, engine, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask, java=java)
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: application.request_end())
@@ -160,7 +162,7 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
     return result
 
 
-def _engine(backing: Backing, mask: Mask) -> TaskRunner:
+def _engine(backing: Backing, mask: Mask, java: JavaHost) -> TaskRunner:
     """What runs tasks: this process, in the application's threads. What tasks need is loaded after the connector's plugins, which may bring
     compiled code that must come first."""
     loading = threading.Lock()  # a thread that waits for another's import gets half a module if that fails
@@ -170,7 +172,7 @@ def _engine(backing: Backing, mask: Mask) -> TaskRunner:
             from airflow_provider_connect.worker.task.task_body import TaskHost, run_task
 
         wire = StopWire(payload.stop_address, payload.stop_token)
-        return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", wire, mask=mask))
+        return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", wire, mask=mask, java=java))
 
     return run
 

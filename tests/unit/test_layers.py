@@ -43,7 +43,7 @@ STATE = {
     "plugins": "config errors java model sdk",
 }
 PROGRAMS = {
-    "worker": "config errors model plugins sdk stores",
+    "worker": "config errors java model plugins sdk spark stores",
     "herder": "config errors model plugins sdk stores",
     "sql_mirror": "config model sdk stores",
 }
@@ -93,7 +93,7 @@ PICTURE = {
     "connectors": "files, logs, JDBC, lakes, mirrored clusters, Spark; like every plugin they import sdk and errors of ours alone",
     "stores": "the topics (confluent_kafka): configs, offsets, statuses, batches",
     "plugins": "which there are, versions side by side, validation in a process of its own",
-    "java": "Java plugins: what their jars declare; the jars of Kafka Connect that run them",
+    "java": "Java plugins: what their jars declare; the JVM with Kafka Connect's own classes that runs them (py4j)",
     "spark": "what spark-submit is given: Java, class data, archives, run directories",
     "worker": "plan, tasks, delivery, errors: inside the Spark application (pyspark); readiness and previews outside",
     "herder": "every verb of Kafka Connect",
@@ -134,7 +134,7 @@ LIBRARIES = {
     "cachetools": {"dag_files/dag_checks", "rest/secrets"},
     "confluent_kafka": {"connectors/mirror_maker", "converters/registry/registry", "stores", "worker"},
     "pyspark": {"connectors/spark/frames", "connectors/spark/source", "worker", "spark"},
-    "py4j": {"worker", "spark"},
+    "py4j": {"java", "worker", "spark"},
     "pyarrow": {"sdk/arrow", "worker"},
     "pyiceberg": {"connectors/lake/iceberg_catalog", "connectors/lake/iceberg_session", "connectors/lake/iceberg_table"},
     "deltalake": {"connectors/lake/delta_session"},
@@ -170,6 +170,7 @@ MAY_IMPORT_LATE = {
     "connectors/filesystem/stores/location": "what a store needs is for those who open it, and not for the import of a connector",
     "plugins/catalog/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
     "worker/application/readiness": "most runs find nothing to do, and need none of the checks",
+    "worker/application/planner": "py4j is for plans of Java connectors",
     "worker/application/spark_engine": "Spark starts while the plan is made",
     "worker/task/task_body": "one kind of task is hosted",
     "worker/application/upgrade_trial": "most runs compare no versions",
@@ -205,6 +206,7 @@ WORDS_OF_OTHERS = {
     "get_provider_info": "Airflow's name for it",
     "stores/admin_connection": "Kafka Connect's name for what GET / answers",
     "sql_mirror/db_manager": "Airflow's name for it",
+    "worker/application/planner": "py4j is for plans of Java connectors",
     "worker/application/spark_engine": "Spark calls itself an engine",
 }
 MOST_LINES = 400

@@ -27,6 +27,7 @@ from airflow_provider_connect.worker.application.failure_report import plugin_ve
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, last_line, previews_apart
 from airflow_provider_connect.worker.errors.traces import line_of_author
+from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSwitch
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
@@ -38,7 +39,7 @@ class Application:
     """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts, in a thread of its own during planning, what runs tasks:
     Spark, or for a single run without it the same process. ``backing`` None: the internal topics. ``on_progress`` gets the result as it
     would be if the application ended now, after each task but the last; those that go on have ``UNREPORTED`` as their trace. ``mask`` is
-    given the run's secrets before code that knows them runs."""
+    given the run's secrets before code that knows them runs. ``java`` is handed to tasks in this process too."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Application:
         on_progress: Callable[[RunResult], None] = lambda _: None,
         backing: Backing | None = None,
         mask: Mask | None = None,
+        java: JavaHost | None = None,
     ) -> None:
         self._spec = spec
         self._settings = WorkerSettings.of(spec.settings, spec.secrets)
@@ -61,6 +63,7 @@ class Application:
         self._worker_id = f"{host}:{os.getpid()}"
         self._mask = mask or Mask()
         self._mask.add(spec.secrets.values())
+        self._java = java or JavaHost()
         self._has_new_config = False
         self._failures: dict[int, int] = {}
         self._state: ClusterConfigState | None = None
@@ -71,7 +74,7 @@ class Application:
 
     def run(self) -> RunResult:
         """1 claim 2 plan 3 host the tasks 4 report. Never raises: what goes wrong is in the result. Called once."""
-        with closing(self._switch):
+        with closing(self._switch), closing(self._java):
             return self._run()
 
     def _run(self) -> RunResult:
@@ -84,7 +87,9 @@ class Application:
             self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))
             self._backing.ensure()
             store = self._backing.configs()
-            planner = Planner(self._settings, self._backing, store, Fence(self._settings), hide=self._mask.add)
+            planner = Planner(
+                self._settings, self._backing, store, Fence(self._settings), hide=self._mask.add, java=self._java, mask=self._mask
+            )
             claimed = planner.claim(spec)  # 1
             if isinstance(claimed, NoPlan):
                 log.info("Connector %s: nothing to run: %s", spec.connector, claimed.reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from airflow_provider_connect.worker.task.checked_connector import (
     refuse_foreign,
     warn_of_what_is_not_used,
 )
+from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.task_configs import PlanningContext, task_configs
 from airflow_provider_connect.worker.task.task_payload import need_newest
 
@@ -50,7 +51,7 @@ class NoPlan:
 
 class Planner:
     """Plans one run. ``store`` is the backing's, kept open by its owner. ``hide`` is given the secrets of its config,
-    before the connector's code sees them."""
+    before the connector's code sees them; ``mask`` hides them. ``java`` is given the JVM of a Java connector's plan."""
 
     def __init__(
         self,
@@ -60,8 +61,12 @@ class Planner:
         fence: Fence,
         *,
         hide: HideSecrets = lambda _: None,
+        java: JavaHost | None = None,
+        mask: Callable[[str], str] = str,
     ) -> None:
         self._settings = settings
+        self._java = java
+        self._mask = mask
         self._hide = hide
         self._backing = backing
         self._store = store
@@ -118,12 +123,20 @@ class Planner:
         if planned:
             configs = self._published(spec.connector)
         else:
-            context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
-            configs = task_configs(checked, context, self._settings)
+            configs = self._generated(checked, claim)
             self._publish(checked, configs, claim)
             self._take_over(checked, claim, len(configs))
         tasks = [task for task in range(len(configs)) if not planned or spec.tasks is None or task in spec.tasks]
         return Plan(checked, claim, guarantee, configs, tasks)
+
+    def _generated(self, checked: CheckedConnector, claim: Claim) -> list[Mapping[str, str]]:
+        if checked.is_java:
+            self._end_open(checked, claim)  # a connector that reads offsets would wait for an open transaction
+            from airflow_provider_connect.worker.task.java_worker import java_task_configs
+
+            return java_task_configs(checked, self._settings, self._java, mask=self._mask)
+        context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
+        return task_configs(checked, context, self._settings)
 
     def _offsets(self, checked: CheckedConnector, settle_seconds: float | None) -> SourceOffsets:
         with closing(self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved), settle_seconds=settle_seconds)) as store:

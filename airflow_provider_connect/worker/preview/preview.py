@@ -54,6 +54,8 @@ def make_preview(
     version = {} if request.version is None else {f"{CONNECTOR}.{VERSION_ENDING}": request.version}
     config = {**request.config, **version}
     checked = check_connector(request.connector, config, settings, secrets, providers=providers, hide=mask.add)
+    if checked.is_java:
+        raise ConfigException.of("connector.class", checked.plugin.class_name, "A Java connector has no preview")
     offsets = _offsets(checked, settings) if offsets is None else offsets
     configs = task_configs(checked, PlanningContext(request.connector, lambda _: offsets, is_preview=True), settings)
     converters = converters_of(checked, settings)

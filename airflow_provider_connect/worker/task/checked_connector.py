@@ -40,6 +40,7 @@ from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
 from airflow_provider_connect.worker.bounded_call import connector_class
+from airflow_provider_connect.worker.task.java_connector import java_class
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,11 @@ class CheckedConnector:
     def secrets(self) -> set[str]:
         """What must not be shown: the values of variables, and of keys of type PASSWORD or named like secrets, of the connector's class."""
         return {*self.variables.values(), *password_values(self.connector.config_def, self.resolved), *config_secrets(self.raw)} - {""}
+
+    @property
+    def is_java(self) -> bool:
+        """Whether Kafka Connect's own classes run it, in a JVM: ``connector`` only stands for it."""
+        return self.plugins.connector.is_java
 
     @property
     def is_source(self) -> bool:
@@ -115,7 +121,7 @@ def check_connector(
 def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice, hide: HideSecrets) -> CheckedConnector:
     resolved = config_providers.resolve(raw, secrets=variables)
     plugin = _plugin(name, resolved, choice)
-    connector: Connector = connector_class(plugin, choice.settings)()
+    connector: Connector = (java_class if plugin.is_java else connector_class)(plugin, choice.settings)()
     connector.allowed_paths = choice.settings.allowed_paths
     connector.allowed_spark = choice.settings.allowed_spark
     connector.refusal_of_topic = choice.settings.refusal_of_data_topic
@@ -196,10 +202,10 @@ def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings
     """Name the settings that are allowed, as in Connect, and change nothing, and variables without a value. Called once a run. Tasks name
     those of their converters and transformations."""
     unresolved = config_providers.unresolved_warnings(checked.raw, settings.config_providers(checked.name), checked.variables)
-    for warning in (*_unknown_settings(checked), *unresolved):
+    for warning in (*(() if checked.is_java else _unknown_settings(checked)), *unresolved):
         log.warning("Connector %s: %s", checked.name, warning)
     kinds = clients_of(settings, checked.resolved, is_sink=not checked.is_source)
-    if unused := unused_overrides(checked.resolved, kinds):
+    if not checked.is_java and (unused := unused_overrides(checked.resolved, kinds)):
         log.warning("Connector %s: %s: librdkafka has nothing like it, and nothing is changed", checked.name, ", ".join(unused))
     if not checked.is_source or not uses_topic_creation(checked.resolved):
         return
@@ -240,6 +246,8 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
     """
     supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
     asked = checked.settings.delivery_guarantee
+    if checked.is_java:
+        return _of_java(checked, asked, supported if checked.is_source or not exactly_once else "")
     required = checked.is_source and checked.settings.requires_exactly_once
     if supported and (required or asked == Guarantee.EXACTLY_ONCE):
         key = "exactly.once.support" if required else "delivery.guarantee"
@@ -247,6 +255,17 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
     if asked:
         return asked
     return Guarantee.AT_LEAST_ONCE if supported else Guarantee.EXACTLY_ONCE
+
+
+def _of_java(checked: CheckedConnector, asked: Guarantee | None, refusal: str) -> Guarantee:
+    """A Java source delivers exactly once, for only transactions fence a former run; a Java sink at least once, as in Kafka Connect."""
+    only = Guarantee.EXACTLY_ONCE if checked.is_source else Guarantee.AT_LEAST_ONCE
+    if refusal:
+        raise ConfigException.of("connector.class", checked.plugin.class_name, f"A Java connector cannot run here. {refusal}")
+    if asked not in (None, only):
+        what = "source" if checked.is_source else "sink"
+        raise ConfigException.of("delivery.guarantee", asked, f"A Java {what} delivers {only}. Leave it out.")
+    return only
 
 
 _LOCAL = "This worker keeps offsets in a local file (offset.storage.file.filename), and delivers at least once."

@@ -21,6 +21,7 @@ from airflow_provider_connect.worker.delivery.commit_steps import StepHook
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
+from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.stop_signal import StopSignal
 from airflow_provider_connect.worker.task.task_payload import TaskPayload, need_newest
 
@@ -29,7 +30,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TaskEnvironment:
-    """One task's own. ``started`` and ``started_cpu`` in seconds of the process's clocks; ``step`` surrounds each step of a commit."""
+    """One task's own. ``started`` and ``started_cpu`` in seconds of the process's clocks; ``step`` surrounds each step of a commit.
+    ``java`` may have the JVM of the plan."""
 
     payload: TaskPayload
     settings: WorkerSettings
@@ -45,6 +47,7 @@ class TaskEnvironment:
     counted: list[TaskMetrics]
     watch: Callable[[TaskMetrics], None]
     step: StepHook
+    java: JavaHost | None = None
     started: float = field(default_factory=time.monotonic)
     started_cpu: float = field(default_factory=time.process_time)
 

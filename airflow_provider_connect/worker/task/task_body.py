@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.config_providers import ConfigProvider
@@ -38,8 +39,10 @@ from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.errors.traces import without_framework
 from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of
 from airflow_provider_connect.worker.task.stop_signal import FollowedConfig, StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
@@ -54,13 +57,15 @@ _SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpr
 @dataclass(frozen=True, slots=True)
 class TaskHost:
     """Where a body runs. ``wire`` None: only the config topic and time end it. ``watch`` gets the counters of the body as it begins.
-    ``mask`` is given the task's secrets; the process hides them in what it logs and prints."""
+    ``mask`` is given the task's secrets; the process hides them in what it logs and prints.
+    ``java`` is the application's, in its process."""
 
     backing: Backing
     worker_id: str
     wire: Wire | None
     watch: Callable[[TaskMetrics], None] = lambda _: None
     mask: Mask = field(default_factory=Mask)
+    java: JavaHost | None = None
 
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved) -> TaskResult:
@@ -177,6 +182,10 @@ def _run_once(environment: TaskEnvironment) -> TaskResult:
 
 
 def _runner(environment: TaskEnvironment) -> Callable[[], TaskResult]:
+    if environment.checked.is_java:
+        from airflow_provider_connect.worker.task.java_runner import JavaSinkRunner, JavaSourceRunner
+
+        return (JavaSourceRunner if environment.checked.is_source else JavaSinkRunner)(environment).run
     if environment.checked.is_source:
         from airflow_provider_connect.worker.task.source_runner import SourceTaskRunner
 
@@ -238,12 +247,13 @@ def _environment(
                 stop=stop,
                 statuses=statuses,
                 worker_id=host.worker_id,
-                converters=converters_of(checked, settings),
+                converters=cast(Converters, None) if checked.is_java else converters_of(checked, settings),  # its JVM has its own
                 configs=store,
                 mask=mask,
                 counted=counted,
                 watch=host.watch,
                 step=step,
+                java=host.java,
             )
         finally:
             if host.wire is not None:

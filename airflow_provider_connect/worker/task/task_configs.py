@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
@@ -65,13 +65,19 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
     """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``; TaskException for more than
     the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long together, and for anything but a
     list of mappings to text, numbers and booleans; and whatever the connector raises."""
-    connector, maximum = checked.connector, checked.settings.tasks_max
+    connector = checked.connector
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
     try:
-        generated = listed_tasks(connector, connector.task_configs(maximum))
+        generated = listed_tasks(connector, connector.task_configs(checked.settings.tasks_max))
     finally:
         connector.stop()
+    return published(checked, generated, settings)
+
+
+def published(checked: CheckedConnector, generated: Sequence[object], settings: WorkerSettings) -> list[Mapping[str, str]]:
+    """What a connector has generated, in the form that goes to the topic. Raises as ``task_configs`` does of too much."""
+    connector, maximum = checked.connector, checked.settings.tasks_max
     if len(generated) > maximum and checked.settings.tasks_max_enforce:
         raise TooManyTasksException(checked.name, len(generated), maximum)
     if len(generated) > settings.max_tasks:
@@ -79,17 +85,17 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
             f"The connector {checked.name} has generated {len(generated)} tasks, and the worker setting {MAX_TASKS_SETTING} allows "
             f"{settings.max_tasks}: configure fewer, or ask an admin to raise the setting"
         )
-    published: list[Mapping[str, str]] = []
+    configs: list[Mapping[str, str]] = []
     length = 0
     for task, config in enumerate(generated):
-        published.append(_published_form(checked, task_texts(connector, task, config)))
-        length += len(json.dumps(published[-1]))
+        configs.append(_published_form(checked, task_texts(connector, task, config)))
+        length += len(json.dumps(configs[-1]))
         if length > MOST_TEXT:
             raise TaskException(
                 f"The configs of {len(generated)} tasks have more than {MOST_TEXT} characters together, as JSON: configure fewer tasks, or "
                 "write a variable such as ${file:/path:key} for what is large"
             )
-    return published
+    return configs
 
 
 def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dict[str, str]:
@@ -97,7 +103,8 @@ def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dic
     not see. The value of a variable never goes there."""
     asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
     texts = {**asked, **config}
-    texts["task.class"] = class_name_of(checked.connector.task_class)
+    if not checked.is_java:  # Connect has put it there
+        texts["task.class"] = class_name_of(checked.connector.task_class)
     for key in ("topics", "topics.regex"):
         if not checked.is_source and checked.resolved.get(key):
             texts[key] = checked.resolved[key]

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.java.manifests import UNKNOWN_VERSION, JavaClass, declared_classes, jars_of, plugin_classes
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.manifests import (
+    SETTING,
+    UNKNOWN_VERSION,
+    JavaClass,
+    allowed_locations,
+    declared_classes,
+    jars_of,
+    plugin_classes,
+)
 
 SOURCE = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 SINK = "META-INF/services/org.apache.kafka.connect.sink.SinkConnector"
@@ -63,3 +72,21 @@ def test_a_class_declared_by_two_jars_is_one(tmp_path: Path) -> None:
     first = jar(tmp_path / "a-1.0.jar", **{SINK: "a.Sink\na.Sink"})
     jar(tmp_path / "b-2.0.jar", **{SINK: "a.Sink"})
     assert declared_classes(tmp_path) == [JavaClass("sink", "a.Sink", "1.0", first)]
+
+
+def test_only_locations_below_the_folders_of_the_setting_are_allowed(tmp_path: Path) -> None:
+    for name in ("allowed/file", "allowed-not/file"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "allowed" / "link").symlink_to(tmp_path / "allowed-not" / "file")
+    (tmp_path / "other").symlink_to(tmp_path / "allowed")
+    is_allowed = allowed_locations({SETTING: f" {tmp_path / 'other'} ,"})
+    paths = [
+        tmp_path / name for name in ("allowed/file", "allowed", "other/file", "allowed-not/file", "allowed/link", "allowed/../allowed-not")
+    ]
+    assert [is_allowed(path) for path in paths] == [True, True, True, False, False, False]
+    assert not allowed_locations({})(tmp_path)
+
+
+def test_a_folder_that_is_allowed_must_be_an_absolute_path() -> None:
+    with pytest.raises(ConfigException, match=r"plugins for configuration java\.allowed\.locations: Each folder must be an absolute path"):
+        allowed_locations({SETTING: "/opt,plugins"})

@@ -1,0 +1,269 @@
+"""Kafka Connect's own worker in a JVM of ours: plugins, worker and herder, and the calls by which connectors and tasks run.
+
+The herder is never started: it joins no group and writes no topic. Statuses, claims and ends are ours; converters, transformations,
+predicates, error tolerance, creation of topics, records and their offsets are Connect's. All these classes are internal to Kafka Connect
+4.3.1, and none of another version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.jvm import Jvm
+
+_FORCED: Final = {
+    "exactly.once.source.support": "enabled",
+    "plugin.discovery": "service_load",
+    "connector.client.config.override.policy": "All",  # the worker's policy was applied before: to the config, by this package
+}
+_POLLS: Final = "org.apache.kafka.connect.runtime.AbstractWorkerSourceTask"
+_DEFAULTS: Final = {"consumer.fetch.max.wait.ms": "50"}  # a consumer is not closed before its last long poll is answered
+
+
+@dataclass(frozen=True, slots=True)
+class JavaTask:
+    """Whose task it is and which; ``is_source``: by which group its metrics go."""
+
+    connector: str
+    number: int
+    is_source: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JavaStatus:
+    """What Connect's own task reports: RUNNING, PAUSED, FAILED, UNASSIGNED after its end; empty before its start. ``trace`` is Java's."""
+
+    state: str = ""
+    trace: str = ""
+
+
+class ConnectWorker:
+    """One worker. ``settings`` are those of Connect's distributed worker; ``locations`` the plugins that it may load, and no others."""
+
+    def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
+        """Raises JavaException for settings that Connect refuses, or brokers that do not answer."""
+        self.jvm = jvm
+        self._connect = jvm.java.org.apache.kafka.connect
+        self._gates: dict[JavaTask, Any] = {}
+        self._threads: dict[JavaTask, Any] = {}
+        with jvm.calls():
+            self._start({**_DEFAULTS, **settings, **_FORCED, "plugin.path": str(_plugin_path(jvm.folder, locations))})
+
+    def _start(self, settings: Mapping[str, str]) -> None:
+        java, connect = self.jvm.java, self._connect
+        runtime, storage = connect.runtime, connect.storage
+        self._plugins = runtime.isolation.Plugins(self._map(settings))
+        self._plugins.compareAndSwapWithDelegatingLoader()
+        config = runtime.distributed.DistributedConfig(self._map(settings))
+        cluster, time = config.kafkaClusterId(), java.org.apache.kafka.common.utils.Time.SYSTEM
+        policy_class = java.java.lang.Class.forName("org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy")
+        policy = self._plugins.newPlugin(config.getString("connector.client.config.override.policy"), config, policy_class)
+        json = "org.apache.kafka.connect.json.JsonConverter"
+        converter = self._plugins.newInternalConverter(True, json, {"schemas.enable": "false"})
+        unused = storage.FileOffsetBackingStore(converter)  # a worker starts one; exactly-once tasks bring their own, sinks need none
+        nowhere = {"offset.storage.file.filename": str(self.jvm.folder / "no-offsets")}
+        unused.configure(runtime.standalone.StandaloneConfig(self._map({**settings, **nowhere})))
+        self._worker = runtime.Worker("java:0", time, self._plugins, config, unused, policy)
+        statuses, configs = storage.MemoryStatusBackingStore(), storage.MemoryConfigBackingStore()
+        nothing = self.jvm.array(java.java.lang.AutoCloseable, 0)
+        self._herder = runtime.distributed.DistributedHerder(
+            config, time, self._worker, cluster, statuses, configs, "http://localhost/", None, policy, java.java.util.List.of(), nothing
+        )  # a task asks its worker's herder for the store of statuses, and reports to it
+        self._worker.start()
+
+    def errors_of(self, config: Mapping[str, str]) -> list[str]:
+        """What Connect and the connector find wrong with the config, in their words."""
+        with self.jvm.calls():
+            found = self._connect.util.FutureCallback()
+            self._herder.validateConnectorConfig(self._map(config), found, False)
+            infos = found.get()
+            if not infos.errorCount():
+                return []
+            values = (info.configValue() for info in infos.configs())
+            return list(dict.fromkeys(str(error) for value in values for error in value.errors()))
+
+    def task_configs(self, name: str, config: Mapping[str, str], *, is_source: bool) -> list[dict[str, str]]:
+        """Start the connector, ask it for the configs of its tasks, and stop it."""
+        with self.jvm.calls():
+            given = self._map(config)
+            metrics = self._worker.metrics().connectorPluginMetrics(name)
+            context = self._connect.runtime.HerderConnectorContext(self._herder, name, metrics)
+            started = self._connect.util.FutureCallback()
+            self._worker.startConnector(name, given, context, self._herder, self._connect.runtime.TargetState.STARTED, started)
+            started.get()
+            try:
+                runtime = self._connect.runtime
+                typed = (
+                    runtime.SourceConnectorConfig(self._plugins, given, True)
+                    if is_source
+                    else runtime.SinkConnectorConfig(self._plugins, given)
+                )
+                return [{str(key): str(each[key]) for key in each} for each in self._worker.connectorTaskConfigs(name, typed)]
+            finally:
+                self._worker.stopAndAwaitConnector(name)
+
+    def start_task(self, task: JavaTask, config: Mapping[str, str], task_config: Mapping[str, str], *, tasks: int) -> None:
+        """Start one task of ``tasks``; its state is that of ``status``. A source's waits, once its producer has fenced every older one, for
+        ``open_gate`` before it reads an offset or writes anything. Raises ConfigException where Connect starts none."""
+        with self.jvm.calls():
+            given, own, id_ = self._map(config), self._map(task_config), self._id(task)
+            started = self._connect.runtime.TargetState.STARTED
+            state = self._state(task.connector, given, own, id_, tasks)
+            if task.is_source:
+                self._gates[task] = barrier = self.jvm.java.java.util.concurrent.CyclicBarrier(2)
+                checks = (self._nothing(), self._waiting_at(barrier))
+                was_started = self._worker.startExactlyOnceSourceTask(id_, state, given, own, self._herder, started, *checks)
+            else:
+                was_started = self._worker.startSinkTask(id_, state, given, own, self._herder, started)
+        if not was_started and (status := self.status(task)).state != "FAILED":
+            raise ConfigException(f"Kafka Connect did not start task {task.connector}-{task.number}: it is {status.state or 'unknown'}")
+
+    def is_at_gate(self, task: JavaTask) -> bool:
+        """Whether the source task has fenced the older ones, and waits."""
+        with self.jvm.calls():
+            return bool(self._gates[task].getNumberWaiting())
+
+    def open_gate(self, task: JavaTask) -> None:
+        """Let the task go on that waits there."""
+        with self.jvm.calls():
+            getattr(self._gates[task], "await")()
+
+    def status(self, task: JavaTask) -> JavaStatus:
+        with self.jvm.calls():
+            found = self._herder.statusBackingStore().get(self._id(task))
+            return JavaStatus() if found is None else JavaStatus(str(found.state().toString()), str(found.trace() or ""))
+
+    def active_topics(self, connector: str) -> list[str]:
+        """The topics whose records the connector's tasks in this worker have written or read."""
+        with self.jvm.calls():
+            return sorted(str(each.topic()) for each in self._herder.statusBackingStore().getAllTopics(connector))
+
+    def pause(self, connector: str, *, paused: bool = True) -> None:
+        """Have the connector's tasks in this worker commit and pause, or go on."""
+        with self.jvm.calls():
+            states = self._connect.runtime.TargetState
+            self._worker.setTargetState(connector, states.PAUSED if paused else states.STARTED, self._connect.util.FutureCallback())
+
+    def metrics(self, task: JavaTask) -> dict[str, float]:
+        """The task's numbers by Connect's names."""
+        with self.jvm.calls():
+            found: dict[str, float] = {}
+            wanted = {"connector": task.connector, "task": str(task.number)}
+            for entry in self._worker.metrics().metrics().metrics().entrySet():
+                name = entry.getKey()
+                tags = name.tags()
+                if tags.get("connector") == wanted["connector"] and tags.get("task") == wanted["task"] and tags.size() == 2:
+                    value = entry.getValue().metricValue()
+                    if isinstance(value, int | float) and not math.isnan(value):  # an average of nothing is NaN
+                        found[str(name.name())] = float(value)
+            return found
+
+    def counter(self, task: JavaTask, name: str) -> Counter:
+        """One of these numbers, to be read often. Raises ConfigException where the task has no such metric."""
+        group = "source-task-metrics" if task.is_source else "sink-task-metrics"
+        with self.jvm.calls():
+            metrics = self._worker.metrics().metrics()
+            found = metrics.metric(metrics.metricName(name, group, "", {"connector": task.connector, "task": str(task.number)}))
+            if found is None:
+                raise ConfigException(f"Task {task.connector}-{task.number} has no metric {name}")
+            return Counter(self.jvm, found)
+
+    def is_polling(self, task: JavaTask) -> bool:
+        """Whether the source task is within a poll at this instant."""
+        with self.jvm.calls():
+            if task not in self._threads:
+                name = f"task-thread-{task.connector}-{task.number}"
+                found = [thread for thread in self.jvm.java.java.lang.Thread.getAllStackTraces().keySet() if thread.getName() == name]
+                if not found:
+                    return False
+                self._threads[task] = found[0]
+            frames = self._threads[task].getStackTrace()
+            return any(frame.getMethodName() == "poll" and frame.getClassName() == _POLLS for frame in frames)
+
+    def stop_task(self, task: JavaTask) -> None:
+        """Commit what the task has, and stop it; after ``task.shutdown.graceful.timeout.ms`` it is cancelled, which commits nothing."""
+        with self.jvm.calls():
+            self._worker.stopAndAwaitTask(self._id(task))
+
+    def remove_member(self, settings: Mapping[str, str], group: str, member: str) -> None:
+        """Take a static member, which has ended, out of its consumer group."""
+        with self.jvm.calls():
+            clients = self.jvm.java.org.apache.kafka.clients.admin
+            admin = clients.Admin.create(self._map(settings))
+            try:
+                members = self.jvm.java.java.util.List.of(clients.MemberToRemove(member))
+                options = clients.RemoveMembersFromConsumerGroupOptions(members)
+                admin.removeMembersFromConsumerGroup(group, options).all().get()
+            finally:
+                admin.close()
+
+    def close(self) -> None:
+        """End worker and JVM. Never raises: what is committed is committed."""
+        with contextlib.suppress(Exception), self.jvm.calls():
+            self._worker.stop()
+        self.jvm.close()
+
+    def _map(self, values: Mapping[str, str]) -> Any:
+        """A map of Java's own: Connect puts into what it is given."""
+        made = self.jvm.java.java.util.HashMap()
+        made.putAll(dict(values))
+        return made
+
+    def _id(self, task: JavaTask) -> Any:
+        return self._connect.util.ConnectorTaskId(task.connector, task.number)
+
+    def _state(self, connector: str, config: Any, task_config: Any, id_: Any, tasks: int) -> Any:
+        """What the config topic would hold of this connector."""
+        util, started = self.jvm.java.java.util, self._connect.runtime.TargetState.STARTED
+        maps = [util.HashMap() for _ in range(7)]
+        counts, configs, states, task_configs, *others = maps
+        counts.put(connector, tasks)
+        configs.put(connector, config)
+        states.put(connector, started)
+        task_configs.put(id_, task_config)
+        sets = (util.HashSet(), util.HashSet())
+        return self._connect.storage.ClusterConfigState(1, None, counts, configs, states, task_configs, *others, *sets)
+
+    def _waiting_at(self, barrier: Any) -> Any:
+        invoke, integer = self.jvm.java.java.lang.invoke, self.jvm.java.java.lang.Integer.TYPE
+        waits = invoke.MethodHandles.publicLookup().bind(barrier, "await", invoke.MethodType.methodType(integer))
+        return invoke.MethodHandleProxies.asInterfaceInstance(self._runnable(), waits)
+
+    def _nothing(self) -> Any:
+        invoke, void = self.jvm.java.java.lang.invoke, self.jvm.java.java.lang.Void.TYPE
+        empty = invoke.MethodHandles.empty(invoke.MethodType.methodType(void))
+        return invoke.MethodHandleProxies.asInterfaceInstance(self._runnable(), empty)
+
+    def _runnable(self) -> Any:
+        return self.jvm.java.java.lang.Class.forName("java.lang.Runnable")
+
+
+class Counter:
+    """A number that Connect counts."""
+
+    def __init__(self, jvm: Jvm, metric: Any) -> None:
+        self._jvm = jvm
+        self._metric = metric
+
+    def __call__(self) -> int:
+        with self._jvm.calls():
+            return int(self._metric.metricValue())
+
+
+def _plugin_path(folder: Path, locations: Sequence[Path]) -> Path:
+    """A folder with links to ``locations`` alone: what lies beside them is not loaded."""
+    path = folder / "plugins"
+    path.mkdir()
+    for number, location in enumerate(dict.fromkeys(locations)):
+        link = path / f"{number}-{location.name}"
+        if location.is_file():
+            link.mkdir()
+            link = link / location.name
+        link.symlink_to(location.resolve())
+    return path

@@ -1,0 +1,201 @@
+"""A JVM as a child of this process, driven by Py4J: its start, its log, its errors and its end. Knows nothing of Kafka Connect.
+
+The code of Java plugins runs there and nowhere else. The child's environment holds no credential of this process, nothing secret is on its
+command line, and it ends with this process however that ends: by the kernel's signal, and by its standard input, which closes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from airflow_provider_connect.errors import JavaException, RetriableException
+from airflow_provider_connect.java.runtime_jars import gateway_jar
+from airflow_provider_connect.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.spark.parent_death import dies_with_parent
+
+log = logging.getLogger(__name__)
+
+START_SECONDS: Final = 120.0
+CALL_SECONDS: Final = 180.0
+"""The longest that one call into Java may take; a JVM that is frozen is given up after that."""
+END_SECONDS: Final = 10.0
+_PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
+_OPTIONS: Final = (
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr"),
+    "-XX:+ExitOnOutOfMemoryError",
+    "--add-exports=java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",  # without it Py4J finds no method of the MBean server
+)
+_OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
+_LOG4J: Final = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.err.ref = err
+appender.err.type = Console
+appender.err.name = err
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = |%p|%c|%enc{%X{connector.context}%m%n%xEx}{CRLF}%n
+"""
+_LEVELS: Final = {"FATAL": logging.CRITICAL, "ERROR": logging.ERROR, "WARN": logging.WARNING, "INFO": logging.INFO}
+
+
+class Jvm:
+    """One JVM. ``java`` is Py4J's view of its classes: any, for Java has its own types. ``hide`` masks secrets in each line of its log."""
+
+    def __init__(self, runtime: JavaRuntime, class_path: Sequence[Path], *, heap: str, hide: Callable[[str], str]) -> None:
+        """Returns when it takes calls. Raises RetriableException when it does not start."""
+        self.folder = Path(tempfile.mkdtemp(prefix="connect-java-"))
+        self._hide = hide
+        self._gateway: JavaGateway | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the JVM's end
+        try:
+            (self.folder / "log4j2.properties").write_text(_LOG4J)
+            self._process = _started(self._command(runtime, class_path, heap), self.folder)
+            threading.Thread(target=self._read_log, args=(self._process,), name="java-log", daemon=True).start()
+            port, token = _address(self._process)
+            parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, read_timeout=CALL_SECONDS)
+            self._gateway = JavaGateway(gateway_parameters=parameters)
+        except BaseException:
+            self.kill()
+            raise
+        self.java: Any = self._gateway.jvm
+
+    @property
+    def pid(self) -> int:
+        return 0 if self._process is None else self._process.pid
+
+    def array(self, of: Any, length: int) -> Any:
+        """A Java array of that class; any: see ``java``."""
+        assert self._gateway is not None
+        return self._gateway.new_array(of, length)
+
+    @contextlib.contextmanager
+    def calls(self) -> Iterator[None]:
+        """Around calls into Java. Raises JavaException with the trace of what Java raises, RetriableException where the JVM is gone."""
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise JavaException(self._hide(self._trace_of(error))) from None
+        except (Py4JError, OSError) as error:
+            ended = self._process is None or self._process.poll() is not None
+            why = f"ended with exit code {self._process.returncode}" if ended and self._process else f"does not answer: {error}"
+            raise RetriableException(f"The JVM of the Java plugins {why}. A later try may succeed.") from None
+
+    def _trace_of(self, error: Py4JJavaError) -> str:
+        writer = self.java.java.io.StringWriter()
+        error.java_exception.printStackTrace(self.java.java.io.PrintWriter(writer))
+        return str(writer.toString()).strip()
+
+    def close(self) -> None:
+        """Ask it to end; killed when it does not in ``END_SECONDS``. May be called again."""
+        process = self._process
+        if process is not None and process.poll() is None and process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once. Safe from any thread; calls that wait for it raise."""
+        gateway, self._gateway = self._gateway, None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if gateway is not None:
+            with contextlib.suppress(Exception):
+                gateway.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _command(self, runtime: JavaRuntime, class_path: Sequence[Path], heap: str) -> list[str]:
+        major = int(runtime.version.partition(".")[0].partition("-")[0].partition("+")[0])
+        options = [*_OPTIONS, *(_OPTIONS_OF_NEW_JAVA if major >= 24 else ()), f"-Xmx{heap}"]
+        options += [f"-Djava.io.tmpdir={self.folder}", f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
+        jars = ":".join(map(str, (gateway_jar(), *class_path)))
+        main = ("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
+        return [str(runtime.executable), *options, "-cp", jars, *main]
+
+    def _read_log(self, process: subprocess.Popen[bytes]) -> None:
+        """Each line to the logger of its Java class, below ``java``."""
+        assert process.stderr is not None
+        for raw in process.stderr:
+            level, name, text = _parsed(raw.decode(errors="replace").rstrip("\n"))
+            logging.getLogger(name).log(level, "%s", self._hide(text))
+
+
+def _parsed(line: str) -> tuple[int, str, str]:
+    """Level, logger and text of a line; one that the JVM itself wrote is a warning."""
+    parts = line.split("|", 3)
+    if len(parts) < 4 or parts[0] or parts[1] not in (*_LEVELS, "DEBUG", "TRACE"):
+        return logging.WARNING, "java", line
+    text = parts[3].replace("\\r", "").replace("\\n", "\n").rstrip("\n")
+    return _LEVELS.get(parts[1], logging.DEBUG), f"java.{parts[2]}", text
+
+
+def _started(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Start the child from a thread that lives as long as it: the kernel's signal comes at the end of the thread that started it."""
+    started: list[subprocess.Popen[bytes] | BaseException] = []
+    ready = threading.Event()
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {"HOME": str(folder)}
+
+    def keep() -> None:
+        try:
+            process = _popen(command, environment, folder)
+        except BaseException as error:
+            started.append(error)
+            ready.set()
+            return
+        started.append(process)
+        ready.set()
+        process.wait()
+
+    threading.Thread(target=keep, name="java", daemon=True).start()
+    ready.wait()
+    if isinstance(started[0], BaseException):
+        raise RetriableException(f"Java does not start: {started[0]}") from started[0]
+    return started[0]
+
+
+def _popen(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=dies_with_parent(own_group=True),  # noqa: PLW1509 - calls the kernel only
+    )
+
+
+def _address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """Port and token of the gateway, which it prints first. What plugins print afterwards is thrown away."""
+    assert process.stdout is not None
+    late = threading.Timer(START_SECONDS, process.kill)
+    late.start()
+    try:
+        port, token = process.stdout.readline().strip(), process.stdout.readline().strip()
+    finally:
+        late.cancel()
+    if not port.isdigit() or not token:
+        process.kill()
+        raise RetriableException(f"The JVM of the Java plugins did not start: exit code {process.wait()}; its log has the reason")
+    threading.Thread(target=_drain, args=(process.stdout,), name="java-output", daemon=True).start()
+    return int(port), token.decode()
+
+
+def _drain(output: Any) -> None:
+    for _ in output:
+        pass

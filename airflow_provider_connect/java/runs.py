@@ -1,0 +1,100 @@
+"""When a Java task's run is over. Nothing in Connect reports a poll that returned nothing, so a task is paused and asked.
+
+A paused task reports PAUSED only when its poll has returned, and what it returned is delivered and committed. If that was nothing, a source
+has no more; a sink has no more once its group has committed the offsets that were there at the start. Public calls only, and no poll that
+brings records is cut off. Knows nothing of topics, claims or JVMs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from airflow_provider_connect.errors import JavaException
+from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
+
+Reason = TypeVar("Reason")
+STILL_SECONDS: Final = 0.2
+"""How long no record may have come before the task is paused: a pause between two full polls would cost a commit."""
+LONGEST_STILL_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 0.02
+
+
+@dataclass(slots=True)
+class JavaRun(Generic[Reason]):
+    """Runs a task that was started to the end of what there is, to ``max_records``, or until ``stop_reason`` returns one.
+
+    ``is_done`` is called while the task is paused, without new records since: for a source nothing more is needed, a sink compares the
+    offsets of its group. ``is_final`` reports a reason after which nothing may be committed any more.
+    """
+
+    worker: ConnectWorker
+    task: JavaTask
+    stop_reason: Callable[[], Reason | None]
+    is_final: Callable[[], bool]
+    is_done: Callable[[], bool]
+    max_records: int | None
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    records: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    _still_seconds: float = STILL_SECONDS
+
+    def run(self) -> Reason | None:
+        """Why the run ended early; None: there is no more. Raises JavaException with the trace of a task that FAILED."""
+        name = "source-record-poll-total" if self.task.is_source else "sink-record-read-total"
+        count = self.worker.counter(self.task, name)
+        while True:
+            before, reason = self._until_still(count)
+            if reason is not None and self.is_final():
+                return reason  # the owner kills the JVM
+            is_paused = self._pause(reason)
+            self.records = count()
+            self.metrics = self.worker.metrics(self.task)
+            reason = reason or self.stop_reason()
+            is_at_limit = self.max_records is not None and self.records >= self.max_records
+            if reason is not None or (is_paused and (is_at_limit or (self.records == before and self.is_done()))):
+                if reason is None or not self.is_final():
+                    self.worker.stop_task(self.task)
+                    self._refuse_failed()
+                return reason
+            self._still_seconds = min(LONGEST_STILL_SECONDS, 1.5 * self._still_seconds) if self.records == before else STILL_SECONDS
+            self.worker.pause(self.task.connector, paused=False)
+
+    def _until_still(self, count: Callable[[], int]) -> tuple[int, Reason | None]:
+        """Wait until no record has come for a while, or there is a reason to end; a source is within a poll then, which began before the
+        pause. Returns the count as it was before that poll was seen."""
+        last, since = count(), self.now()
+        while True:
+            if (reason := self.stop_reason()) is not None:
+                return last, reason
+            self._refuse_failed()
+            total = count()
+            if self.max_records is not None and total >= self.max_records:
+                return total, None
+            if total != last:
+                last, since = total, self.now()
+            elif self._may_pause(total, self.now() - since):
+                return last, None
+            self.sleep(LOOK_SECONDS)
+
+    def _may_pause(self, total: int, still_seconds: float) -> bool:
+        if self.task.is_source and not total:
+            return self.worker.is_polling(self.task)
+        return still_seconds >= self._still_seconds and (not self.task.is_source or self.worker.is_polling(self.task))
+
+    def _pause(self, reason: Reason | None) -> bool:
+        """Pause and wait for it: as long as the poll takes, unless there is a reason to end; then the task's stop has its own time."""
+        self.worker.pause(self.task.connector)
+        while self.worker.status(self.task).state != "PAUSED":
+            self._refuse_failed()
+            if reason is not None or self.stop_reason() is not None:
+                return False
+            self.sleep(LOOK_SECONDS)
+        return True
+
+    def _refuse_failed(self) -> None:
+        status = self.worker.status(self.task)
+        if status.state == "FAILED":
+            raise JavaException(status.trace or "org.apache.kafka.connect.errors.ConnectException: the task has failed")

@@ -1,0 +1,106 @@
+"""A Java connector as this package sees it without a JVM: what may run, with which settings; Kafka Connect checks the rest in the plan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.manifests import SETTING, allowed_locations
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginKind
+from airflow_provider_connect.sdk.config_def import ConfigDef
+from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
+from airflow_provider_connect.sdk.kafka_settings import HAVE_COUNTERPART
+from airflow_provider_connect.sdk.task import SinkTask, SourceTask
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.java.connect_worker import ConnectWorker
+
+_PASSED_ON: Final = ("producer.", "consumer.", "admin.", "key.converter", "value.converter", "header.converter")
+_OF_WORKER: Final = ("topic.creation.enable", "task.shutdown.graceful.timeout.ms", "offset.flush.interval.ms", "offset.flush.timeout.ms")
+_NOT_PASSED_ON: Final = {"group.id", "client.id", "transactional.id"}
+
+
+class JavaSource(SourceConnector):
+    """Stands for a Java source. Kafka Connect checks its config when a run is planned."""
+
+    task_class: ClassVar[type[SourceTask]] = SourceTask
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Every Java source runs in transactions, as in a worker of Connect: only they fence a former run."""
+        return ExactlyOnceSupport.SUPPORTED
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Connect asks the connector itself."""
+        return True
+
+
+class JavaSink(SinkConnector):
+    """Stands for a Java sink."""
+
+    task_class: ClassVar[type[SinkTask]] = SinkTask
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+
+
+def java_class(plugin: Plugin, settings: WorkerSettings) -> type[Connector]:
+    """What stands for the Java connector ``plugin``. Raises ConfigException where the worker does not allow its location."""
+    allowed = allowed_locations(settings.values)
+    if plugin.location is None or not allowed(Path(plugin.location.path)):
+        text = (
+            f"it is a Java plugin in {plugin.origin}, and Java plugins can reach whatever their process can: the worker setting {SETTING} "
+            "must name its folder"
+        )
+        raise ConfigException.of("connector.class", plugin.class_name, text)
+    return JavaSource if plugin.kind is PluginKind.SOURCE else JavaSink
+
+
+def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
+    """The config as Kafka Connect gets it, with the values of variables. The version was chosen before: only that one is loaded."""
+    return {**strip_framework_keys(resolved), "name": name}
+
+
+def java_settings(settings: WorkerSettings) -> dict[str, str]:
+    """What Connect's worker gets of ours: addresses, clients, converters and topics; no config providers, for variables have values."""
+    names = HAVE_COUNTERPART - _NOT_PASSED_ON
+    given = {key: text for key, text in settings.values.items() if key in names or key in _OF_WORKER or key.startswith(_PASSED_ON)}
+    return {
+        **{key: text for key, text in given.items() if not key.endswith(".plugin.version")},
+        "bootstrap.servers": settings.bootstrap_servers,
+        "group.id": settings.group_id,
+        "client.id": settings.client_id,
+        "key.converter": settings.key_converter,
+        "value.converter": settings.value_converter,
+        "header.converter": settings.header_converter,
+        "config.storage.topic": settings.config_topic,
+        "offset.storage.topic": settings.offset_topic,
+        "status.storage.topic": settings.status_topic,
+    }
+
+
+class JavaHost:
+    """Keeps the plan's JVM for the first task that runs in the same process; other tasks have JVMs of their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: ConnectWorker | None = None
+
+    def keep(self, worker: ConnectWorker) -> None:
+        with self._lock:
+            before, self._kept = self._kept, worker
+        if before is not None:
+            before.close()
+
+    def take(self) -> ConnectWorker | None:
+        """The kept one, which the caller closes; None: there is none, or not any more."""
+        with self._lock:
+            taken, self._kept = self._kept, None
+        return taken
+
+    def close(self) -> None:
+        if (left := self.take()) is not None:
+            left.close()

@@ -1,0 +1,262 @@
+"""A Java connector's task: its JVM, its fences, its end, what it has delivered. Connect moves the records inside the JVM."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import Consumer
+
+from airflow_provider_connect.config.client_settings import client_config
+from airflow_provider_connect.errors import ConnectException, FencedException, JavaException, TaskException
+from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
+from airflow_provider_connect.java.runs import LOOK_SECONDS, JavaRun
+from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.backing import repairs
+from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_admin_overrides
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.worker.delivery.kafka_ends import last_records
+from airflow_provider_connect.worker.delivery.sink_delivery import GroupCommit
+from airflow_provider_connect.worker.delivery.sink_positions import partitions_of
+from airflow_provider_connect.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.worker.task.java_connector import java_config, java_settings
+from airflow_provider_connect.worker.task.java_worker import connect_worker
+from airflow_provider_connect.worker.task.stop_signal import StopReason
+from airflow_provider_connect.worker.task.task_producers import TAKE_OVER_SECONDS, transactional_producer
+from airflow_provider_connect.worker.task.task_runner import TaskRunner
+
+log = logging.getLogger(__name__)
+_FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException")
+_COMMIT_SECONDS: Final = 10.0
+
+
+@dataclass(slots=True)
+class JavaLoop:
+    """The run of a started task. A FencedException where another process has taken the task's id over."""
+
+    started: JavaRun[StopReason]
+    worker: ConnectWorker
+
+    def run(self) -> StopReason | None:
+        try:
+            reason = self.started.run()
+        except JavaException as error:
+            if any(name in error.trace for name in _FENCED):
+                raise FencedException(error.trace.partition("\n")[0]) from error
+            raise
+        if reason is StopReason.FENCED:
+            self.worker.jvm.kill()  # it commits nothing any more
+        return reason
+
+
+class JavaTaskRunner(TaskRunner[None, JavaLoop]):
+    """What sources and sinks share. See ``TaskRunner``."""
+
+    def __init__(self, environment: TaskEnvironment, *, is_source: bool) -> None:
+        super().__init__(environment, is_source=is_source)
+        payload = environment.payload
+        if payload.endless:
+            raise TaskException(f"Task {self._name}: Java connectors run to the end of what there is: by connect-run or a DAG")
+        self._task = JavaTask(payload.connector, payload.task, is_source)
+        self._owner = transactional_producer(environment)
+
+    def take_over(self) -> None:
+        """Fences what is left of former runs, before the JVM reads an offset: an open transaction would hold it up."""
+        self._owner.take_over()
+
+    def start(self, known: None) -> JavaLoop:
+        environment = self._environment
+        hosted = None if environment.java is None else environment.java.take()
+        worker = hosted or connect_worker(environment.settings, environment.payload.locations, hide=environment.mask)
+        self._open.callback(worker.close)
+        config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
+        worker.start_task(self._task, config, environment.task_config, tasks=environment.payload.tasks)
+        self._await_running(worker)
+        environment.report(State.RUNNING)
+        stop = environment.stop
+        started = JavaRun(
+            worker, self._task, stop.reason, stop.is_final, self._is_done, environment.max_records, now=time.monotonic, sleep=time.sleep
+        )
+        self._open.callback(self._note_topics, worker)
+        return JavaLoop(started, worker)
+
+    def result(self, loop: JavaLoop, reason: StopReason | None) -> TaskResult:
+        delivered = self._delivered(loop.started.metrics)
+        self._metrics.records_in, self._metrics.records_out = loop.started.records, delivered
+        if reason is not StopReason.FENCED:
+            self._finish()
+        metrics = self._metrics.by_name() | loop.started.metrics
+        return TaskResult(self._task.number, stopped_by=reason, records=delivered, metrics=metrics)
+
+    @abstractmethod
+    def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
+        """What the task's config has besides the connector's own."""
+
+    @abstractmethod
+    def _is_done(self) -> bool:
+        """Whether there is no more, now that the task is paused."""
+
+    @abstractmethod
+    def _delivered(self, metrics: Mapping[str, float]) -> int:
+        """How many records were."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """What follows a run, after the JVM has ended: the batch log. A failure of it fails no run."""
+
+    def _await_running(self, worker: ConnectWorker) -> None:
+        """Until the task runs; a source is let through its gate after the claim was found to be the newest: it has just fenced others."""
+        while (status := worker.status(self._task)).state != "RUNNING":
+            if status.state == "FAILED":
+                raise JavaException(status.trace)
+            if self._environment.stop.is_final():
+                raise FencedException(f"task {self._name} ends before it was started: {self._environment.stop.reason()}")
+            if self._task.is_source and worker.is_at_gate(self._task):
+                self._environment.refuse_old_claim()
+                worker.open_gate(self._task)
+            time.sleep(LOOK_SECONDS)
+
+    def _note_topics(self, worker: ConnectWorker) -> None:
+        with suppress(ConnectException):  # the JVM may be gone
+            self._environment.active_topics().note(worker.active_topics(self._task.connector))
+
+    def _new_owner(self) -> TransactionalProducer:
+        """A producer of the task's id, while the claim is the newest."""
+        owner = transactional_producer(self._environment)
+        owner.take_over()
+        self._environment.refuse_old_claim()
+        return owner
+
+
+class JavaSourceRunner(JavaTaskRunner):
+    """A source: Connect commits records and offsets in transactions of the task's id."""
+
+    def __init__(self, environment: TaskEnvironment) -> None:
+        super().__init__(environment, is_source=True)
+        self._store = environment.backing.offsets(OffsetLocation.of(environment.settings, environment.checked.resolved))
+
+    def read_offsets(self) -> None:
+        """The task reads its offsets itself; what an aborted transaction hides of them is repaired before."""
+        payload = self._environment.payload
+        self._open.callback(self._store.close)
+        self._store.ensure()
+        if payload.tasks == 1:
+            self._owner.write(repairs(self._store, payload.connector))
+
+    def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
+        return {}
+
+    def _is_done(self) -> bool:
+        return True
+
+    def _delivered(self, metrics: Mapping[str, float]) -> int:
+        return int(metrics.get("source-record-write-total", 0))
+
+    def _finish(self) -> None:
+        if not self._metrics.records_in:
+            return
+        try:
+            self._new_owner().write(self._batch_log(ranges={}, positions={}))
+        except (ConnectException, FencedException) as error:  # everything is delivered
+            log.warning("Task %s: the batch log has no entry of this run: %s", self._name, self._environment.mask(error.message))
+
+
+class JavaSinkRunner(JavaTaskRunner):
+    """A sink: a static member of the connector's group, which fences a former run's; at least once."""
+
+    def __init__(self, environment: TaskEnvironment) -> None:
+        super().__init__(environment, is_source=False)
+        settings, resolved = environment.settings, environment.checked.resolved
+        self._group = consumer_group(environment.payload.connector, resolved, settings.values)
+        connection = self._admin_connection(sink_admin_overrides(resolved), TAKE_OVER_SECONDS)
+        self._admin, self._groups = TopicAdmin(settings, connection=connection), GroupOffsets(settings, connection=connection)
+        self._ends: dict[TopicPartition, int] = {}
+        self._goals: dict[TopicPartition, int] = {}
+        self._before: dict[TopicPartition, int] = {}
+
+    @property
+    def _member(self) -> str:
+        return f"{self._task.connector}-{self._task.number}"
+
+    def read_offsets(self) -> None:
+        """Where the topics end now: behind the last record of each, for a task never commits past a transaction's marker."""
+        partitions = partitions_of(self._environment.connector_settings, self._admin)
+        self._ends = self._admin.end_offsets(partitions)
+        self._before = self._committed()
+        starts = {p: max(start, self._before.get(p, 0)) for p, start in self._admin.beginning_offsets(partitions).items()}
+        with_more = {p: (starts[p], end) for p, end in self._ends.items() if end > starts[p]}
+        overrides = self._environment.connector_settings.overrides["consumer"]
+        config = client_config(self._environment.settings, "consumer", overrides, client_id=f"connector-consumer-{self._name}-ends")
+        self._goals = {p: last + 1 for p, last in last_records(config, self._group, with_more).items()}
+
+    def _committed(self) -> dict[TopicPartition, int]:
+        return {p: known.offset for p, known in self._groups.committed(self._group).items()}
+
+    def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
+        self._open.callback(self._leave, worker)
+        return {"consumer.override.group.instance.id": self._member}
+
+    def _leave(self, worker: ConnectWorker) -> None:
+        """Take the member out of the group, or the next run of another number of tasks would wait for it."""
+        with suppress(ConnectException):  # it goes by its session's time-out otherwise
+            worker.remove_member(java_settings(self._environment.settings), self._group, self._member)
+
+    def _is_done(self) -> bool:
+        committed = self._committed()
+        return all(committed.get(partition, 0) >= goal for partition, goal in self._goals.items())
+
+    def _delivered(self, metrics: Mapping[str, float]) -> int:
+        return int(metrics.get("sink-record-send-total", 0))
+
+    def _finish(self) -> None:
+        """Commit past the markers, fenced, so that the next check for new data finds none; with the batch log's entry."""
+        committed = self._committed()
+        behind = {p: end for p, end in self._ends.items() if p in self._goals and committed.get(p, 0) == self._goals[p] < end}
+        positions = {**{p: n for p, n in committed.items() if p in self._ends}, **behind}
+        if not behind and not self._metrics.records_in:
+            return
+        spans = {p: [self._before.get(p, 0), n] for p, n in positions.items() if n > self._before.get(p, 0)}
+        log_record = self._batch_log(_nested_spans(spans), _nested(positions))
+        consumer = Consumer(
+            {**client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}"), "group.id": self._group}
+        )
+        try:
+            commit = GroupCommit(
+                self._new_owner(),
+                consumer,
+                renewed=self._new_owner,
+                group=self._group,
+                claim=str(self._environment.payload.claim),
+                members=lambda: self._groups.members(self._group),
+                batch_log=lambda _: log_record,
+                timeout_seconds=_COMMIT_SECONDS,
+            )
+            commit.commit(positions)
+        except (ConnectException, FencedException) as error:  # a sibling is in the group still, or everything is delivered
+            log.info("Task %s: its group's offsets stay as the task committed them: %s", self._name, self._environment.mask(error.message))
+        finally:
+            consumer.close()
+
+
+def _nested(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    nested: dict[str, dict[str, int]] = {}
+    for partition, offset in sorted(positions.items()):
+        nested.setdefault(partition.topic, {})[str(partition.partition)] = offset
+    return nested
+
+
+def _nested_spans(spans: Mapping[TopicPartition, list[int]]) -> dict[str, dict[str, list[int]]]:
+    nested: dict[str, dict[str, list[int]]] = {}
+    for partition, span in sorted(spans.items()):
+        nested.setdefault(partition.topic, {})[str(partition.partition)] = span
+    return nested

@@ -1,0 +1,61 @@
+"""The JVM with Kafka Connect's worker in which a connector's Java plugins run: for the plan, and for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.java.connect_worker import ConnectWorker
+from airflow_provider_connect.java.jvm import Jvm
+from airflow_provider_connect.java.runtime_jars import runtime_jars
+from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, refused
+from airflow_provider_connect.worker.task.java_connector import JavaHost, java_config, java_settings
+from airflow_provider_connect.worker.task.task_configs import published
+
+MEMORY: Final = "java.memory"
+_DEFAULT_MEMORY: Final = "512m"
+
+
+def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, hide: Callable[[str], str]) -> ConnectWorker:
+    """A JVM with Kafka Connect's worker that may load the plugins at ``locations``; the caller closes it.
+
+    Raises ConnectException where Java or Connect's jars are missing, JavaException where Connect refuses the settings.
+    """
+    cache = cache_directory()
+    runtime = find_java(cache=cache)
+    heap = settings.values.get(MEMORY, _DEFAULT_MEMORY)
+    jvm = Jvm(runtime, runtime_jars(cache, runtime), heap=heap, hide=hide)
+    try:
+        return ConnectWorker(jvm, java_settings(settings), [Path(location) for location in locations])
+    except BaseException:
+        jvm.kill()
+        raise
+
+
+def java_task_configs(
+    checked: CheckedConnector, settings: WorkerSettings, host: JavaHost | None, *, mask: Callable[[str], str]
+) -> list[Mapping[str, str]]:
+    """The task configs of a Java connector, in the form in which they are published: Kafka Connect checks its config, and asks it.
+    ``host`` keeps the JVM for a task; None: it is ended.
+
+    Raises ConfigException with what Connect finds wrong, JavaException for what the connector raises.
+    """
+    worker = connect_worker(settings, checked.plugins.locations(), hide=mask)
+    try:
+        config = java_config(checked.name, checked.resolved)
+        if errors := worker.errors_of(config):
+            raise refused(checked.name, map(mask, errors))
+        generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
+        configs = published(checked, generated, settings)
+    except BaseException:
+        worker.close()
+        raise
+    if host is None:
+        worker.close()
+    else:
+        host.keep(worker)
+    return configs

@@ -1,0 +1,168 @@
+"""Java connectors run by ``connect-run`` on a real broker: Apache Kafka's FileStream pair, unchanged, from its own jar."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.spark.jar_cache import fetch_jars
+from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.stores.backing import TopicBacking
+from tests.conftest import CACHE
+from tests.integration.standalone.agent import STRING, properties, without_airflow
+from tests.java_libraries import PINS
+
+SECONDS = 300.0
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+
+
+class JavaRuns:
+    """Runs of Java connectors whose files, settings and configs lie in ``folder``."""
+
+    def __init__(self, folder: Path, worker: dict[str, str], plugins: Path) -> None:
+        self.folder = folder
+        self.input, self.output = folder / "in.txt", folder / "out.txt"
+        self.worker = {**worker, "key.converter": STRING, "value.converter": STRING, "plugin.path": str(plugins)}
+        self.worker |= {"java.allowed.locations": str(plugins), "java.memory": "256m"}
+        self.settings = Settings.of(self.worker)
+        self.started: list[subprocess.Popen[str]] = []
+        self.errors = iter(range(1000))
+
+    def source(self, name: str, topic: str, **more: str) -> Path:
+        return self.config(name, SOURCE, file=str(self.input), topic=topic, **more)
+
+    def sink(self, name: str, topics: str, **more: str) -> Path:
+        return self.config(name, SINK, **{"file": str(self.output), "topics": topics, **more})
+
+    def config(self, name: str, plugin: str, **keys: str) -> Path:
+        """A config that chooses the Java plugin rather than the built-in of the same class; ``_`` for ``.`` in keys."""
+        path = self.folder / f"{name}.properties"
+        chosen = {"name": name, "connector.class": plugin, "connector.plugin.location": "file", "tasks.max": "1"}
+        path.write_text(properties({**chosen, **{key.replace("_", "."): text for key, text in keys.items()}}))
+        return path
+
+    def start(self, config: Path, **worker: str) -> subprocess.Popen[str]:
+        settings = config.with_suffix(".worker")
+        settings.write_text(properties({**self.worker, **{key.replace("_", "."): text for key, text in worker.items()}}))
+        log = (self.folder / f"{config.stem}-{next(self.errors)}.log").open("w")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "airflow_provider_connect.standalone.one_run", str(config), "--worker", str(settings)],
+            env={**without_airflow(self.folder), "AIRFLOW_PROVIDER_CONNECT_CACHE": str(CACHE)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        log.close()
+        self.started.append(process)
+        return process
+
+    def run(self, config: Path, **worker: str) -> tuple[int, str]:
+        """Exit code and output."""
+        return self.ended(self.start(config, **worker))
+
+    def ended(self, process: subprocess.Popen[str]) -> tuple[int, str]:
+        """Exit code and output of all runs so far."""
+        process.wait(SECONDS)
+        return process.returncode, "".join(log.read_text() for log in sorted(self.folder.glob("*.log")))
+
+    def task(self, connector: str) -> TaskStatus:
+        statuses = TopicBacking(self.settings).statuses()
+        try:
+            return statuses.read().task_map(connector)[0]
+        finally:
+            statuses.close()
+
+    def topics_of(self, connector: str) -> list[str]:
+        statuses = TopicBacking(self.settings).statuses()
+        try:
+            return list(statuses.read().topics_of(connector))
+        finally:
+            statuses.close()
+
+    def put_target_state(self, connector: str, target: TargetState) -> None:
+        with TopicBacking(self.settings).configs() as store:
+            store.put_target_state(connector, target)
+
+    def make_topic(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+
+    def records(self, topic: str) -> list[str]:
+        """The committed records of its one partition."""
+        return [value.decode() for _, value in self._read(topic, [0])]
+
+    def offset(self, connector: str) -> dict[str, object]:
+        """The last committed offset of the connector's source partition, as it lies on the offsets topic."""
+        found: dict[str, object] = {}
+        for key, value in self._read(
+            self.settings.offset_topic, range(self.settings.internal_topic(self.settings.offset_topic).partitions)
+        ):
+            if json.loads(key)[0] == connector:
+                found = json.loads(value)
+        return found
+
+    def _read(self, topic: str, partitions: "range | list[int]") -> Iterator[tuple[bytes, bytes]]:
+        config = {"bootstrap.servers": self.settings.bootstrap_servers, "group.id": f"read-{topic}", "enable.auto.commit": False}
+        consumer = Consumer({**config, "isolation.level": "read_committed", "enable.partition.eof": True})
+        try:
+            consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+            left = set(partitions)
+            while left:
+                message = consumer.poll(60)
+                assert message is not None, f"topic {topic} cannot be read"
+                if message.error() is not None:
+                    left.discard(message.partition())
+                else:
+                    yield message.key() or b"", message.value() or b""
+        finally:
+            consumer.close()
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                process.wait(30)
+
+
+def jvm_of(process: "subprocess.Popen[str]") -> psutil.Process | None:
+    """The run's JVM; None: there is none yet, or not any more."""
+    try:
+        children = psutil.Process(process.pid).children()
+    except psutil.NoSuchProcess:
+        return None
+    return next((child for child in children if "java" in child.name()), None)
+
+
+@pytest.fixture(scope="session")
+def java_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for ``plugin.path`` with the location ``file``."""
+    jars = fetch_jars(
+        CACHE, "connect-file-4.3.1", ("org.apache.kafka:connect-file:4.3.1:jar",), find_java(cache=cache_directory()), pins=PINS
+    )
+    path = tmp_path_factory.mktemp("plugins")
+    shutil.copytree(jars, path / "file")
+    return path
+
+
+@pytest.fixture
+def java_runs(tmp_path: Path, worker_settings: Callable[..., dict[str, str]], java_plugins: Path) -> Iterator[JavaRuns]:
+    runs = JavaRuns(tmp_path, worker_settings(), java_plugins)
+    assert "AIRFLOW_PROVIDER_CONNECT_CACHE" in os.environ
+    yield runs
+    runs.end()

@@ -1,0 +1,122 @@
+"""Bounded runs of Apache Kafka's own FileStream connectors: what each takes and leaves, what a failure shows, what ends it."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from airflow_provider_connect.model.states import TargetState
+from tests.integration.java.conftest import JavaRuns, jvm_of
+from tests.integration.standalone.agent import wait_for
+
+LINES = 150_000
+EXPECTED = [f"line {number}" for number in range(LINES)]
+
+
+def test_each_run_takes_what_is_new(java_runs: JavaRuns, unique: str) -> None:
+    source, sink = java_runs.source(f"{unique}-in", unique), java_runs.sink(f"{unique}-out", unique)
+    java_runs.input.write_text("one\ntwo\n")
+    for config in (source, sink):
+        code, output = java_runs.run(config)
+        assert code == 0, output
+    assert java_runs.output.read_text() == "one\ntwo\n"
+    assert java_runs.offset(f"{unique}-in") == {"position": 8}
+    code, output = java_runs.run(source)
+    assert (code, "task 0: 0 records" in output) == (0, True), output
+    with java_runs.input.open("a") as file:
+        file.write("three\n")
+    for config in (source, sink, sink):
+        code, output = java_runs.run(config)
+        assert code == 0, output
+    assert java_runs.output.read_text() == "one\ntwo\nthree\n"
+    for name in (f"{unique}-in", f"{unique}-out"):
+        assert (java_runs.task(name).state, java_runs.task(name).version) == ("RUNNING", "4.3.1")
+        assert java_runs.topics_of(name) == [unique]
+
+
+def test_a_failure_has_javas_trace_in_its_status(java_runs: JavaRuns, unique: str) -> None:
+    java_runs.make_topic(unique)
+    sink = java_runs.sink(unique, unique, file=str(java_runs.folder / "nowhere" / "out.txt"))
+    code, output = java_runs.run(sink)
+    assert code == 75, output
+    failed = java_runs.task(unique)
+    assert failed.state == "FAILED"
+    first, *frames = (failed.trace or "").splitlines()
+    assert first.startswith("org.apache.kafka.connect.errors.ConnectException: Couldn't find or create file")
+    assert any("org.apache.kafka.connect.file.FileStreamSinkTask.start" in frame for frame in frames)
+
+
+def test_what_connect_finds_wrong_is_refused_in_its_words(java_runs: JavaRuns, unique: str) -> None:
+    code, output = java_runs.run(java_runs.source(unique, "", batch_size="many"))
+    assert code != 0
+    assert "Invalid value many for configuration batch.size: Not a number of type INT" in output
+
+
+def test_a_plugin_outside_of_the_allowed_locations_is_refused(java_runs: JavaRuns, unique: str) -> None:
+    source = java_runs.source(unique, unique)
+    for allowed in ("", str(java_runs.folder)):
+        code, output = java_runs.run(source, java_allowed_locations=allowed)
+        assert (code, "the worker setting java.allowed.locations must name its folder" in output) == (2, True), output
+
+
+def started_source(java_runs: JavaRuns, unique: str) -> "tuple[Path, Callable[[], bool]]":
+    java_runs.input.write_text("".join(f"{line}\n" for line in EXPECTED))
+    java_runs.make_topic(unique)
+    return java_runs.source(unique, unique, batch_size="200"), lambda: len(java_runs.records(unique)) > 1000
+
+
+def test_nothing_is_lost_or_doubled_when_a_run_is_killed(java_runs: JavaRuns, unique: str) -> None:
+    source, has_begun = started_source(java_runs, unique)
+    process = java_runs.start(source)
+    wait_for(has_begun)
+    process.kill()  # the JVM goes with it
+    jvm_left = len(java_runs.records(unique))
+    assert 1000 < jvm_left < LINES
+    process.wait(60)
+    process = java_runs.start(source)
+    wait_for(lambda: len(java_runs.records(unique)) > jvm_left)
+    jvm = wait_for(lambda: jvm_of(process))
+    jvm.kill()
+    code, output = java_runs.ended(process)
+    assert (code, java_runs.task(unique).state) == (75, "FAILED"), output
+    code, output = java_runs.run(source)
+    assert code == 0, output
+    assert java_runs.records(unique) == EXPECTED
+
+
+def test_a_frozen_run_is_fenced_by_the_next(java_runs: JavaRuns, unique: str) -> None:
+    source, has_begun = started_source(java_runs, unique)
+    zombie = java_runs.start(source)
+    wait_for(has_begun)
+    jvm = jvm_of(zombie)
+    assert jvm is not None
+    for pid in (jvm.pid, zombie.pid):
+        os.kill(pid, signal.SIGSTOP)
+    code, output = java_runs.run(source)
+    assert code == 0, output
+    assert java_runs.records(unique) == EXPECTED
+    for pid in (zombie.pid, jvm.pid):
+        os.kill(pid, signal.SIGCONT)
+    java_runs.ended(zombie)
+    wait_for(lambda: not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE)
+    assert java_runs.records(unique) == EXPECTED
+    assert java_runs.task(unique).state == "RUNNING"
+
+
+def test_a_pause_ends_the_run_with_its_offsets_committed(java_runs: JavaRuns, unique: str) -> None:
+    source, has_begun = started_source(java_runs, unique)
+    process = java_runs.start(source)
+    wait_for(has_begun)
+    java_runs.put_target_state(unique, TargetState.PAUSED)
+    code, output = java_runs.ended(process)
+    assert code == 143, output
+    delivered = java_runs.records(unique)
+    assert 1000 < len(delivered) < LINES
+    assert java_runs.offset(unique) == {"position": sum(len(line) + 1 for line in delivered)}
+    assert java_runs.task(unique).state == "PAUSED"
+    java_runs.put_target_state(unique, TargetState.STARTED)
+    code, output = java_runs.run(source)
+    assert code == 0, output
+    assert java_runs.records(unique) == EXPECTED
