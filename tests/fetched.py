@@ -11,6 +11,7 @@ from tests.chromium import find_chromium
 from tests.conftest import CACHE
 from tests.integration.airflow.fab_server import fab_home
 from tests.integration.lake.java_readers import lake_readers
+from tests.java_plugins import installed_plugins
 from tests.registry_server import registry_program
 
 PIECES: Mapping[str, Callable[[], object]] = {
@@ -18,6 +19,7 @@ PIECES: Mapping[str, Callable[[], object]] = {
     "Kafka Connect": lambda: worker_jars(CACHE, find_java(cache=CACHE)),
     "the schema registry": lambda: registry_program(CACHE),
     "readers of lakes in Java": lambda: lake_readers(CACHE),
+    "Java plugins": lambda: installed_plugins(CACHE),
     "Chromium": lambda: find_chromium(CACHE),
 }
 

@@ -97,7 +97,14 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     reset = Arg(("--reset",), help="Forget them instead", action="store_true")
     every = Arg(("--all",), help="Converters, transformations and predicates too", action="store_true")
     plugin, version = Arg(("plugin",), help="Class or alias"), Arg(("--plugin-version",), help="A version or range", metavar="VERSION")
-    package = Arg(("plugin",), help="A distribution's name, with or without a version, or the path of a wheel", metavar="NAME[==VERSION]")
+    package = Arg(
+        ("plugin",),
+        help="A distribution's name, with or without a version, or the path of a wheel; of Java: maven:GROUP:ARTIFACT:VERSION, or the path "
+        "of a zip, tar or jar; to remove one: its location's name",
+        metavar="PLUGIN",
+    )
+    ivy = Arg(("--ivy-settings",), help="Ivy's settings, which name repositories; Maven's central one if not given", metavar="FILE")
+    places = Arg(("locations",), help="Names of locations; all Java plugins of the directory when not given", nargs="*", metavar="LOCATION")
     path = Arg(("--path",), help="A directory of plugin.path; not needed where that names one only", metavar="DIR")
     installer = Arg(("--installer",), help="uv or pip; uv if it is there and pip has no configuration", choices=("uv", "pip"))
     file = Arg(("-f", "--file"), help='A JSON list of {"partition": …, "offset": …}, as get prints it; - is standard input', metavar="FILE")
@@ -121,7 +128,16 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
             "What connectors, converters and transformations there are",
             _verb("list", "List the installed plugins", "plugins.list_plugins", every, _OUTPUT),
             _verb("config", "Print the keys that a plugin knows", "plugins.config", plugin, version, _OUTPUT),
-            _command("install", "Install a plugin beside its other versions, by uv or pip", "plugins.install", package, path, installer),
+            _command(
+                "install",
+                "Install a plugin beside its other versions, by uv or pip; of Java, by Ivy",
+                "plugins.install",
+                package,
+                path,
+                installer,
+                ivy,
+            ),
+            _command("scan", "List Java plugins by a JVM, and record their versions beside the jars", "plugins.scan", places, path),
             _command("remove", "Remove a version of a plugin that was installed so", "plugins.remove", package, path),
             _command("broken", "List what lies on plugin.path and cannot be used; exit code 1 if any", "plugins.broken", path, _OUTPUT),
         ),

@@ -1,6 +1,7 @@
-"""``airflow connect plugins list|config|install|remove|broken``."""
+"""``airflow connect plugins list|config|install|scan|remove|broken``."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,22 @@ from airflow_provider_connect.cli.printing import errors_printed, print_rows
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
+from airflow_provider_connect.plugins.catalog import java_installation
 from airflow_provider_connect.plugins.catalog.package_installer import PackageInstaller, Tool
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.plugins.catalog.plugin_installation import InstalledPlugins
 from airflow_provider_connect.plugins.catalog.plugin_installation import install as install_plugin
 from airflow_provider_connect.plugins.catalog.plugin_installation import remove as remove_plugin
+from airflow_provider_connect.plugins.catalog.plugin_kinds import Declared, PluginKind
+from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.spark.jar_cache import announce, fetch_libraries
+from airflow_provider_connect.spark.java_runtime import find_java
+
+_OF_CONNECT = (
+    *(f"org.apache.kafka:{name}" for name in ("kafka-clients", "connect-api", "connect-json", "connect-runtime", "connect-transforms")),
+    *("org.slf4j:*", "org.apache.logging.log4j:*", "ch.qos.logback:*", "ch.qos.reload4j:*"),
+)
+"""What Kafka Connect's runtime has itself; a plugin's own copies of it would not be used."""
 
 
 @speaks_to_connect
@@ -47,16 +60,36 @@ def _short(text: str) -> str:
 @errors_printed()
 def install(arguments: Any) -> None:
     """A location of its own in one directory of plugin.path, whole or not at all; the installer's output goes to standard error."""
+    if java_installation.is_java(arguments.plugin):
+        settings = None if arguments.ivy_settings is None else Path(arguments.ivy_settings).absolute()
+        _print_installed(java_installation.install(arguments.plugin, _directory(arguments.path), _fetch(settings), _scan, announce))
+        return
     installer = PackageInstaller.of(Tool(arguments.installer) if arguments.installer else None)
-    installed = install_plugin(arguments.plugin, _directory(arguments.path), installer)
+    _print_installed(install_plugin(arguments.plugin, _directory(arguments.path), installer))
+
+
+def _print_installed(installed: InstalledPlugins) -> None:
     print(f"Installed in {installed.path}:")
-    print_rows([{"class": plugin.class_name, "type": str(plugin.kind), "version": plugin.version} for plugin in installed.plugins], "table")
+    _print_declared(installed.plugins)
+
+
+def _print_declared(plugins: Sequence[Declared]) -> None:
+    print_rows([{"class": plugin.class_name, "type": str(plugin.kind), "version": plugin.version} for plugin in plugins], "table")
+
+
+@errors_printed()
+def scan(arguments: Any) -> None:
+    """Java plugins that were copied to plugin.path: what they are and their versions, recorded beside the jars."""
+    for location in java_installation.java_locations(_directory(arguments.path), arguments.locations):
+        print(f"{location}:")
+        _print_declared(java_installation.scan_location(location, _scan, "scan", announce))
 
 
 @errors_printed()
 def remove(arguments: Any) -> None:
     """Runs that have begun with the location may fail for want of it."""
-    print(f"Removed {remove_plugin(arguments.plugin, _directory(arguments.path))}")
+    directory = _directory(arguments.path)
+    print(f"Removed {java_installation.remove(arguments.plugin, directory) or remove_plugin(arguments.plugin, directory)}")
 
 
 @errors_printed()
@@ -66,6 +99,24 @@ def broken(arguments: Any) -> None:
     found = PluginCatalog(paths).broken()
     print_rows([{"location": each.path, "reason": each.reason} for each in found], arguments.output)
     sys.exit(1 if found else 0)
+
+
+def _fetch(settings: Path | None) -> java_installation.Fetch:
+    """By the Ivy of PySpark, whose ``settings`` may name other repositories."""
+
+    def fetch(coordinates: str, folder: Path) -> None:
+        cache = cache_directory()
+        fetch_libraries(folder, cache / "ivy", [coordinates], find_java(cache=cache), announce, excluded=_OF_CONNECT, settings=settings)
+
+    return fetch
+
+
+def _scan(location: Path) -> list[Declared]:
+    from airflow_provider_connect.java.plugin_scan import scan as scan_by_java
+
+    cache = cache_directory()
+    found = scan_by_java(location, cache, find_java(cache=cache), notify=announce)
+    return [Declared(PluginKind(each.kind), each.name, each.name, each.version) for each in found]
 
 
 def _directory(given: str | None) -> Path:

@@ -45,16 +45,29 @@ def fetch_jars(
         notify(f"fetching {name} (once; kept in {folder})")
 
     def fetch(scratch: Path) -> None:
-        _fetch(scratch, cache / "ivy", libraries, java, notify)
+        fetch_libraries(scratch, cache / "ivy", libraries, java, notify)
         check_files(scratch, pins)
 
     return made_once(folder, fetch)
 
 
-def _fetch(folder: Path, ivy_cache: Path, libraries: Sequence[str], java: JavaRuntime, notify: Callable[[str], None]) -> None:
+def fetch_libraries(
+    folder: Path,
+    ivy_cache: Path,
+    libraries: Sequence[str],
+    java: JavaRuntime,
+    notify: Callable[[str], None],
+    *,
+    excluded: Sequence[str] = (),
+    settings: Path | None = None,
+) -> None:
+    """Fill the empty ``folder`` with the files of ``libraries`` and of what they need at run time, but for the modules ``excluded``
+    (``organisation:module``, with ``*`` for all). ``settings`` of Ivy name other repositories than Maven's central one. The sums that the
+    repository publishes are checked. Files are kept beside ``folder``. Raises ConnectException with what Ivy reports."""
     module = folder.with_name("ivy.xml")
-    module.write_text(_module(libraries))
+    module.write_text(_module(libraries, excluded))
     command = [str(java.executable), f"-Duser.home={folder.parent}", "-jar", str(_ivy()), "-cache", str(ivy_cache), "-ivy", str(module)]
+    command += [] if settings is None else ["-settings", str(settings)]
     command += ["-confs", "default", "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     for attempt in range(1, ATTEMPTS + 1):
         failure = _run(command, notify)
@@ -62,7 +75,8 @@ def _fetch(folder: Path, ivy_cache: Path, libraries: Sequence[str], java: JavaRu
             notify(f"fetched {len(list(folder.iterdir()))} files")
             return
         notify(f"attempt {attempt} of {ATTEMPTS} did not get everything")
-    raise ConnectException(f"Cannot fetch {', '.join(libraries)} from Maven's central repository. Ivy reports: {failure}")
+    where = "Maven's central repository" if settings is None else f"the repositories of {settings}"
+    raise ConnectException(f"Cannot fetch {', '.join(libraries)} from {where}. Ivy reports: {failure}")
 
 
 def check_files(folder: Path, pins: Path = PINS) -> None:
@@ -113,7 +127,7 @@ def _progress(lines: Iterable[str]) -> str:
     return f"finding out what it needs: {found} libraries so far" if found else "finding out what it needs"
 
 
-def _module(libraries: Sequence[str]) -> str:
+def _module(libraries: Sequence[str], excluded: Sequence[str]) -> str:
     dependencies = []
     for library in libraries:
         organisation, module, version, *file = library.split(":")
@@ -125,6 +139,8 @@ def _module(libraries: Sequence[str]) -> str:
             dependencies.append(f'{head} transitive="false">{only}</dependency>')
         else:
             dependencies.append(f"{head}/>")
+    for organisation, _, name in (each.partition(":") for each in excluded):
+        dependencies.append(f"<exclude org={quoteattr(organisation)} module={quoteattr(name)}/>")
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="local" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'

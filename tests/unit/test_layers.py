@@ -40,7 +40,7 @@ STATE = {
     "stores": "config errors model sdk wire",
     "spark": "errors model",
     "java": "errors spark",
-    "plugins": "config errors java model sdk",
+    "plugins": "config errors java model sdk spark",
 }
 PROGRAMS = {
     "worker": "config errors java model plugins sdk spark stores",
@@ -64,7 +64,8 @@ AIRFLOW = {
 SERVER = {
     "api_server": "config dag_files errors herder hooks model operators plugins rest sql_mirror stores worker",
     "cli": (
-        "api_server client config dag_files dev errors herder hooks model operators plugins rest skeleton spark standalone stores worker"
+        "api_server client config dag_files dev errors herder hooks java model operators plugins rest skeleton spark standalone stores "
+        "worker"
     ),
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW, SERVER)
@@ -168,6 +169,8 @@ MAY_IMPORT_LATE = {
     "connectors/jdbc/catalog/metadata": "SQLAlchemy is for the databases that have no driver of columns",
     "transforms/sql": "DuckDB is for processes that check or run a statement",
     "connectors/filesystem/stores/location": "what a store needs is for those who open it, and not for the import of a connector",
+    "cli/plugins": "Py4J and a JVM are for the installation of Java plugins",
+    "plugins/catalog/plugin": "what loads locations is for those who have plugin.path",
     "plugins/catalog/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
     "worker/application/readiness": "most runs find nothing to do, and need none of the checks",
     "worker/application/planner": "py4j is for plans of Java connectors",

@@ -27,8 +27,8 @@ from airflow_provider_connect.plugins.catalog import plugin_metadata
 from airflow_provider_connect.plugins.catalog.package_installer import PackageInstaller, shared_distributions
 from airflow_provider_connect.plugins.catalog.plugin_kinds import Declared
 
-_INSTALLING: Final = ".installing-"
-_REMOVING: Final = ".removing-"
+INSTALLING: Final = ".installing-"
+REMOVING: Final = ".removing-"
 _LEFT_SECONDS: Final = 86_400.0
 
 
@@ -51,15 +51,15 @@ def install(wanted: str, directory: Path, installer: PackageInstaller) -> Instal
     name, asked = _parsed(wanted)
     if name in shared_distributions():
         raise BadRequestException(f"{name} is shared with all plugins by this environment, and cannot be installed as one")
-    _refuse_missing(directory)
-    with _hidden(directory, _INSTALLING) as hidden:
+    refuse_missing(directory)
+    with hidden_beside(directory, INSTALLING) as hidden:
         location, scratch = hidden / "location", hidden / "scratch"
         location.mkdir()
         scratch.mkdir()
         installer.fill(location, asked, scratch)  # 1
         version, plugins = _version_of(name, location), _usable(location)  # 2
         target = directory / f"{name}-{version}"
-        _rename(location, target)  # 3
+        rename_new(location, target)  # 3
     return InstalledPlugins(str(target), plugins)
 
 
@@ -73,7 +73,7 @@ def remove(wanted: str, directory: Path) -> str:
         asked = Requirement(wanted)
     except InvalidRequirement as error:
         raise BadRequestException(f"{wanted!r} is no name with a version, such as orders-connector==1.2: {error}") from error
-    _refuse_missing(directory)
+    refuse_missing(directory)
     name = canonicalize_name(asked.name)
     known = dict(sorted(_versions_in(directory, name)))
     found = [version for version in known if asked.specifier.contains(version, prereleases=True)]
@@ -84,7 +84,7 @@ def remove(wanted: str, directory: Path) -> str:
         versions = ", ".join(map(str, found))
         raise BadRequestException(f"{directory} has several versions of {name}, {versions}: name one, such as {name}=={found[0]}")
     path = known[found[0]]
-    with _hidden(directory, _REMOVING) as hidden:
+    with hidden_beside(directory, REMOVING) as hidden:
         path.rename(hidden / path.name)
     return str(path)
 
@@ -114,13 +114,14 @@ def _refuse_escaping(wheel: Path) -> None:
         raise ConnectException(f"{wheel} is not installed: its member {escaping} leads out of it")
 
 
-def _refuse_missing(directory: Path) -> None:
+def refuse_missing(directory: Path) -> None:
+    """Raise NotFoundException unless ``directory`` is one."""
     if not directory.is_dir():
         raise NotFoundException(f"There is no directory {directory}: make it, and name it in the worker setting plugin.path")
 
 
 @contextmanager
-def _hidden(directory: Path, prefix: str) -> Iterator[Path]:
+def hidden_beside(directory: Path, prefix: str) -> Iterator[Path]:
     """A directory on the same file system that no catalog reads, removed at the end; leftovers of killed processes are removed too."""
     for left in directory.glob(f"{prefix}*"):
         with suppress(FileNotFoundError):  # another process may have removed it
@@ -158,7 +159,8 @@ def _usable(location: Path) -> list[Declared]:
     return declared.plugins
 
 
-def _rename(location: Path, target: Path) -> None:
+def rename_new(location: Path, target: Path) -> None:
+    """Rename a filled directory. Raises AlreadyExistsException where ``target`` is there, ConnectException for everything else."""
     try:
         location.rename(target)
     except OSError as error:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Self
 
 from airflow_provider_connect.config import config_providers
@@ -25,7 +25,7 @@ from airflow_provider_connect.errors import (
     PluginVersionException,
 )
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, refuse_many_aliases
-from airflow_provider_connect.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def
+from airflow_provider_connect.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def, strip_framework_keys
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.model.versions import UNDEFINED, requirement
@@ -33,6 +33,7 @@ from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView,
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind, versions_of
 from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation, editable_location
+from airflow_provider_connect.plugins.validation.java_probe import JavaProbe
 from airflow_provider_connect.plugins.validation.probe_messages import keys_of, validation_of
 from airflow_provider_connect.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
 from airflow_provider_connect.plugins.validation.validation import java_map, key_view
@@ -74,6 +75,7 @@ class PluginProbe:
         passed_on = {name: value for name, value in settings.values.items() if name in _PASSED_ON or name.startswith("version_ranges.")}
         memory = settings.plugin_probe_memory_bytes
         self._pool = ProbePool(lambda: ProbeProcess(passed_on, memory), settings.plugin_probe_timeout_ms / 1000, idle_seconds)
+        self._java = JavaProbe(settings, self._catalog, passed_on)
         self._logging = threading.Lock()
         self._broken: set[BrokenLocation] = set()
         self._keys: dict[tuple[Plugin, str], list[ConfigKeyView]] = {}
@@ -99,7 +101,7 @@ class PluginProbe:
             raise PluginNotFoundException(f"Unknown plugin {plugin}.")
         chosen = self._version_of(plugin, found, version, location)
         keys = self._own_keys(chosen)
-        if chosen.kind not in CONNECTOR_KINDS:
+        if chosen.is_java or chosen.kind not in CONNECTOR_KINDS:
             return keys
         framework = sink_config_def() if chosen.kind is PluginKind.SINK else source_config_def()
         newest = versions_of(found)[-1]
@@ -126,6 +128,10 @@ class PluginProbe:
         self._log_broken()
         mask = Mask(secret_values({key: text for key, text in config.items() if text}, providers, secrets))
         mask.add(self.passwords(resolved))
+        java = self._java_connector(resolved)
+        if java is not None:
+            with _masking(mask):
+                return _masked(self._java.validate(java, resolved), config, resolved, mask)
         answer = self._ask(self._locations(resolved), {"ask": "validate", "config": resolved}, mask)
         try:
             validation = validation_of(answer)
@@ -150,6 +156,10 @@ class PluginProbe:
         pairs = None if offsets is None else [[p and dict(p), o and dict(o)] for p, o in offsets]
         request = {"ask": "alter_offsets", "connector": connector, "config": resolved, "offsets": pairs}
         mask = Mask({*secret_values(config, providers, secrets), *self.passwords(resolved)})
+        java = self._java_connector({"name": connector, **resolved})
+        if java is not None:
+            with _masking(mask):
+                return self._java.alter_offsets(java, strip_framework_keys(resolved), pairs)
         return bool(self._ask(self._locations(resolved), request, mask)["agreed"])
 
     def passwords(self, resolved: Given) -> set[str]:
@@ -171,6 +181,15 @@ class PluginProbe:
     def close(self) -> None:
         """End the processes."""
         self._pool.close()
+        self._java.close()
+
+    def _java_connector(self, config: Given) -> Plugin | None:
+        """The connector of ``config`` if it is one of Java. None also where there is none: the validation reports it."""
+        try:
+            plugin = self._choice.connector(config.get("name"), {key: text for key, text in config.items() if text is not None})
+        except ConnectException:
+            return None
+        return plugin if plugin.is_java else None
 
     def __enter__(self) -> Self:
         return self
@@ -195,19 +214,16 @@ class PluginProbe:
         loaded = _fingerprints([plugin])
         known = (plugin, "".join(fingerprint for _, fingerprint in loaded))
         if known not in self._keys:
+            if plugin.is_java:
+                self._keys[known] = self._java.keys(plugin)
+                return self._keys[known]
             request = {"ask": "keys", "kind": str(plugin.kind), "class": plugin.class_name, "version": plugin.version}
             self._keys[known] = keys_of(self._ask(loaded, request, Mask())["keys"])
         return self._keys[known]
 
     def _ask(self, locations: Fingerprints, request: Mapping[str, object], mask: Mask) -> dict[str, Any]:
-        try:
+        with _masking(mask):
             return self._pool.ask(locations, request)
-        except ConfigException as error:
-            raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
-        except ConnectException as error:
-            raise type(error)(mask(error.message)) from None
-        except NotImplementedError as error:
-            raise NotImplementedError(mask(str(error))) from None
 
     def _locations(self, config: Given) -> Fingerprints:
         """Whose code a validation of ``config`` loads, as far as it names plugins that are there."""
@@ -224,6 +240,19 @@ class PluginProbe:
             with suppress(ConnectException):  # the validation reports it
                 found.append(choose())
         return _fingerprints(found)
+
+
+@contextmanager
+def _masking(mask: Mask) -> Iterator[None]:
+    """Raises what is raised, with secrets masked."""
+    try:
+        yield
+    except ConfigException as error:
+        raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
+    except ConnectException as error:
+        raise type(error)(mask(error.message)) from None
+    except NotImplementedError as error:
+        raise NotImplementedError(mask(str(error))) from None
 
 
 def _plugin_view(plugin: Plugin) -> PluginView:

@@ -127,14 +127,17 @@ class ProbeProcess:
 
 
 class ProbePool:
-    """Safe to share between threads. At most ``MOST_AT_ONCE`` requests run at a time, and ``MOST_IDLE`` processes wait for the next one;
+    """Safe to share between threads. At most ``MOST_AT_ONCE`` requests run at a time, and ``most_idle`` processes wait for the next one;
     those that waited longest go first. A process is never given plugins whose files have changed since it loaded them. All that
     wait end when nothing was asked for ``idle_seconds``; None: never."""
 
-    def __init__(self, start: Callable[[], ProbeProcess], timeout_seconds: float, idle_seconds: float | None = None) -> None:
+    def __init__(
+        self, start: Callable[[], ProbeProcess], timeout_seconds: float, idle_seconds: float | None = None, *, most_idle: int = MOST_IDLE
+    ) -> None:
         self._start = start
         self._timeout_seconds = timeout_seconds
         self._idle_seconds = idle_seconds
+        self._most_idle = most_idle
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
         self._idle: OrderedDict[ProbeProcess, Fingerprints] = OrderedDict()
@@ -183,7 +186,7 @@ class ProbePool:
             if process.is_alive and not self._closed:
                 self._idle[process] = locations
                 self._end_later()
-                while len(self._idle) > MOST_IDLE:
+                while len(self._idle) > self._most_idle:
                     over.append(self._idle.popitem(last=False)[0])
             else:
                 over.append(process)

@@ -1,0 +1,143 @@
+"""What Kafka Connect reports of Java plugins and of configs for them, in a JVM: definitions of settings, validations, word on offsets.
+
+Connect's own herder answers, and its own JSON is the answer. It is never started, and no broker is asked anything by it; plugins may
+connect to what a config names, as their validation does in a worker of Connect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, JavaException, PluginNotFoundException
+from airflow_provider_connect.java.jvm import Jvm
+
+_FORCED: Final = {
+    "bootstrap.servers": "localhost:1",  # never connected to: the validation of a config asks no broker
+    "plugin.discovery": "service_load",
+    "exactly.once.source.support": "enabled",
+    "connector.client.config.override.policy": "All",  # the worker's policy is applied by this package
+    **{f"{kind}.storage.topic": f"unused-{kind}" for kind in ("config", "offset", "status")},
+}
+_SOURCE: Final = "org.apache.kafka.connect.source.SourceConnector"
+
+
+class PluginInspector:
+    """One herder. ``settings`` are the worker's group and converters; ``locations`` are all plugins that it may load."""
+
+    def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
+        """Raises JavaException for settings that Connect refuses."""
+        self._jvm = jvm
+        self._connect = jvm.java.org.apache.kafka.connect
+        with jvm.calls():
+            self._start({"group.id": "connect-cluster", **settings, **_FORCED, "plugin.path": str(_linked(jvm.folder, locations))})
+            self._json = jvm.java.com.fasterxml.jackson.databind.ObjectMapper()
+
+    def _start(self, settings: Mapping[str, str]) -> None:
+        java, runtime, storage = self._jvm.java, self._connect.runtime, self._connect.storage
+        self._plugins = runtime.isolation.Plugins(self._map(settings))
+        self._plugins.compareAndSwapWithDelegatingLoader()
+        config = runtime.distributed.DistributedConfig(self._map(settings))
+        cluster = java.java.lang.Class.forName("org.apache.kafka.connect.runtime.WorkerConfig").getDeclaredField("kafkaClusterId")
+        cluster.setAccessible(True)  # else the worker's constructor asks a broker for it
+        cluster.set(config, "unknown")
+        policy_class = java.java.lang.Class.forName("org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy")
+        policy = self._plugins.newPlugin(config.getString("connector.client.config.override.policy"), config, policy_class)
+        converter = self._plugins.newInternalConverter(True, "org.apache.kafka.connect.json.JsonConverter", {"schemas.enable": "false"})
+        time, offsets = java.org.apache.kafka.common.utils.Time.SYSTEM, storage.FileOffsetBackingStore(converter)
+        worker = runtime.Worker("probe:0", time, self._plugins, config, offsets, policy)
+        stores = (storage.MemoryStatusBackingStore(), storage.MemoryConfigBackingStore())
+        nothing = self._jvm.array(java.java.lang.AutoCloseable, 0)
+        self._herder = runtime.distributed.DistributedHerder(
+            config, time, worker, "unknown", *stores, "http://localhost/", None, policy, java.java.util.List.of(), nothing
+        )
+
+    def validate(self, config: Mapping[str, str | None]) -> dict[str, Any]:
+        """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException with Connect's text where it cannot validate."""
+        with _texts_of_java(), self._jvm.calls():
+            found = self._connect.util.FutureCallback()
+            self._herder.validateConnectorConfig(self._map(config), found, False)
+            answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(found.get())))
+            return answer
+
+    def keys(self, class_name: str, version: str | None) -> list[dict[str, Any]]:
+        """The settings of a plugin, of a connector with those of the framework. Raises PluginNotFoundException in Connect's words."""
+        with _texts_of_java(), self._jvm.calls():
+            wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
+            found = self._herder.connectorPluginConfig(class_name, wanted)
+            answer: list[dict[str, Any]] = json.loads(str(self._json.writeValueAsString(found)))
+            return answer
+
+    def alter_offsets(self, class_name: str, version: str | None, config: Mapping[str, str], offsets: Sequence[Any]) -> bool:
+        """Ask a source connector about pairs of source partition and offset. False: it does not know, as of every sink."""
+        with _texts_of_java(), self._jvm.calls():
+            wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
+            source = self._jvm.java.java.lang.Class.forName(_SOURCE)
+            connector = self._plugins.newConnector(class_name, wanted)
+            if not source.isInstance(connector):
+                return False
+            jackson = self._jvm.java.com.fasterxml.jackson.databind
+            longs = jackson.ObjectMapper().configure(
+                jackson.DeserializationFeature.USE_LONG_FOR_INTS, True
+            )  # as Connect's topics have them
+            lists = longs.readValue(json.dumps(offsets), self._jvm.java.java.lang.Class.forName("java.util.List"))
+            pairs = self._jvm.java.java.util.HashMap()
+            for pair in lists:
+                pairs.put(pair[0], pair[1])
+            map_class = self._jvm.java.java.lang.Class.forName("java.util.Map")
+            types = self._jvm.array(self._jvm.java.java.lang.Class, 2)
+            types[0] = types[1] = map_class
+            given = self._jvm.array(self._jvm.java.java.lang.Object, 2)
+            given[0], given[1] = self._map(config), pairs
+            return bool(source.getMethod("alterOffsets", types).invoke(connector, given))  # by the interface: versions share a name
+
+    def _map(self, values: Mapping[str, str | None]) -> Any:
+        made = self._jvm.java.java.util.HashMap()
+        made.putAll(dict(values))
+        return made
+
+
+def _linked(folder: Path, locations: Sequence[Path]) -> Path:
+    """A ``plugin.path`` with links to ``locations`` alone."""
+    path = folder / "plugins"
+    path.mkdir()
+    for number, location in enumerate(dict.fromkeys(locations)):
+        link = path / f"{number}-{location.name}"
+        if location.is_file():
+            link.mkdir()
+            link = link / location.name
+        link.symlink_to(location.resolve())
+    return path
+
+
+_WRAPPERS: Final = ("java.util.concurrent.ExecutionException", "java.lang.reflect.InvocationTargetException")
+_CAUSE: Final = re.compile(r"(?:Caused by: )?((?:[\w$]+\.)+[\w$]+)(?:: (.*))?")
+
+
+@contextmanager
+def _texts_of_java() -> Iterator[None]:
+    """Raises Connect's exceptions as ours, with Java's text alone: an author of configs needs no trace of the herder."""
+    try:
+        yield
+    except JavaException as error:
+        raise _translated(error.trace) from None
+
+
+def _translated(trace: str) -> Exception:
+    lines = trace.splitlines()
+    told = [*lines[:1], *(line for line in lines if line.startswith("Caused by: "))]
+    causes = [found for line in told if (found := _CAUSE.fullmatch(line))]
+    cause = next((found for found in causes if found[1] not in _WRAPPERS), None)
+    if cause is None:
+        return ConnectException(trace.partition("\n")[0])
+    kind, text = cause[1].rpartition(".")[2], cause[2] or cause[1]
+    if kind == "UnsupportedOperationException":
+        return NotImplementedError(text)
+    kinds: dict[str, type[ConnectException]] = {"NotFoundException": PluginNotFoundException, "BadRequestException": BadRequestException}
+    if kind.startswith("ConfigException") or cause[1] == "org.apache.kafka.connect.errors.ConnectException":
+        return ConfigException(text)
+    return kinds.get(kind, ConnectException)(text)

@@ -1,0 +1,170 @@
+"""What Kafka Connect's own classes report of Java plugins, in a JVM of a process of its own: Kafka's file connectors and two Debeziums."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import zipfile
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from airflow_provider_connect.cli import plugins as commands
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.views import ConfigValueView, Validation
+from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_JAR
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from tests.conftest import CACHE
+from tests.java_plugins import DEBEZIUM, FILE, installed_plugins
+
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
+JAVA = {"name": "lines", "connector.class": FILE_SOURCE, "connector.plugin.version": "4.3.1", "file": "/in", "topic": "lines"}
+SLOW_MACHINE_MS = "300000"
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Path:
+    return installed_plugins(CACHE)
+
+
+@pytest.fixture(scope="module")
+def probe(plugins: Path) -> Iterator[PluginProbe]:
+    with PluginProbe(settings(plugins)) as opened:
+        yield opened
+
+
+def settings(plugins: Path, **more: str) -> WorkerSettings:
+    allowed = {"plugin.path": str(plugins), "java.allowed.locations": str(plugins), "plugin.probe.timeout.ms": SLOW_MACHINE_MS}
+    return WorkerSettings.of({"bootstrap.servers": "localhost:1", **allowed, **more})
+
+
+def values(validation: Validation) -> dict[str, ConfigValueView]:
+    return {value.name: value for _, value in validation.configs}
+
+
+def errors(validation: Validation) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(value.errors) for name, value in values(validation).items() if value.errors}
+
+
+def children(of: str) -> list[psutil.Process]:
+    return [child for child in psutil.Process().children(recursive=True) if of in " ".join(child.cmdline())]
+
+
+def test_installed_plugins_are_listed_with_the_versions_that_connect_reports(plugins: Path, probe: PluginProbe) -> None:
+    listed = {(plugin.class_name, plugin.type, plugin.version, plugin.location) for plugin in probe.plugins() if plugin.location}
+    assert listed == {
+        (FILE_SOURCE, "source", "4.3.1", FILE),
+        (FILE_SOURCE.replace("Source", "Sink"), "sink", "4.3.1", FILE),
+        *((POSTGRES, "source", name.removeprefix("debezium-connector-postgres-"), name) for name in DEBEZIUM),
+    }
+    assert probe.broken() == []
+    others = {plugin.type for plugin in probe.plugins(connectors_only=False) if plugin.location}
+    assert {"transformation", "converter", "header_converter"} <= others
+
+
+def test_definitions_are_connects_own_by_version(probe: PluginProbe) -> None:
+    keys = {key.name: key for key in probe.config_keys(FILE_SOURCE, "4.3.1")}
+    assert {"file", "topic", "batch.size", "tasks.max", "exactly.once.support"} <= keys.keys()
+    assert (keys["topic"].required, keys["batch.size"].default_value) == (True, "2000")
+    older, newer = ({key.name for key in probe.config_keys(POSTGRES, version)} for version in ("[3.5,3.6)", None))
+    assert newer - older, "3.6 has settings that 3.5 has not"
+    passwords = {key.name for key in probe.config_keys(POSTGRES, None, DEBEZIUM[0]) if key.type == "PASSWORD"}
+    assert "database.password" in passwords
+    mask = {key.name for key in probe.config_keys("io.debezium.transforms.ExtractNewRecordState")}
+    assert "delete.tombstone.handling.mode" in mask
+
+
+def test_a_validation_is_connects_with_our_rules_added(probe: PluginProbe) -> None:
+    assert errors(probe.validate(None, JAVA)) == {}
+    assert values(probe.validate("FileStreamSource", JAVA))["connector.class"].value == FILE_SOURCE
+    wrong = {
+        **JAVA,
+        "tasks.max": "0",
+        "batch.max.records": "x",
+        "topic": "connect-configs",
+        "producer.override.bootstrap.servers": "evil:1",
+    }
+    found = errors(probe.validate(None, wrong))
+    assert set(found) == {"tasks.max", "batch.max.records", "topic", "producer.override.bootstrap.servers"}
+    assert probe.validate(None, wrong).error_count == 4
+    located = {key: text for key, text in JAVA.items() if not key.endswith("version")} | {"connector.plugin.location": FILE}
+    shown = values(probe.validate(None, located))
+    assert (shown["connector.plugin.version"].value, shown["connector.plugin.location"].value) == ("4.3.1", FILE)
+    missing = errors(probe.validate(None, {key: text for key, text in JAVA.items() if key != "topic"}))
+    assert "which has no default value" in missing["topic"][0]
+
+
+def test_two_versions_of_a_plugin_answer_in_one_jvm_and_no_secret_is_shown(probe: PluginProbe) -> None:
+    database = {"database.hostname": "127.0.0.1", "database.port": "1", "database.user": "u", "database.dbname": "d"}
+    config = {"name": "rows", "connector.class": POSTGRES, "topic.prefix": "p", "database.password": "s3cret-word", **database}
+    for spec, version in (("[3.5,3.6)", "3.5.0.Final"), ("[3.6,)", "3.6.0.Final")):
+        validation = probe.validate(None, {**config, "connector.plugin.version": spec})
+        assert any("Connection to 127.0.0.1:1 refused" in text for texts in errors(validation).values() for text in texts)
+        assert "s3cret-word" not in repr(validation)
+        recommended = values(validation)["connector.plugin.version"]
+        assert (recommended.value, list(recommended.recommended_values)) == (spec, ["3.5.0.Final", "3.6.0.Final"])
+        assert {key.name for key in probe.config_keys(POSTGRES, version)} >= {"slot.name", "plugin.name"}
+    assert len(children("py4j.GatewayServer")) == 1
+    none = probe.validate(None, {**config, "connector.plugin.version": "[9,)"})
+    assert "available versions: [3.5.0.Final, 3.6.0.Final]" in values(none)["connector.plugin.version"].errors[0]
+
+
+def test_connectors_are_asked_about_offsets(probe: PluginProbe) -> None:
+    config = {key: text for key, text in JAVA.items() if key != "name"}
+    partition = {"filename": "/in"}
+    assert probe.alter_offsets("lines", config, [(partition, {"position": 7})])
+    with pytest.raises(ConnectException, match="should be a non-negative value"):
+        probe.alter_offsets("lines", config, [(partition, {"position": -1})])
+    sink = {**config, "connector.class": FILE_SOURCE.replace("Source", "Sink")}
+    assert not probe.alter_offsets("lines", sink, [])
+
+
+def test_locations_that_the_worker_does_not_allow_are_not_loaded(plugins: Path, tmp_path: Path) -> None:
+    for allowed in ({"java.allowed.locations": ""}, {"java.allowed.locations": str(plugins / DEBEZIUM[0])}):
+        with PluginProbe(settings(plugins, **allowed)) as probe:
+            with pytest.raises(ConfigException, match=r"the worker setting java\.allowed\.locations must name its folder"):
+                probe.validate(None, JAVA)
+            with pytest.raises(ConfigException, match=r"java\.allowed\.locations"):
+                probe.config_keys(FILE_SOURCE, "4.3.1")
+
+
+def test_a_jvm_that_is_killed_costs_one_request_and_none_is_left(plugins: Path) -> None:
+    before = {process.pid for process in children("java")}
+    with PluginProbe(settings(plugins)) as probe:
+        assert errors(probe.validate(None, JAVA)) == {}
+        started = [process for process in children("py4j.GatewayServer") if process.pid not in before]
+        os.kill(started[0].pid, signal.SIGKILL)
+        started[0].wait(300)
+        with pytest.raises(ConnectException):
+            probe.validate(None, JAVA)
+        assert errors(probe.validate(None, JAVA)) == {}
+        left = [process for process in children("py4j.GatewayServer") if process.pid not in before]
+    psutil.wait_procs(left, 300)
+    assert {process.pid for process in children("py4j.GatewayServer")} <= before
+
+
+def test_a_plugin_without_service_files_is_scanned(plugins: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    silent = tmp_path / "silent" / "connect-file.jar"
+    silent.parent.mkdir()
+    original = next((plugins / FILE).glob("connect-file-*.jar"))
+    with zipfile.ZipFile(original) as opened, zipfile.ZipFile(silent, "w") as stripped:
+        for member in opened.infolist():
+            if not member.filename.startswith("META-INF/services/"):
+                stripped.writestr(member, opened.read(member))
+    shutil.copy(original, tmp_path / "single-1.jar")
+    assert PluginCatalog([str(tmp_path)]).broken()[0].reason.startswith("it declares no plugins")
+    commands.scan(Namespace(locations=[], path=str(tmp_path)))
+    assert capsys.readouterr().out.count(FILE_SOURCE) == 2
+    found = PluginCatalog([str(tmp_path)])
+    assert found.broken() == []
+    assert {plugin.location.name for plugin in found.named(FILE_SOURCE) if plugin.location} == {"silent", "single-1.jar"}
+    assert (tmp_path / "silent" / SERVICES_JAR).is_file()
+    with PluginProbe(settings(tmp_path)) as probe:
+        assert "file" in {key.name for key in probe.config_keys(FILE_SOURCE, "4.3.1", "silent")}

@@ -1,0 +1,39 @@
+"""Java plugins as ``airflow connect plugins install`` leaves them: Kafka's file connectors, and two versions of Debezium's for PostgreSQL.
+
+Installed once into the cache, from Maven's central repository, and compared with the pinned sums.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+from airflow_provider_connect.cli import plugins
+from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.jar_cache import check_files
+from tests.java_libraries import PINS
+
+FILE = "connect-file-4.3.1"
+DEBEZIUM = ("debezium-connector-postgres-3.5.0.Final", "debezium-connector-postgres-3.6.0.Final")
+_COORDINATES = (
+    "org.apache.kafka:connect-file:4.3.1",
+    "io.debezium:debezium-connector-postgres:3.5.0.Final",
+    "io.debezium:debezium-connector-postgres:3.6.0.Final",
+)
+
+
+def installed_plugins(cache: Path) -> Path:
+    """A ``plugin.path`` that holds ``FILE`` and ``DEBEZIUM``. Shared by all tests, which change nothing in it."""
+    return made_once(cache / "jars" / "java-plugins-1", _install)
+
+
+def _install(folder: Path) -> None:
+    folder.mkdir()
+    for coordinates in _COORDINATES:
+        plugins.install(SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), ivy_settings=None, installer=None))
+    jars = folder.with_name("all-jars")
+    jars.mkdir()
+    for jar in folder.glob("*/*.jar"):
+        shutil.copy(jar, jars)
+    check_files(jars, PINS)
