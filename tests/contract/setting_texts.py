@@ -1,0 +1,116 @@
+"""What the worker settings and the ``airflow.*`` keys mean, for docs/reference-settings.md. Names, types and defaults are in the code."""
+
+from __future__ import annotations
+
+WORKER = {
+    "access.control.allow.methods": "Methods that a page of an allowed origin may use. Separate server and standalone modes only.",
+    "access.control.allow.origin": "Origins whose pages may call the REST API. Separate server and standalone modes only.",
+    "airflow.allowed.pools": "The pools that configs may name, beside `default_pool`; `*`: any.",
+    "airflow.allowed.queues": "The queues that configs may name, beside `default`; `*`: any.",
+    "airflow.max.pool.slots": "The largest `airflow.pool.slots` that a config may request.",
+    "airflow.max.priority.weight": "The largest `airflow.priority.weight` that a config may request.",
+    "airflow.min.schedule.interval": "The shortest time between two runs that a config may request. Airflow's own timetable measures "
+    "presets and "
+    "cron expressions.",
+    "airflow.missing.dag.grace": "How long the DAG of a connector may be missing from its file before the connector is stopped.",
+    "airflow.missing.dag.limit": "If more connectors than this are missing from their files at once, no connector is stopped.",
+    "airflow.schedule": "When connectors without a schedule of their own run: cron, a preset, a duration such as `30s`, or `none`. "
+    "Unset: every five "
+    "minutes. For connectors of DAG files, the value is read from the section `[connect]` and the file of worker properties only.",
+    "batch.max.duration.ms": "A task ends its run after this time.",
+    "batch.max.records": "A task ends its run after about this many records. Unset: at the end of what there is.",
+    "bootstrap.servers": "Kafka's brokers: host:port, separated by commas.",
+    "client.id": "The beginning of the client ids.",
+    "connector.client.config.override.allowlist": "Client settings that connectors may override under the policy `Allowlist`.",
+    "connector.client.config.override.policy": "Which client settings connectors may override ([topics and "
+    "clients](topics-and-clients.md)).",
+    "connectors.allowed.paths": "The folders below which connectors may open files and sockets of the host: FileStream connectors, "
+    "SQLite, socket folders of "
+    "PostgreSQL. `/` allows all; empty allows none. Unset: `connect-data` below `AIRFLOW_HOME`; without Airflow, beside "
+    "`worker.properties` or in the "
+    "working directory. Drivers that open files by themselves need `/` ([security](security.md)).",
+    "connectors.max.tasks": "The largest number of tasks of one connector, whatever its `tasks.max` is. Airflow maps a task over no "
+    "more than "
+    "`[core] max_map_length`, 1024 by default.",
+    "connectors.spark.formats": "The formats of Spark that `SparkSource` and `SparkSink` may name ([formats of Spark](spark.md)).",
+    "connectors.spark.options": "The options that they may set: `format.option` for any value, `format.option=value` for one value.",
+    "exactly.once.source.support": "Whether sources may deliver exactly once. Kafka Connect's default is `disabled`.",
+    "group.id": "Names this Connect cluster; part of every transactional id.",
+    "header.converter": "The converter of headers, for connectors that name no other.",
+    "java.allowed.locations": "The folders below which Java plugins may lie. Without one, Java connectors are refused "
+    "([Java connectors](java-connectors.md)).",
+    "java.memory": "The largest heap of each JVM that runs Java plugins, as `-Xmx` takes it. Unset: `512m`.",
+    "key.converter": "The converter of keys, for connectors that name no other.",
+    "listeners": "Where the separate server and the standalone modes listen; one URL. Unset: `http://127.0.0.1:8083`.",
+    "offset.flush.interval.ms": "How often a task commits offsets.",
+    "offset.flush.timeout.ms": "How long a task and a run that end wait for their last statuses to be written.",
+    "plugin.path": "Folders of plugins, separated by commas ([plugins](plugins.md)).",
+    "plugin.probe.memory.bytes": "The memory of the process in which plugins are loaded to learn what they are.",
+    "plugin.probe.timeout.ms": "How long a plugin may take to be loaded in that process.",
+    "rest.advertised.host.name": "A name by which clients address the separate server.",
+    "rest.allowed.hosts": "Further such names, separated by commas; `*`: any.",
+    "rest.anonymous.access": "`true`: the separate server asks for no users.",
+    "status.storage.retry.backoff.multiplier": "The growth of the wait between two retries of a status write.",
+    "status.storage.retry.initial.backoff.ms": "The first wait.",
+    "status.storage.retry.jitter.factor": "The random share of the wait.",
+    "status.storage.retry.max.backoff.ms": "The longest wait.",
+    "status.storage.retry.max.retries": "How often a status write is retried (KIP-1278).",
+    "task.shutdown.graceful.timeout.ms": "How long `stop`, `restart` and changes of offsets wait for running tasks to end.",
+    "topic.creation.enable": "Whether sources may create topics by their `topic.creation.*` settings.",
+    "topic.tracking.allow.reset": "Whether the active topics of a connector may be reset.",
+    "topic.tracking.enable": "Whether the topics that a connector uses are recorded.",
+    "transaction.boundary.poll.linger.ms": "Polls that come within this time share a transaction; 0: one transaction a poll.",
+    "value.converter": "The converter of values, for connectors that name no other.",
+    **{
+        f"{kind}.storage.{key}": text
+        for kind, noun in (("config", "configs"), ("offset", "offsets"), ("status", "statuses"), ("batch", "the batch log"))
+        for key, text in (
+            ("topic", f"The topic of {noun}."),
+            ("partitions", f"Partitions of the topic of {noun}, where it is created; -1: the brokers' default."),
+            (
+                "replication.factor",
+                f"Replicas of the topic of {noun}, where it is created; -1: the brokers' `default.replication.factor`. Kafka "
+                "Connect's default is 3; a production "
+                "cluster should set 3 here or on its brokers.",
+            ),
+        )
+        if (kind, key) != ("config", "partitions")  # the config topic has one, always
+    },
+}
+"""By key. The meaning of each worker setting."""
+
+GROUPS_OF_WORKER = {
+    "key.converter.…, value.converter.…, header.converter.…": "Settings of the converters. Connectors that name a converter of their "
+    "own do not get them.",
+    "config.storage.…, offset.storage.…, status.storage.…, batch.storage.…": "Settings of the internal topics where they are created, "
+    "such as `segment.ms`. "
+    "`cleanup.policy` is always `compact`.",
+    "config.providers, config.providers.…": "Sources of values in configs ([settings](settings.md#values-from-other-sources)).",
+    "producer.…, consumer.…, admin.…": "Settings of Kafka's clients ([topics and clients](topics-and-clients.md)).",
+    "security.…, sasl.…, ssl.…": "How clients log in to Kafka.",
+    "listeners.https.ssl.…": "TLS of the separate server; unset: `ssl.…`.",
+    "version_ranges.…": "The versions of a plugin that connectors use unless they name one ([plugins](plugins.md)).",
+}
+"""By beginnings of keys."""
+
+AIRFLOW = {
+    "airflow.description": "The DAG's description.",
+    "airflow.display.name": "The DAG's name in Airflow's UI.",
+    "airflow.doc": "The DAG's documentation, in Markdown. It is never a path and never a template.",
+    "airflow.max.duration": "Airflow fails a task of the DAG that takes longer. Unset: no limit.",
+    "airflow.owner": "The DAG's owner. Unset: Airflow's.",
+    "airflow.pool": "The pool in which runs take slots. Unset: `default_pool`.",
+    "airflow.pool.slots": "How many slots a run takes.",
+    "airflow.priority.weight": "Which runs get slots first: those with the higher number.",
+    "airflow.queue": "The queue of Airflow's executor. Unset: `default`.",
+    "airflow.retries": "How often Airflow retries a failed task.",
+    "airflow.retry.delay": "The wait before the first retry.",
+    "airflow.retry.delay.jitter": "The random share of that wait.",
+    "airflow.retry.delay.max": "The longest wait.",
+    "airflow.retry.delay.multiplier": "The growth of the wait from retry to retry.",
+    "airflow.schedule": "When runs start: a cron expression, a preset such as `@hourly`, a duration such as `30s`, or `none`. Unset: "
+    "the worker's `airflow.schedule`, "
+    "else every five minutes, at a minute and second that the connector's name decides.",
+    "airflow.tags": "The DAG's tags, separated by commas.",
+}
+"""By key. The meaning of each setting of a connector's DAG."""
