@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 
 from airflow_provider_connect.config.masking import Mask, secret_values
@@ -39,7 +39,8 @@ class Application:
     """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts, in a thread of its own during planning, what runs tasks:
     Spark, or for a single run without it the same process. ``backing`` None: the internal topics. ``on_progress`` gets the result as it
     would be if the application ended now, after each task but the last; those that go on have ``UNREPORTED`` as their trace. ``mask`` is
-    given the run's secrets before code that knows them runs. ``java`` is handed to tasks in this process too."""
+    given the run's secrets before code that knows them runs. ``java`` keeps the JVM of a
+    Java connector's plan for a task in this process; None: tasks run elsewhere."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Application:
         self._worker_id = f"{host}:{os.getpid()}"
         self._mask = mask or Mask()
         self._mask.add(spec.secrets.values())
-        self._java = java or JavaHost()
+        self._java = java
         self._has_new_config = False
         self._failures: dict[int, int] = {}
         self._state: ClusterConfigState | None = None
@@ -74,7 +75,7 @@ class Application:
 
     def run(self) -> RunResult:
         """1 claim 2 plan 3 host the tasks 4 report. Never raises: what goes wrong is in the result. Called once."""
-        with closing(self._switch), closing(self._java):
+        with closing(self._switch), closing(self._java) if self._java is not None else nullcontext():
             return self._run()
 
     def _run(self) -> RunResult:

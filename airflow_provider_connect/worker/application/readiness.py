@@ -161,6 +161,8 @@ def _of_kind(
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
+    if plugin.is_java:
+        return Readiness(WORK, "a Java source is asked for new data by a run")
     source: SourceConnector = connector_class(plugin, settings)()
     source.allowed_paths = settings.allowed_paths
     source.refusal_of_topic = settings.refusal_of_data_topic
