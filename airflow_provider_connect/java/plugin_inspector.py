@@ -19,7 +19,6 @@ from airflow_provider_connect.java.jvm import Jvm
 _FORCED: Final = {
     "bootstrap.servers": "localhost:1",  # never connected to: the validation of a config asks no broker
     "plugin.discovery": "service_load",
-    "exactly.once.source.support": "enabled",
     "connector.client.config.override.policy": "All",  # the worker's policy is applied by this package
     **{f"{kind}.storage.topic": f"unused-{kind}" for kind in ("config", "offset", "status")},
 }
@@ -27,7 +26,7 @@ _SOURCE: Final = "org.apache.kafka.connect.source.SourceConnector"
 
 
 class PluginInspector:
-    """One herder. ``settings`` are the worker's group and converters; ``locations`` are all plugins that it may load."""
+    """One herder. ``settings`` are the worker's group, converters and support of exactly once; ``locations`` are all that it may load."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses."""

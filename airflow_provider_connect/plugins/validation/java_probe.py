@@ -17,6 +17,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, R
 from airflow_provider_connect.java.manifests import SETTING, allowed_locations
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.model.connector_keys import own_config_def
+from airflow_provider_connect.model.connector_settings import NULL_VALUE
 from airflow_provider_connect.model.versions import UNDEFINED
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, PluginChoice
@@ -156,6 +157,9 @@ class JavaProbe:
         for key, topic in (*named, (DEAD_LETTERS, texts.get(DEAD_LETTERS, "").strip()), ("topic", texts.get("topic", "").strip())):
             if topic and (reason := settings.refusal_of_data_topic(topic)):
                 found.setdefault(key, []).append(ConfigException.of(key, topic, reason).message)
+        for key, text in config.items():
+            if text is None:
+                found.setdefault(key, []).append(NULL_VALUE)
         return {key: errors for key, errors in found.items() if errors}
 
 

@@ -18,7 +18,7 @@ from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
 
 class JavaAnswers:
-    """The requests that the process answers. Of the worker settings the group and the converters' classes reach the JVM."""
+    """The requests that the process answers. Of the worker settings the group, exactly once and the converters' classes reach the JVM."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
@@ -46,7 +46,8 @@ class JavaAnswers:
         java = request["java"]
         runtime = JavaRuntime(Path(java["home"]), java["version"], Path(java["real_home"]))
         jvm = Jvm(runtime, [Path(jar) for jar in request["class_path"]], heap=request["heap"], hide=str)
-        own = {"group.id": self._settings.group_id, **request["converters"]}
+        support = "enabled" if self._settings.exactly_once_source_enabled else "disabled"
+        own = {"group.id": self._settings.group_id, "exactly.once.source.support": support, **request["converters"]}
         return PluginInspector(jvm, own, [Path(location) for location in request["locations"]])
 
 
