@@ -6,7 +6,7 @@ SHARED := -n $(or $(JOBS),2)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test contract bench chaos soak docs hashes
+.PHONY: help setup demo up down status check test contract bench chaos soak docs hashes ui
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -59,6 +59,9 @@ docs: setup ## the documentation as a site with a search in .dev/site/html; a de
 	@$(PY) -m venv .dev/site/venv && .venv/bin/uv pip install -q --python .dev/site/venv/bin/python --require-hashes -r requirements/docs.txt
 	@$(PY) -m tests.site && .dev/site/venv/bin/mkdocs build --strict --quiet
 	@$(if $(filter-out 0,$(SERVE)),$(PY) -m http.server --bind 127.0.0.1 --directory .dev/site/html $(or $(PORT),8000),echo .dev/site/html/index.html)
+
+ui: ## check and build the page's bundle; needs Node.js, which nothing else does
+	@cd ui && npm ci --no-audit --no-fund && npm run --silent build
 
 HASHES := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --constraint constraints.txt
 hashes: setup ## requirements of the image with the hash of every file, after a change of setup.cfg or constraints.txt

@@ -91,10 +91,16 @@ class AirflowAccess:
         return any(dag_id.startswith(DAG_ID_PREFIX) for dag_id in get_auth_manager().get_authorized_dag_ids(user=user, method="PUT"))
 
     def readable(self, user: User, connectors: Iterable[str]) -> set[str]:
+        return self._those(user, Right.READ, connectors)
+
+    def changeable(self, user: User, connectors: Iterable[str]) -> set[str]:
+        return self._those(user, Right.CHANGE, connectors)
+
+    def _those(self, user: User, right: Right, connectors: Iterable[str]) -> set[str]:
         if _has_teams():
-            return {connector for connector in connectors if self.may(user, Right.READ, connector)}
+            return {connector for connector in connectors if self.may(user, right, connector)}
         dag_ids = {dag_id_for(connector): connector for connector in connectors}
-        allowed = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dag_ids), user=user, method="GET")
+        allowed = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dag_ids), user=user, method=_METHODS[right])
         return {dag_ids[dag_id] for dag_id in allowed}
 
     def name_of(self, user: User) -> str:

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from airflow_provider_connect.api_server.access import AirflowAccess
-from airflow_provider_connect.api_server.mirror import POLL_SECONDS, Mirror
+from airflow_provider_connect.api_server.mirror import POLL_SECONDS, Mirror, MirroredRuns
 from airflow_provider_connect.api_server.ticker import Part, Ticker
 from airflow_provider_connect.api_server.worker import CurrentWorker, ServerWorker
 from airflow_provider_connect.errors import ConfigException
@@ -49,6 +49,7 @@ def build_app() -> FastAPI:
         lifespan=lifespan,
         loggers=loggers,
         warnings=lambda: [*current.warnings(), *ticker.warnings()],
+        runs=MirroredRuns(),
     )
 
 

@@ -2,23 +2,26 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow.utils.session import create_session
+from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import own_option
+from airflow_provider_connect.model.page import RunView
 from airflow_provider_connect.sql_mirror.config_rows import Hide
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
-from airflow_provider_connect.sql_mirror.queries import forget_history
+from airflow_provider_connect.sql_mirror.queries import RunMetrics, forget_history, last_runs, run_metrics
 
 POLL_SECONDS = 1.0
 _STANDBY_SECONDS = 5.0
 _FORGET_SECONDS = 3600.0
 _DAY_SECONDS = 86400.0
+_MOST_RUNS = 200
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +33,29 @@ def rebuild(*, keep_history: bool = True) -> None:
     """
     with create_session() as session:
         rebuild_rows(session, keep_history=keep_history)
+
+
+class MirroredRuns:
+    """The runs of connectors as the mirror has them, for the page; whichever API server fills it. None, where its tables are missing."""
+
+    def last(self) -> Mapping[str, RunView]:
+        return {found.connector: _view(found) for found in _asked(last_runs)}
+
+    def of(self, connector: str) -> Sequence[RunView]:
+        return [_view(found) for found in _asked(lambda session: run_metrics(session, connector, limit=_MOST_RUNS))]
+
+
+def _asked(query: Callable[[Any], list[RunMetrics]]) -> list[RunMetrics]:
+    try:
+        with create_session() as session:
+            return query(session)
+    except SQLAlchemyError as error:
+        _log.warning("The SQL mirror cannot be read: %s", error)
+        return []
+
+
+def _view(run: RunMetrics) -> RunView:
+    return RunView(run.run, run.tasks, run.records, run.bytes, run.seconds, run.cpu_seconds, run.first_ms, run.last_ms)
 
 
 class Mirror:

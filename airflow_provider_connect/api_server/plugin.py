@@ -1,6 +1,7 @@
-"""What Airflow loads into each of its processes: a name, and for the API server alone the mounted app with the reconciler beside it.
+"""What Airflow loads into each of its processes: a name, and for the API server alone the mounted app with the
+reconciler beside it, and the page.
 
-Airflow evaluates ``fastapi_apps`` in the API server only, so nothing else is imported before that.
+Airflow evaluates ``fastapi_apps`` and ``react_apps`` in the API server only, so nothing else is imported before that.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -18,7 +19,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not typed for us
-    """Mounts the REST server at ``/connect``."""
+    """Mounts the REST server at ``/connect``, and the page in Airflow's UI."""
 
     name = "connect"
 
@@ -35,6 +36,19 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
         from airflow_provider_connect.api_server.app import build_app  # loads FastAPI and the Kafka client
 
         return [{"app": build_app(), "url_prefix": URL_PREFIX, "name": "Kafka Connect REST"}]
+
+    @cached_property
+    def react_apps(self) -> list[dict[str, Any]]:
+        """One bundle for all three; its names are those of the functions that it defines. Asked for in the API server, and by
+        ``airflow plugins``."""
+        from airflow_provider_connect.rest.page import BUNDLE_PATH, bundle
+
+        url = f"{URL_PREFIX.removeprefix('/')}{BUNDLE_PATH}?v={bundle()[1]}"  # relative: Airflow may be served below a path
+        return [
+            {"name": "Connect", "bundle_url": url, "destination": "nav", "url_route": "connect", "nav_top_level": True},
+            {"name": "Connector", "bundle_url": url, "destination": "dag", "url_route": "connector"},
+            {"name": "ConnectOverview", "bundle_url": url, "destination": "dashboard", "url_route": "connect-overview"},
+        ]
 
     @cached_property
     def fastapi_root_middlewares(self) -> list[dict[str, Any]]:

@@ -47,6 +47,10 @@ class Access(Protocol):
         """Those of ``connectors`` that the user may read."""
         ...
 
+    def changeable(self, user: User, connectors: Iterable[str]) -> set[str]:
+        """Those of ``connectors`` that the user may change."""
+        ...
+
     def name_of(self, user: User) -> str:
         """The same text for each request of one user, and another one for each other user."""
         ...
@@ -113,6 +117,9 @@ class OpenToAll:
         return True
 
     def readable(self, user: User, connectors: Iterable[str]) -> set[str]:
+        return set(connectors)
+
+    def changeable(self, user: User, connectors: Iterable[str]) -> set[str]:
         return set(connectors)
 
     def name_of(self, user: User) -> str:

@@ -8,16 +8,17 @@ from fastapi import FastAPI
 from airflow_provider_connect import __version__
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.views import ServerView
-from airflow_provider_connect.rest import connectors, metrics, server_routes
+from airflow_provider_connect.rest import connectors, metrics, page, server_routes
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.connectors import Listing
+from airflow_provider_connect.rest.page import NoRuns, Runs
 from airflow_provider_connect.rest.request_checks import RequestChecks
 from airflow_provider_connect.rest.server_routes import Loggers
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
-_ROUTERS = (server_routes.router, metrics.router, connectors.router)
+_ROUTERS = (server_routes.router, metrics.router, connectors.router, page.router)
 
 
 def create_app(
@@ -29,12 +30,13 @@ def create_app(
     loggers: Loggers | None = None,
     has_admin: bool = True,
     warnings: Callable[[], list[str]] = list,
+    runs: Runs | None = None,
 ) -> FastAPI:
     """The app. ``herder`` is asked at each request and raises ConnectException while there is none; ``info`` may ask the broker.
 
     ``loggers`` is the process's own, where the host lets it follow requests to all workers. ``has_admin``: whether ``/admin`` is served
     here; Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere. ``warnings`` are shown by ``/health``: what an admin has to
-    correct although requests are answered.
+    correct although requests are answered. ``runs``: what is known of connectors' runs, for the page.
     """
     app = FastAPI(
         title="Kafka Connect REST API",
@@ -48,7 +50,7 @@ def create_app(
     )
     app.state.calls = calls = Calls(herder, access)
     app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
-    app.state.warnings = warnings
+    app.state.warnings, app.state.runs = warnings, runs or NoRuns()
     routers = (*_ROUTERS, *((server_routes.admin_router,) if has_admin else ()))
     for router in routers:
         app.include_router(router)

@@ -50,6 +50,7 @@ def test_it_holds_the_examples_the_jobs_the_migrations_and_the_types(wheel: Path
             assert str(path) in names
     assert {
         "airflow_provider_connect/py.typed",
+        "airflow_provider_connect/rest/ui/connect.js",
         "airflow_provider_connect/sql_mirror/alembic.ini",
         "airflow_provider_connect/sql_mirror/migrations/script.py.mako",
     } <= names

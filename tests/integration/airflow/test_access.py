@@ -14,6 +14,7 @@ from tests.integration.airflow.fab_server import MINE, FabServer
 OTHER = "somebody's"
 CHANGED_BY_ALL = "/admin/loggers/{logger}"
 INTERNAL = (("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence"))
+UNDESCRIBED = ("/openapi.json", "/ui/connect.js", "/ui/connectors", "/ui/connectors/{connector}")
 BODIES: Mapping[str, object] = {
     "/connectors": {"name": "", "config": {"connector.class": "NoSuchClass"}},
     "/connectors/{connector}/config": {"connector.class": "NoSuchClass"},
@@ -55,7 +56,7 @@ class Route:
 def routes(url: str, auth: tuple[str, str]) -> list[Route]:
     document = httpx.get(f"{url}/openapi.json", auth=auth, timeout=60).json()
     described = [Route(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
-    return [*described, *(Route(method, path) for method, path in INTERNAL), Route("GET", "/openapi.json")]
+    return [*described, *(Route(method, path) for method, path in INTERNAL), *(Route("GET", path) for path in UNDESCRIBED)]
 
 
 def status(url: str, route: Route, connector: str, **how: Any) -> int:

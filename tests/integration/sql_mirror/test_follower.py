@@ -16,7 +16,7 @@ from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Kind
 from airflow_provider_connect.sql_mirror.follower import rebuild
-from airflow_provider_connect.sql_mirror.queries import changes, offsets_before, run_metrics, sink_lags
+from airflow_provider_connect.sql_mirror.queries import changes, last_runs, offsets_before, run_metrics, sink_lags
 from airflow_provider_connect.sql_mirror.tables import (
     CURRENT,
     active_topic,
@@ -180,8 +180,11 @@ def test_runs_with_their_figures_and_the_lag_that_is_left(settings: WorkerSettin
     moved = {"other": {"0": 7}, "lines": {"1": 9}}
     write_batch(settings, "sink", 1, "two", second, positions=moved, records=5, size=50, seconds=1.0, cpu_seconds=0.1)
     until(lambda: len(rows(database, sink_position)) == 3 and len(reported(database, "sink")) >= 5, follower)
-    with database.connect() as connection:
+    with database.begin() as connection:
         runs = run_metrics(connection, "sink")
+        assert last_runs(connection) == []  # no such connector exists
+        connection.execute(connector_config.insert().values(connector="sink", config="{}", changed_ms=0))
+        assert [(run.connector, run.run, run.tasks, run.records) for run in last_runs(connection)] == [("sink", "two", 2, 7)]
         lags = sink_lags(connection, "sink", {TopicPartition("lines", 0): 20, TopicPartition("lines", 1): 9})
     assert [(run.run, run.tasks, run.tries, run.records, run.bytes, run.seconds) for run in runs] == [
         ("two", 2, 1, 7, 70, 2.0),

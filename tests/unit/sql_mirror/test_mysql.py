@@ -74,6 +74,7 @@ def test_every_statement_compiles(database: Connection, statements: list[str]) -
     queries.changes(database, "orders", kinds=[Kind.OFFSET], before_id=99)
     queries.offsets_before(database, "orders", 1)
     queries.run_metrics(database, "orders", before_ms=99)
+    queries.last_runs(database)
     queries.sink_lags(database, "orders", {})
     queries.offset_topics(database)
     queries.forget_history(database, 0)

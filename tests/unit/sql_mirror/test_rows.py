@@ -19,7 +19,7 @@ from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.sql_mirror.config_rows import take_configs
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
-from airflow_provider_connect.sql_mirror.queries import changes, forget_history, offset_topics, offsets_before, run_metrics
+from airflow_provider_connect.sql_mirror.queries import changes, forget_history, last_runs, offset_topics, offsets_before, run_metrics
 from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import (
@@ -215,3 +215,19 @@ def test_passwords_by_type_are_in_no_table(database: Connection) -> None:
     assert '"part": "1"' in everything or '"part":"1"' in everything
     assert everything.count("[hidden]") >= 3
     assert len([entry for entry in entries if entry.kind is Kind.CONFIG]) == 2, "another secret is another config"
+
+
+def test_the_last_run_of_a_connector_is_what_its_newest_claim_has_delivered(database: Connection) -> None:
+    def delivered(connector: str, task: int, run: str, claim: Claim, records: int) -> BatchRecord:
+        return BatchRecord(ConnectorTaskId(connector, task), run, claim, ConnectorType.SINK, records, 10 * records, 1.0, 0.5)
+
+    take_configs(database, CONFIGS)
+    entries = [
+        delivered("orders", 0, "one", OLD, 5),
+        delivered("never", 0, "one", OLD, 5),
+        delivered("orders", 0, "two", NEW, 3),
+        delivered("orders", 1, "two", NEW, 4),
+    ]
+    take_batches(database, stream("batches", *entries))
+    (last,) = last_runs(database)
+    assert (last.connector, last.run, last.tasks, last.records, last.bytes, last.seconds) == ("orders", "two", 2, 7, 70, 2.0)

@@ -1,0 +1,138 @@
+"""``/ui``: the bundle of the page in Airflow's UI, and what the page shows beside the answers of Kafka Connect's API.
+
+No part of that API, so not in its document: these routes change with the page. They only read; each change that the page asks for is a
+verb of the API.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Protocol, cast
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from airflow_provider_connect.config.dag_settings import DEFINED_IN
+from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.page import ConnectorDetail, ConnectorRow, ConnectorRows, RunView
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
+from airflow_provider_connect.rest.access import Right
+from airflow_provider_connect.rest.answers import answer
+from airflow_provider_connect.rest.calls import calls_of, user_of
+from airflow_provider_connect.rest.routes import Connector
+
+BUNDLE_PATH = "/ui/connect.js"
+_MOST_OF_A_TRACE = 300
+_KEPT = "private, max-age=31536000, immutable"
+
+router = APIRouter(include_in_schema=False)
+
+
+class Runs(Protocol):
+    """What is known of runs that delivered something. Called from worker threads."""
+
+    def last(self) -> Mapping[str, RunView]:
+        """The last one of each connector that exists, by name."""
+        ...
+
+    def of(self, connector: str) -> Sequence[RunView]:
+        """The connector's, the newest first."""
+        ...
+
+
+class NoRuns:
+    """A server without a mirror."""
+
+    def last(self) -> Mapping[str, RunView]:
+        return {}
+
+    def of(self, connector: str) -> Sequence[RunView]:
+        return []
+
+
+@cache
+def bundle() -> tuple[bytes, str]:
+    """The script, and its version for the query of its address: the beginning of its hash."""
+    script = files("airflow_provider_connect.rest").joinpath("ui", "connect.js").read_bytes()
+    return script, sha256(script).hexdigest()[:12]
+
+
+@router.get(BUNDLE_PATH)
+async def get_bundle(request: Request) -> Response:
+    script, version = bundle()
+    is_current = request.query_params.get("v") == version
+    headers = {"Cache-Control": _KEPT if is_current else "no-cache", "X-Content-Type-Options": "nosniff"}
+    return Response(script, headers=headers, media_type="text/javascript; charset=utf-8")
+
+
+@router.get("/ui/connectors")
+async def list_rows(request: Request) -> Response:
+    """With ``dag``, the connector of that DAG alone, if there is one."""
+    calls, user, dag = calls_of(request), user_of(request), request.query_params.get("dag")
+
+    def shown(herder: Herder) -> Response:
+        infos = cast("Mapping[str, Mapping[str, ConnectorInfo]]", herder.expanded(info=True, status=False))
+        statuses = cast("Mapping[str, Mapping[str, ConnectorStatusView]]", herder.expanded(info=False, status=True))
+        names = [name for name, views in infos.items() if "info" in views and (dag is None or dag_id_for(name) == dag)]
+        readable = calls.access.readable(user, names)
+        changeable = calls.access.changeable(user, readable)
+        last = _runs(request).last()
+        rows = [
+            row_of(infos[name]["info"], statuses.get(name, {}).get("status"), may_change=name in changeable, last_run=last.get(name))
+            for name in sorted(readable)
+        ]
+        return answer(ConnectorRows(rows, calls.access.may_create_some(user)))
+
+    return await calls.ask(shown)
+
+
+@router.get("/ui/connectors/{connector}")
+async def get_detail(request: Request, connector: Connector) -> Response:
+    calls, user = calls_of(request), user_of(request)
+
+    def shown(herder: Herder) -> Response:
+        info, runs = herder.connector_info(connector), _runs(request).of(connector)
+        defined_in = (herder.config_state().connector_config(connector) or {}).get(DEFINED_IN)
+        may_change = calls.access.may(user, Right.CHANGE, connector)
+        row = row_of(info, _status(herder, connector), may_change=may_change, last_run=runs[0] if runs else None)
+        return answer(ConnectorDetail(row, calls.access.may(user, Right.DELETE, connector), defined_in, runs))
+
+    return await calls.read(request, connector, shown)
+
+
+def row_of(info: ConnectorInfo, status: ConnectorStatusView | None, *, may_change: bool, last_run: RunView | None) -> ConnectorRow:
+    """The connector as a row of the list. Nothing of its config but the class is in it."""
+    tasks = status.tasks if status else ()
+    traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
+    first = next((trace.strip().split("\n", 1)[0] for trace in traces if trace and trace.strip()), None)
+    return ConnectorRow(
+        name=info.name,
+        dag_id=dag_id_for(info.name),
+        type=info.type,
+        class_name=info.config.get("connector.class", ""),
+        version=status.connector.version if status else None,
+        state=status.connector.state if status else None,
+        tasks=dict(Counter(task.state for task in tasks)),
+        failure=first[:_MOST_OF_A_TRACE] if first else None,
+        may_change=may_change,
+        last_run=last_run,
+    )
+
+
+def _status(herder: Herder, connector: str) -> ConnectorStatusView | None:
+    try:
+        return herder.connector_status(connector)
+    except NotFoundException:
+        return None
+
+
+def _runs(request: Request) -> Runs:
+    runs: Runs = request.app.state.runs
+    return runs

@@ -1,0 +1,116 @@
+// Requests to Kafka Connect's REST API and to the routes of the page, with the cookie of Airflow's UI.
+
+export type Config = Record<string, string>;
+export type RunView = { run: string; tasks: number; records: number; bytes: number; seconds: number; cpu_seconds: number; first_ms: number; last_ms: number };
+export type Row = {
+  name: string;
+  dag_id: string;
+  type: string;
+  class_name: string;
+  version: string | null;
+  state: string | null;
+  tasks: Record<string, number>;
+  failure: string | null;
+  may_change: boolean;
+  last_run: RunView | null;
+};
+export type Overview = { connectors: Row[]; may_create: boolean };
+export type Detail = { row: Row; may_delete: boolean; defined_in: string | null; runs: RunView[] };
+export type Status = {
+  name: string;
+  type: string;
+  connector: { state: string; worker_id: string; version?: string; trace?: string };
+  tasks: { id: number; state: string; worker_id: string; version?: string; trace?: string }[];
+};
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type Offset = { partition: Record<string, Json>; offset: Record<string, Json> | null };
+export type Plugin = { class: string; type: string; version?: string };
+export type Definition = {
+  name: string;
+  type: string;
+  required: boolean;
+  default_value: string | null;
+  importance: string;
+  documentation: string;
+  group: string | null;
+  order_in_group?: number;
+  order?: number;
+  display_name: string;
+  dependents: string[];
+};
+export type Value = { name: string; value: string | null; recommended_values: string[]; errors: string[]; visible: boolean };
+export type Validation = { name: string; error_count: number; groups: string[]; configs: { definition: Definition | null; value: Value }[] };
+export type Checked = { validation: Validation; warnings: string[] };
+export type Preview = {
+  read: number;
+  seconds: number;
+  skipped: number;
+  failures: string[];
+  tasks: { task: number; records: number; end: string; config: Config }[];
+  topics: { topic: string; records: number; bytes: number; key: Record<string, string>; value: Record<string, string> }[];
+  records: { task: number; topic: string; key: Json; value: Json; is_cut: boolean }[];
+};
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const segment = encodeURIComponent;
+export const connectorPath = (name: string, rest = "") => `connectors/${segment(name)}${rest}`;
+export const pluginPath = (plugin: string, rest: string) => `connector-plugins/${segment(plugin)}/config${rest}`;
+
+function toLogin(): never {
+  const next = encodeURIComponent(window.location.href);
+  window.location.assign(new URL(`api/v2/auth/login?next=${next}`, document.baseURI));
+  throw new ApiError(401, "You are signed out");
+}
+
+async function send(path: string, method: string, body: unknown, signal?: AbortSignal): Promise<Response> {
+  const init: RequestInit = { method, headers: { Accept: "application/json" }, credentials: "same-origin", signal: signal ?? null };
+  if (method !== "GET") {
+    init.headers = { Accept: "application/json", "Content-Type": "application/json" };
+    if (body !== undefined) init.body = JSON.stringify(body);
+  }
+  let response: Response;
+  try {
+    response = await fetch(new URL(`connect/${path}`, document.baseURI), init);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError(0, "Airflow's API server does not answer");
+  }
+  if (response.status === 401) toLogin();
+  if (!response.ok) throw new ApiError(response.status, await messageOf(response));
+  return response;
+}
+
+async function messageOf(response: Response): Promise<string> {
+  try {
+    const { message } = (await response.json()) as { message?: unknown };
+    if (typeof message === "string" && message) return message;
+  } catch {
+    // no JSON: a proxy's page
+  }
+  return `The server answered ${response.status}`;
+}
+
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await (await send(path, "GET", undefined, signal)).json()) as T;
+}
+
+export async function change(method: "POST" | "PUT" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<unknown> {
+  const text = await (await send(path, method, body)).text();
+  return text ? JSON.parse(text) : null;
+}
+
+export async function validate(config: Config, signal: AbortSignal): Promise<Checked> {
+  const response = await send(pluginPath(config["connector.class"] ?? "", "/validate"), "PUT", config, signal);
+  const warnings = response.headers.get("X-Config-Warnings");
+  return { validation: (await response.json()) as Validation, warnings: warnings ? (JSON.parse(warnings) as string[]) : [] };
+}
+
+export const textOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,203 @@
+// A form of a config, made from the definitions and the answers of `validate` while one types.
+import { Alert, Box, Button, Field, Heading, HStack, Input, NativeSelect, Text } from "@chakra-ui/react";
+import { useEffect, useMemo, useState } from "react";
+import { type Checked, type Config, type Definition, textOf, validate, type Value } from "./api";
+import { Problem } from "./parts";
+
+const WAIT_MS = 400;
+const AGAIN_MS = 5000;
+
+/** The server's view of `config`, asked for when it has not changed for a while. */
+export function useChecked(config: Config): { checked: Checked | undefined; error: string | undefined; isCurrent: boolean } {
+  const [answer, setAnswer] = useState<{ of: string; checked?: Checked; error?: string }>();
+  const [last, setLast] = useState<Checked>();
+  const text = JSON.stringify(config);
+  useEffect(() => {
+    const aborter = new AbortController();
+    let timer = 0;
+    const ask = () => {
+      validate(JSON.parse(text) as Config, aborter.signal).then(
+        (checked) => {
+          setAnswer({ of: text, checked });
+          setLast(checked);
+        },
+        (error: unknown) => {
+          if (aborter.signal.aborted) return;
+          setAnswer({ of: text, error: textOf(error) });
+          timer = window.setTimeout(ask, AGAIN_MS); // the plugin may answer when the machine is less busy
+        },
+      );
+    };
+    timer = window.setTimeout(ask, WAIT_MS);
+    return () => {
+      window.clearTimeout(timer);
+      aborter.abort();
+    };
+  }, [text]);
+  return { checked: answer?.checked ?? last, error: answer?.error, isCurrent: answer?.of === text && answer.checked !== undefined };
+}
+
+type Key = { definition: Definition; value: Value };
+
+export function ConfigForm({ config, set, checked, error }: { config: Config; set: (config: Config) => void; checked: Checked | undefined; error: string | undefined }) {
+  const [search, setSearch] = useState("");
+  const [all, setAll] = useState(false);
+  const [added, setAdded] = useState("");
+  const { groups, unknown, hidden } = useMemo(() => grouped(config, checked, search, all), [config, checked, search, all]);
+  const put = (key: string, value: string | undefined) => {
+    const after = { ...config };
+    if (value === undefined) delete after[key];
+    else after[key] = value;
+    set(after);
+  };
+  return (
+    <Box>
+      {error ? <Problem title="The config cannot be checked">{error}</Problem> : null}
+      {checked?.warnings.length ? (
+        <Alert.Root status="warning" my={2} role="status">
+          <Alert.Indicator />
+          <Alert.Content>
+            {checked.warnings.map((warning) => (
+              <Alert.Description key={warning}>{warning}</Alert.Description>
+            ))}
+          </Alert.Content>
+        </Alert.Root>
+      ) : null}
+      <HStack wrap="wrap" my={2}>
+        <Input size="sm" maxW="280px" aria-label="Search settings" placeholder="Search settings" value={search} onChange={(event) => setSearch(event.target.value)} />
+        <Button size="xs" variant="outline" aria-pressed={all} onClick={() => setAll(!all)}>
+          {all ? "Only important and set" : `All settings${hidden ? ` (${hidden} more)` : ""}`}
+        </Button>
+      </HStack>
+      {groups.map(([group, keys]) => (
+        <Box key={group} as="section" mb={4}>
+          <Heading as="h3" size="sm" mb={1}>
+            {group}
+          </Heading>
+          {keys.map((key) => (
+            <Setting key={key.definition.name} of={key} given={config[key.definition.name]} put={put} />
+          ))}
+        </Box>
+      ))}
+      <Box as="section" mb={4}>
+        <Heading as="h3" size="sm" mb={1}>
+          Other settings
+        </Heading>
+        {unknown.map((key) => (
+          <HStack key={key} mb={1}>
+            <Field.Root>
+              <Field.Label>{key}</Field.Label>
+              <Input size="sm" autoComplete="off" type={looksSecret(key) ? "password" : "text"} value={config[key] ?? ""} onChange={(event) => put(key, event.target.value)} />
+            </Field.Root>
+            <Button size="xs" variant="outline" alignSelf="end" onClick={() => put(key, undefined)}>
+              Remove <span className="connect-hidden">{key}</span>
+            </Button>
+          </HStack>
+        ))}
+        <HStack>
+          <Input
+            size="sm"
+            maxW="280px"
+            aria-label="Name of a further setting"
+            placeholder="Name, such as transforms"
+            value={added}
+            onChange={(event) => setAdded(event.target.value)}
+          />
+          <Button
+            size="xs"
+            variant="outline"
+            disabled={!added.trim() || added.trim() in config}
+            onClick={() => {
+              put(added.trim(), "");
+              setAdded("");
+            }}
+          >
+            Add setting
+          </Button>
+        </HStack>
+      </Box>
+    </Box>
+  );
+}
+
+const looksSecret = (key: string) => /password|secret|token|credential|private/i.test(key);
+
+/** The settings shown by group, in the server's order; those of the config that no definition has; how many are left out. */
+function grouped(config: Config, checked: Checked | undefined, search: string, all: boolean) {
+  const groups = new Map<string, Key[]>();
+  const defined = new Set<string>(["connector.class", "name"]);
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  let hidden = 0;
+  for (const { definition, value } of checked?.validation.configs ?? []) {
+    if (!definition) continue;
+    defined.add(definition.name);
+    if (definition.name === "connector.class" || definition.name === "name" || !value.visible) continue;
+    const text = `${definition.name} ${definition.display_name} ${definition.documentation}`.toLowerCase();
+    const matters = all || words.length > 0 || definition.name in config || definition.required || definition.importance === "HIGH" || value.errors.length > 0;
+    if (!matters) hidden += 1;
+    if (!matters || !words.every((word) => text.includes(word))) continue;
+    const group = definition.group ?? "Settings";
+    groups.set(group, [...(groups.get(group) ?? []), { definition, value }]);
+  }
+  const order = (key: Key) => key.definition.order_in_group ?? key.definition.order ?? 0;
+  const sorted = [...groups].map(([group, keys]) => [group, keys.sort((one, other) => order(one) - order(other))] as const);
+  return { groups: sorted, unknown: Object.keys(config).filter((key) => !defined.has(key)), hidden };
+}
+
+function Setting({ of: { definition, value }, given, put }: { of: Key; given: string | undefined; put: (key: string, value: string | undefined) => void }) {
+  const { name, type } = definition;
+  const list = `connect-values-${name}`;
+  const fallback = definition.default_value;
+  const placeholder = fallback === null || fallback === "" ? "" : `default: ${fallback}`;
+  const change = (text: string) => put(name, text === "" ? undefined : text);
+  return (
+    <Field.Root invalid={value.errors.length > 0} required={definition.required} mb={2} maxW="720px">
+      <Field.Label>
+        {name}
+        <Field.RequiredIndicator />
+      </Field.Label>
+      {type === "BOOLEAN" ? (
+        <NativeSelect.Root size="sm">
+          <NativeSelect.Field value={given ?? ""} onChange={(event) => change(event.currentTarget.value)}>
+            <option value="">{placeholder || "not set"}</option>
+            <option>true</option>
+            <option>false</option>
+          </NativeSelect.Field>
+          <NativeSelect.Indicator />
+        </NativeSelect.Root>
+      ) : (
+        <Input
+          size="sm"
+          type={type === "PASSWORD" ? "password" : "text"}
+          autoComplete="off"
+          spellCheck={false}
+          placeholder={type === "PASSWORD" ? "" : placeholder}
+          list={value.recommended_values.length ? list : undefined}
+          value={given ?? ""}
+          onChange={(event) => change(event.target.value)}
+        />
+      )}
+      {value.recommended_values.length && type !== "BOOLEAN" ? (
+        <datalist id={list}>
+          {value.recommended_values.slice(0, 200).map((each) => (
+            <option key={each} value={each} />
+          ))}
+        </datalist>
+      ) : null}
+      {definition.documentation ? <Field.HelperText>{definition.documentation}</Field.HelperText> : null}
+      {value.errors.map((each) => (
+        <Field.ErrorText key={each}>{each}</Field.ErrorText>
+      ))}
+    </Field.Root>
+  );
+}
+
+/** How many errors there are. */
+export function Verdict({ checked, isCurrent }: { checked: Checked | undefined; isCurrent: boolean }) {
+  const errors = checked?.validation.error_count;
+  return (
+    <Text aria-live="polite" fontSize="sm">
+      {!isCurrent || errors === undefined ? "Checking…" : errors ? `${errors} ${errors === 1 ? "error" : "errors"}` : "No errors"}
+    </Text>
+  );
+}

@@ -1,0 +1,289 @@
+// The list of connectors: search, filter, sort, and verbs on many at once. What is searched and chosen stands in the URL.
+import { Box, Button, Checkbox, Heading, HStack, Input, NativeSelect, Table, Text, VisuallyHidden } from "@chakra-ui/react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { Link } from "react-router-dom";
+import type { Overview, Row } from "./api";
+import { Confirm, Notice, Problem, type Question, type Said, State, useTitle, Waiting } from "./parts";
+import { usePolled } from "./polled";
+import { useQuery } from "./query";
+import { forEach, type VerbName, VERBS } from "./verbs";
+import { ago, bytes, count, shortClass, STATES } from "./words";
+
+const ROW = 44;
+const BEYOND = 12;
+
+type Column = { key: string; label: string; of: (row: Row) => string | number };
+const STATE_ORDER = ["FAILED", "UNASSIGNED", "RESTARTING", "RUNNING", "PAUSED", "STOPPED"];
+const COLUMNS: Column[] = [
+  { key: "name", label: "Name", of: (row) => row.name.toLowerCase() },
+  { key: "state", label: "State", of: (row) => STATE_ORDER.indexOf(row.state ?? "") + (failed(row) ? -0.5 : 0) },
+  { key: "type", label: "Type", of: (row) => row.type },
+  { key: "class", label: "Class and version", of: (row) => `${shortClass(row.class_name).toLowerCase()} ${row.version ?? ""}` },
+  { key: "tasks", label: "Tasks", of: (row) => total(row) },
+  { key: "records", label: "Records, last run", of: (row) => row.last_run?.records ?? -1 },
+  { key: "bytes", label: "Bytes", of: (row) => row.last_run?.bytes ?? -1 },
+  { key: "when", label: "Delivered", of: (row) => row.last_run?.last_ms ?? 0 },
+];
+
+const failed = (row: Row) => row.tasks["FAILED"] ?? 0;
+const total = (row: Row) => Object.values(row.tasks).reduce((sum, some) => sum + some, 0);
+const tasksText = (row: Row) =>
+  Object.entries(row.tasks)
+    .sort()
+    .map(([state, some]) => `${some} ${state.toLowerCase()}`)
+    .join(", ") || "none";
+
+/** Rows of the URL's search, state, type and order. */
+function chosen(rows: Row[], parameters: URLSearchParams): Row[] {
+  const words = (parameters.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const state = parameters.get("state");
+  const type = parameters.get("type");
+  const column = COLUMNS.find(({ key }) => key === parameters.get("sort")) ?? COLUMNS[0]!;
+  const direction = parameters.get("dir") === "desc" ? -1 : 1;
+  return rows
+    .filter((row) => {
+      const text = `${row.name} ${row.class_name} ${row.version ?? ""} ${row.type}`.toLowerCase();
+      const fits = !state || row.state === state || (state === "FAILED" && failed(row) > 0);
+      return fits && (!type || row.type === type) && words.every((word) => text.includes(word));
+    })
+    .sort((one, other) => {
+      const [a, b] = [column.of(one), column.of(other)];
+      return a < b ? -direction : a > b ? direction : one.name < other.name ? -1 : 1;
+    });
+}
+
+let selection = new Set<string>(); // outlives remounts
+
+export function ConnectorList() {
+  useTitle("Connect");
+  const { value, error, reload } = usePolled<Overview>("ui/connectors", 5);
+  const [parameters, setQuery] = useQuery();
+  const [selected, setSelected] = useState(selection);
+  const [said, setSaid] = useState<Said>(null);
+  const [question, setQuestion] = useState<Question | null>(null);
+  const [busy, setBusy] = useState<VerbName | null>(null);
+  const shown = useMemo(() => chosen(value?.connectors ?? [], parameters), [value, parameters]);
+  const select = (names: Set<string>) => setSelected((selection = names));
+  const set = (key: string, text: string) => setQuery({ [key]: text });
+
+  if (!value) return error ? <Problem title="The connectors cannot be listed">{error}</Problem> : <Waiting what="Reading the connectors" />;
+  const changeable = shown.filter((row) => row.may_change);
+  const acted = value.connectors.filter((row) => row.may_change && selected.has(row.name));
+  const act = async (verb: VerbName) => {
+    const names = acted.filter((row) => VERBS[verb].sense(row.state)).map((row) => row.name);
+    setBusy(verb);
+    const { done, failed: refused } = await forEach(names, VERBS[verb].send);
+    setBusy(null);
+    const texts = [`${done.length} ${done.length === 1 ? "connector" : "connectors"} ${VERBS[verb].done}.`];
+    texts.push(...refused.slice(0, 10).map(([name, reason]) => `${name}: ${reason}`));
+    setSaid({ kind: refused.length ? "error" : "success", text: texts.join("\n") });
+    select(new Set(refused.map(([name]) => name)));
+    reload();
+  };
+  const ask = (verb: VerbName, some: number) => {
+    if (verb !== "stop") return void act(verb);
+    const text = "Their tasks end and are removed. Their offsets stay. Resume starts them again.";
+    return setQuestion({ title: `Stop ${some} ${some === 1 ? "connector" : "connectors"}?`, text, label: "Stop", act: () => act("stop") });
+  };
+  const all = changeable.length > 0 && changeable.every((row) => selected.has(row.name));
+  return (
+    <Box>
+      <HStack justify="space-between" wrap="wrap" mb={2}>
+        <Heading as="h1" size="lg">
+          Connectors
+        </Heading>
+        {value.may_create ? (
+          <Button asChild size="sm">
+            <Link to="?new=1">New connector</Link>
+          </Button>
+        ) : null}
+      </HStack>
+      <HStack wrap="wrap" mb={2} role="search">
+        <Input
+          aria-label="Search connectors"
+          placeholder="Search name, class, type"
+          size="sm"
+          maxW="320px"
+          value={parameters.get("q") ?? ""}
+          onChange={(event) => set("q", event.target.value)}
+        />
+        <Choice label="State" value={parameters.get("state") ?? ""} options={STATES} set={(text) => set("state", text)} />
+        <Choice label="Type" value={parameters.get("type") ?? ""} options={["source", "sink"]} set={(text) => set("type", text)} />
+        <Text aria-live="polite" fontSize="sm">
+          {shown.length === value.connectors.length ? `${shown.length} connectors` : `${shown.length} of ${value.connectors.length} connectors`}
+        </Text>
+      </HStack>
+      {error ? <Problem title="The list is not up to date">{error}</Problem> : null}
+      {value.connectors.some((row) => row.may_change) ? (
+        <HStack wrap="wrap" mb={2} role="group" aria-label="Actions on selected connectors">
+          <Text fontSize="sm">{acted.length} selected</Text>
+          {(Object.keys(VERBS) as VerbName[]).map((verb) => {
+            const some = acted.filter((row) => VERBS[verb].sense(row.state)).length;
+            return (
+              <Button key={verb} size="xs" variant="outline" disabled={!some || busy !== null} loading={busy === verb} onClick={() => ask(verb, some)}>
+                {VERBS[verb].label}
+              </Button>
+            );
+          })}
+        </HStack>
+      ) : null}
+      <Notice said={said} clear={() => setSaid(null)} />
+      <Rows
+        rows={shown}
+        selected={selected}
+        select={select}
+        all={all}
+        toggleAll={() => select(new Set(all ? [] : changeable.map((row) => row.name)))}
+        mayChange={changeable.length > 0}
+        sort={parameters.get("sort") ?? "name"}
+        descends={parameters.get("dir") === "desc"}
+        order={(key, descends) => setQuery({ sort: key, dir: descends ? "desc" : "" })}
+      />
+      <Confirm question={question} close={() => setQuestion(null)} />
+    </Box>
+  );
+}
+
+function Choice({ label, value, options, set }: { label: string; value: string; options: string[]; set: (text: string) => void }) {
+  return (
+    <NativeSelect.Root size="sm" width="auto">
+      <NativeSelect.Field aria-label={label} value={value} onChange={(event) => set(event.currentTarget.value)}>
+        <option value="">{label}: all</option>
+        {options.map((option) => (
+          <option key={option}>{option}</option>
+        ))}
+      </NativeSelect.Field>
+      <NativeSelect.Indicator />
+    </NativeSelect.Root>
+  );
+}
+
+type RowsProps = {
+  rows: Row[];
+  selected: Set<string>;
+  select: (names: Set<string>) => void;
+  all: boolean;
+  toggleAll: () => void;
+  mayChange: boolean;
+  sort: string;
+  descends: boolean;
+  order: (key: string, descends: boolean) => void;
+};
+
+/** Of a thousand rows, only those in sight and some beyond are in the document. */
+function Rows({ rows, selected, select, all, toggleAll, mayChange, sort, descends, order }: RowsProps) {
+  const area = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  useEffect(() => {
+    const element = area.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  const first = Math.max(0, Math.min(Math.floor(top / ROW) - BEYOND, rows.length - 1));
+  const last = Math.min(rows.length, Math.ceil((top + height) / ROW) + BEYOND);
+  const width = COLUMNS.length + (mayChange ? 1 : 0);
+  const toggle = (name: string) => {
+    const after = new Set(selected);
+    if (!after.delete(name)) after.add(name);
+    select(after);
+  };
+  if (!rows.length) return <Text p={4}>No connector fits. Change the search, or create a connector.</Text>;
+  return (
+    <Box
+      ref={area}
+      tabIndex={0}
+      role="region"
+      aria-label="Table of connectors"
+      overflow="auto"
+      maxH="calc(100vh - 250px)"
+      minH="200px"
+      borderWidth="1px"
+      borderRadius="md"
+      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+    >
+      <Table.Root size="sm" stickyHeader aria-rowcount={rows.length + 1} aria-label="Connectors">
+        <Table.Header>
+          <Table.Row aria-rowindex={1}>
+            {mayChange ? (
+              <Table.ColumnHeader width="40px">
+                <Tick label="Select all that are listed" checked={all} change={toggleAll} />
+              </Table.ColumnHeader>
+            ) : null}
+            {COLUMNS.map(({ key, label }) => (
+              <Table.ColumnHeader key={key} aria-sort={sort === key ? (descends ? "descending" : "ascending") : "none"} whiteSpace="nowrap">
+                <Button size="xs" variant="ghost" px={1} onClick={() => order(key, sort === key && !descends)}>
+                  {label}
+                  <span aria-hidden="true">{sort === key ? (descends ? " ▼" : " ▲") : ""}</span>
+                </Button>
+              </Table.ColumnHeader>
+            ))}
+          </Table.Row>
+        </Table.Header>
+        <Table.Body>
+          <Spacer rows={first} width={width} />
+          {rows.slice(first, last).map((row, index) => (
+            <Table.Row key={row.name} height={`${ROW}px`} aria-rowindex={first + index + 2} data-connector={row.name}>
+              {mayChange ? (
+                <Table.Cell>
+                  {row.may_change ? <Tick label={`Select ${row.name}`} checked={selected.has(row.name)} change={() => toggle(row.name)} /> : null}
+                </Table.Cell>
+              ) : null}
+              <Cells row={row} />
+            </Table.Row>
+          ))}
+          <Spacer rows={rows.length - last} width={width} />
+        </Table.Body>
+      </Table.Root>
+    </Box>
+  );
+}
+
+function Cells({ row }: { row: Row }) {
+  const some = failed(row);
+  const run = row.last_run;
+  return (
+    <>
+      <Table.Cell maxW="360px" truncate title={row.name}>
+        <Box asChild textDecoration="underline">
+          <Link to={`?connector=${encodeURIComponent(row.name)}`}>{row.name}</Link>
+        </Box>
+      </Table.Cell>
+      <Table.Cell whiteSpace="nowrap" title={row.failure ?? undefined}>
+        <State state={row.state} /> {some && row.state !== "FAILED" ? <State state="FAILED" note={some === 1 ? "1 task" : `${some} tasks`} /> : null}
+      </Table.Cell>
+      <Table.Cell>{row.type}</Table.Cell>
+      <Table.Cell maxW="260px" truncate title={row.class_name}>
+        {shortClass(row.class_name)} {row.version ?? ""}
+      </Table.Cell>
+      <Table.Cell whiteSpace="nowrap">{tasksText(row)}</Table.Cell>
+      <Table.Cell>{run ? count(run.records) : "–"}</Table.Cell>
+      <Table.Cell whiteSpace="nowrap">{run ? bytes(run.bytes) : "–"}</Table.Cell>
+      <Table.Cell whiteSpace="nowrap" title={run ? new Date(run.last_ms).toLocaleString() : undefined}>
+        {run ? ago(run.last_ms) : "–"}
+      </Table.Cell>
+    </>
+  );
+}
+
+function Spacer({ rows, width }: { rows: number; width: number }) {
+  return rows > 0 ? (
+    <tr aria-hidden="true">
+      <td colSpan={width} style={{ height: rows * ROW, padding: 0 }} />
+    </tr>
+  ) : null;
+}
+
+function Tick({ label, checked, change }: { label: string; checked: boolean; change: () => void }) {
+  return (
+    <Checkbox.Root size="sm" checked={checked} onCheckedChange={change}>
+      <Checkbox.HiddenInput />
+      <Checkbox.Control />
+      <Checkbox.Label>
+        <VisuallyHidden>{label}</VisuallyHidden>
+      </Checkbox.Label>
+    </Checkbox.Root>
+  );
+}

@@ -1,0 +1,33 @@
+// Numbers, times and states as texts.
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (value: number) => (value < 100_000 ? whole.format(value) : short.format(value));
+
+export function bytes(value: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let at = 0;
+  let left = value;
+  while (left >= 1000 && at < units.length - 1) {
+    left /= 1000;
+    at += 1;
+  }
+  return `${at && left < 10 ? left.toFixed(1) : Math.round(left)} ${units[at]}`;
+}
+
+export function ago(ms: number, now = Date.now()): string {
+  const seconds = Math.max(0, Math.round((now - ms) / 1000));
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
+  if (seconds < 172_800) return `${Math.round(seconds / 3600)} h ago`;
+  return `${Math.round(seconds / 86_400)} days ago`;
+}
+
+export const shortClass = (name: string) => name.slice(name.lastIndexOf(".") + 1);
+
+const PALETTES: Record<string, string> = { RUNNING: "green", PAUSED: "yellow", STOPPED: "gray", FAILED: "red", UNASSIGNED: "blue", RESTARTING: "blue" };
+const MARKS: Record<string, string> = { RUNNING: "▶", PAUSED: "❚❚", STOPPED: "■", FAILED: "✖", UNASSIGNED: "…", RESTARTING: "↻" };
+export const STATES = Object.keys(PALETTES);
+export const palette = (state: string | null) => PALETTES[state ?? ""] ?? "gray";
+export const mark = (state: string | null) => MARKS[state ?? ""] ?? "?";
