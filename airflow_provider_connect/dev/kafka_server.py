@@ -92,7 +92,7 @@ class KafkaServer:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, timeout_seconds: float = 120) -> "KafkaServer":
+    def start(self, timeout_seconds: float = 300) -> "KafkaServer":
         """Formats the folder where it is new, starts the broker, and waits until it answers."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._settings_file.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))

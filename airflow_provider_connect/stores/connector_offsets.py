@@ -49,9 +49,10 @@ class ConnectorOffsets(Closing):
         connection = AdminConnection.of(self._settings, self._location.admin)
         admin = TopicAdmin(self._settings, connection=connection)
         try:
-            if not admin.create(TopicSpec(self.topic, like.partitions, like.replication_factor, like.configs)):
-                _refuse_wrong_policy(admin, self.topic)
+            is_new = admin.create(TopicSpec(self.topic, like.partitions, like.replication_factor, like.configs))
             _wait_for(admin, self.topic)
+            if not is_new:
+                _refuse_wrong_policy(admin, self.topic)
         finally:
             connection.close()
 

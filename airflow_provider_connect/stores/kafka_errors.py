@@ -70,6 +70,17 @@ _RETRIABLE = frozenset(
 )
 """What Java's clients call a RetriableException, and librdkafka's own codes for a broker that is away."""
 
+NO_LEADER = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._NOENT,
+        KafkaError._TRANSPORT,
+    }
+)
+"""The answers about a partition that is new or about to move, or whose leader's connection was lost: the same request succeeds soon."""
+
 
 class TopicMissingException(StoreException):
     """The topic does not exist, or the client may not describe it."""

@@ -18,7 +18,15 @@ from airflow_provider_connect.config.client_settings import ClientConfig
 from airflow_provider_connect.errors import StoreException, StoreTimeoutException
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, TopicMissingException, kafka_error, translated, unreachable
+from airflow_provider_connect.stores.kafka_errors import (
+    NO_LEADER,
+    QUICK,
+    LastError,
+    TopicMissingException,
+    kafka_error,
+    translated,
+    unreachable,
+)
 
 
 class Closing(ABC):
@@ -146,18 +154,30 @@ class LogConsumer(Closing):
             raise translated(error, f"reading partition {partition}")
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_seconds: float = 10.0) -> dict[TopicPartition, int]:
-        """The ends of the partitions: the last stable offsets for read_committed, else the high watermarks. One request a broker."""
+        """The ends of the partitions: the last stable offsets for read_committed, else the high watermarks. One request a broker.
+
+        Partitions without a leader are requested again for ``timeout_seconds``.
+        """
         asked = [_KafkaPartition(topic, partition, OFFSET_END) for topic, partition in partitions]
         if not asked:
             return {}
         stage = f"listing the end offsets of {_named(partition.topic for partition in asked)}"
-        try:
-            found = self._consumer.offsets_for_times(asked, timeout=timeout_seconds)
-        except KafkaException as error:
-            raise self._failure(error, stage, timeout_seconds) from error
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            try:
+                return self._end_offsets(asked, max(0.1, deadline - time.monotonic()))
+            except KafkaException as error:
+                cause = kafka_error(error)
+                if cause is None or cause.code() not in NO_LEADER or time.monotonic() > deadline:
+                    raise self._failure(error, stage, timeout_seconds) from error
+            self._last_error.raise_if_refused(stage)
+            time.sleep(0.1)
+
+    def _end_offsets(self, asked: list[_KafkaPartition], timeout_seconds: float) -> dict[TopicPartition, int]:
+        found = self._consumer.offsets_for_times(asked, timeout=timeout_seconds)
         for partition in found:
             if partition.error is not None:
-                raise self._failure(KafkaException(partition.error), stage, timeout_seconds)
+                raise KafkaException(partition.error)
         return {TopicPartition(partition.topic, partition.partition): partition.offset for partition in found}
 
     def committed(self, partitions: Iterable[TopicPartition], timeout_seconds: float = 10.0) -> dict[TopicPartition, CommittedOffset]:

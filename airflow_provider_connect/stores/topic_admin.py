@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,20 +26,9 @@ from airflow_provider_connect.errors import ConnectException, StoreException, St
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import AdminConnection
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException, kafka_error, unreachable
+from airflow_provider_connect.stores.kafka_errors import NO_LEADER, TopicMissingException, kafka_error, unreachable
 
 _log = logging.getLogger(__name__)
-
-_NO_LEADER = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError._NOENT,
-        KafkaError._TRANSPORT,
-    }
-)
-"""The answers about a partition that is new or about to move, or whose leader's connection was lost."""
 
 _NEEDED = (AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
 """What a worker does with its internal topics."""
@@ -152,7 +142,14 @@ class TopicAdmin:
         return self.try_create(spec) is Creation.CREATED
 
     def try_create(self, spec: TopicSpec) -> Creation:
-        """Creates the topic if it does not exist. Raises StoreException where the broker refuses its settings, StoreTimeoutException."""
+        """Creates the topic if it does not exist, and waits until brokers list it, which is later than their answer. Raises StoreException
+        where the broker refuses its settings, StoreTimeoutException."""
+        outcome = self._creation(spec)
+        if outcome is not Creation.FORBIDDEN:
+            self._wait_until_listed(spec.name)
+        return outcome
+
+    def _creation(self, spec: TopicSpec) -> Creation:
         new = NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.configs or {}))
         future = self._connection.client.create_topics([new], request_timeout=self._connection.timeout_seconds)[spec.name]
         try:
@@ -172,6 +169,13 @@ class TopicAdmin:
             ) from error
         return Creation.CREATED
 
+    def _wait_until_listed(self, topic: str) -> None:
+        """For the connection's time-out at most. Where describing the topic fails, the caller's next request raises."""
+        deadline = time.monotonic() + self._connection.timeout_seconds
+        with suppress(ConnectException):
+            while topic not in self.partitions([topic]) and time.monotonic() < deadline:
+                time.sleep(0.02)
+
     def end_offsets(self, partitions: Iterable[TopicPartition], *, read_committed: bool = True) -> dict[TopicPartition, int]:
         """The ends: the last stable offsets, or with ``read_committed`` false the high watermarks."""
         return self._offsets(partitions, OffsetSpec.latest, read_committed=read_committed)
@@ -184,31 +188,32 @@ class TopicAdmin:
         self, partitions: Iterable[TopicPartition], spec: Callable[[], OffsetSpec], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
         asked = {_KafkaPartition(*partition): spec() for partition in partitions}
-        if not asked:
-            return {}
+        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        return {TopicPartition(at.topic, at.partition): int(found.offset) for at, found in self._listed(asked, level).items()}
+
+    def _listed(
+        self, asked: "dict[_KafkaPartition, OffsetSpec]", level: IsolationLevel, *, may_be_empty: bool = False
+    ) -> "dict[_KafkaPartition, ListOffsetsResultInfo]":
+        """The brokers' answers. Partitions without a leader are requested again until the connection's time-out."""
         deadline = time.monotonic() + self._connection.timeout_seconds
-        while True:
+        while asked:
             try:
-                return self._offsets_once(asked, IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED)
+                found = self._connection.client.list_offsets(asked, isolation_level=level, request_timeout=self._connection.timeout_seconds)
+                return {partition: self._answer(partition, future, may_be_empty) for partition, future in found.items()}
             except StoreTimeoutException as error:
-                found = kafka_error(error.__cause__) if error.__cause__ is not None else None
-                if found is None or found.code() not in _NO_LEADER or time.monotonic() > deadline:
+                cause = kafka_error(error.__cause__) if error.__cause__ is not None else None
+                if cause is None or cause.code() not in NO_LEADER or time.monotonic() > deadline:
                     raise
             time.sleep(0.1)
+        return {}
 
-    def _offsets_once(self, asked: "dict[_KafkaPartition, OffsetSpec]", level: IsolationLevel) -> dict[TopicPartition, int]:
-        found = self._connection.client.list_offsets(asked, isolation_level=level, request_timeout=self._connection.timeout_seconds)
-        return {
-            TopicPartition(partition.topic, partition.partition): self._offset(partition, future) for partition, future in found.items()
-        }
-
-    def _offset(self, partition: _KafkaPartition, future: "Future[ListOffsetsResultInfo]") -> int:
+    def _answer(self, partition: _KafkaPartition, future: "Future[ListOffsetsResultInfo]", may_be_empty: bool) -> ListOffsetsResultInfo:
         stage = f"listing offsets of {partition}"
-        offset = self._connection.answer(future, stage).offset
-        if offset < 0:  # librdkafka's answer, without an error, when the leader's connection is lost
+        found = self._connection.answer(future, stage)
+        if found.offset < 0 and not may_be_empty:  # librdkafka's answer, without an error, when the leader's connection is lost
             error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
             raise self._connection.failure(error, stage) from error
-        return int(offset)
+        return found
 
     def ensure_internal_topics(self) -> dict[str, str]:
         """Creates the internal topics that are missing and checks the others (contract §2.1). Returns their ids.
@@ -219,10 +224,9 @@ class TopicAdmin:
         topics = self._settings.internal_topics
         ids = self._ids(topics)
         created = self._create_missing([topic for topic in topics if topic.name not in ids])
+        if len(ids) < len(topics):
+            ids = self._wait_for(topics)
         self._check_policies([topic for topic in topics if topic.name not in created])
-        if len(ids) == len(topics):
-            return ids
-        ids = self._wait_for(topics)
         self._warn_of_single_replicas(created)
         return ids
 
@@ -248,7 +252,8 @@ class TopicAdmin:
             refused: dict[str, ConnectException] = {}
             for topic in missing:
                 try:
-                    if self.create(TopicSpec(topic.name, topic.partitions, topic.replication_factor, topic.configs)):
+                    spec = TopicSpec(topic.name, topic.partitions, topic.replication_factor, topic.configs)
+                    if self._creation(spec) is Creation.CREATED:
                         created.add(topic.name)
                 except ReplicationFactorException as error:
                     refused[topic.name] = error
@@ -288,9 +293,8 @@ class TopicAdmin:
         """The greatest timestamp of a topic's records, in seconds since 1970; None where it has none."""
         newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
         asked = {_KafkaPartition(topic, number): newest for number in range(self.partitions([topic]).get(topic, 0))}
-        found = self._connection.client.list_offsets(asked, request_timeout=self._connection.timeout_seconds) if asked else {}
-        times = [self._connection.answer(future, f"listing offsets of {each}").timestamp for each, future in found.items()]
-        newest_ms = max(times, default=-1)
+        found = self._listed(asked, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True).values()
+        newest_ms = max((answer.timestamp for answer in found), default=-1)
         return None if newest_ms < 0 else newest_ms / 1000
 
     def single_replicas(self, topics: Iterable[str]) -> list[str]:

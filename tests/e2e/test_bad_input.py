@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.worker.application.readiness import check_readiness
 from tests.conftest import WorkerSettings as MakeSettings
+from tests.kafka_topics import create_topic
 
 SINK = {"connector.class": "FileStreamSink", "topics": "orders", "file": "/tmp/orders.txt"}
 SOURCE = {"connector.class": "FileStreamSource", "topic": "orders", "file": "/tmp/orders.txt"}
@@ -141,9 +141,7 @@ def check_unreachable(properties: dict[str, str]) -> None:
 )
 def test_wrong_internal_topic_is_refused(worker_settings: MakeSettings, setting: str, partitions: int, policy: str, fix: str) -> None:
     properties = worker_settings()
-    admin = AdminClient({"bootstrap.servers": properties["bootstrap.servers"]})
-    topic = properties[setting]
-    admin.create_topics([NewTopic(topic, partitions, 1, config={"cleanup.policy": policy})])[topic].result(60)
+    topic = create_topic(properties["bootstrap.servers"], properties[setting], partitions, cleanup_policy=policy)
     message = refused(properties, SOURCE)
     assert f"Topic '{topic}' supplied via the '{setting}' property is required to have" in message
     assert fix in message

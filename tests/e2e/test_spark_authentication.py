@@ -64,7 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
     finally:
         for process in processes:
             process.terminate()
-            process.wait(20)
+            process.wait(120)
 
 
 def until(is_so: object, log: Path) -> None:
@@ -108,7 +108,7 @@ def test_an_application_without_the_secret_is_refused(cluster: tuple[str, Path],
         until(lambda: REFUSED in output.read_text() or application.poll() is not None, output)
     finally:
         application.terminate()
-        application.wait(20)
+        application.wait(120)
     text = output.read_text()
     assert REFUSED in text, text[-3000:]
     assert "sum 45" not in text

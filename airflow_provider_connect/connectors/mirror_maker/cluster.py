@@ -8,7 +8,7 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -140,7 +140,7 @@ class Cluster:
     def offsets(
         self, partitions: Collection[TopicPartition], spec: Callable[[], admin.OffsetSpec], *, read_committed: bool = True
     ) -> dict[TopicPartition, int]:
-        """Offsets of partitions by ``spec``; those that do not exist are left out. Partitions without a leader are asked for again, for
+        """Offsets of partitions by ``spec``; those that do not exist are left out. Partitions without a leader are requested again, for
         ``admin.timeout.ms``."""
         level = client.IsolationLevel.READ_COMMITTED if read_committed else client.IsolationLevel.READ_UNCOMMITTED
         found: dict[TopicPartition, int] = {}
@@ -160,8 +160,10 @@ class Cluster:
                         left.add(partition)
                     elif error.args[0].code() not in (client.KafkaError.UNKNOWN_TOPIC_OR_PART, client.KafkaError._UNKNOWN_PARTITION):
                         raise self._failure(error.args[0], f"listing offsets of {partition.topic}") from error
-            if left:
-                time.sleep(0.1)
+            if left:  # the client's answer is the same for topics that do not exist, where it was asked for no others
+                known = self.topics()
+                left = {partition for partition in left if partition.partition < known.get(partition.topic, 0)}
+                time.sleep(0.1 if left else 0.0)
         return found
 
     def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -174,7 +176,8 @@ class Cluster:
             self.create([admin.NewTopic(topic, 1, config[factor_key], config=_COMPACTED)], factor_key)
 
     def create(self, topics: Iterable[admin.NewTopic], factor_key: str) -> None:
-        """Create topics; one that another process has created is fine. ``factor_key`` is the setting of their replication factor."""
+        """Create topics and wait until brokers list them; one that another process has created is fine. ``factor_key`` is the setting of
+        their replication factor."""
         new = {topic.topic: topic for topic in topics}
         if not new:
             return
@@ -188,6 +191,17 @@ class Cluster:
                 if error.args[0].code() == client.KafkaError.INVALID_REPLICATION_FACTOR:
                     failure = ConnectException(f"{failure.message}. Set {factor_key} to no more than its number of brokers")
                 raise failure from error
+        self.await_partitions(dict.fromkeys(new, 1))
+
+    def await_partitions(self, counts: Mapping[str, int]) -> None:
+        """Wait until brokers list as many partitions of each topic: they answer a creation earlier than that. Returns after
+        ``admin.timeout.ms`` at the latest; requests that need the partitions then raise by themselves."""
+        deadline = time.monotonic() + self._seconds
+        while time.monotonic() < deadline:
+            known = self.topics()
+            if all(known.get(topic, 0) >= count for topic, count in counts.items()):
+                return
+            time.sleep(0.05)
 
     def produce(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
         """Write keys and values to partition 0; returns when they are acknowledged."""

@@ -71,6 +71,7 @@ class TopicSync:
             for topic, future in self._target.admin_client.create_partitions(new).items():
                 self._target.answer(future, f"adding partitions to topic {topic}")
                 log.info("Topic %s has %d partitions now, as in the source cluster", topic, grown[topic])
+            self._target.await_partitions(grown)
 
     def _sync_configs(self, of_source: Mapping[str, _Configs]) -> None:
         of_target = _described(self._target, self._remote.values())

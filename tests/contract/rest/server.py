@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.contract.rest.scenarios import Step
+from tests.kafka_topics import create_topic
 
 SECONDS = 120
 _TOPIC_SECONDS = 60
@@ -49,8 +49,7 @@ class Server:
             connection.close()
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_TOPIC_SECONDS)
+        create_topic(self.bootstrap_servers, topic, partitions)
 
     def produce(self, topic: str, records: list[dict[str, Any]]) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})

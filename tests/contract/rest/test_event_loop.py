@@ -48,7 +48,7 @@ class Loop:
         longest = []
         for _ in range(TIMES):
             answer = self._asked(method, path, body, headers)
-            longest.append(max(self.turns))
+            longest.append(max(self.turns, default=0.0))
             if 0 < longest[-1] < MOST_SECONDS:
                 return answer
         raise AssertionError(f"{method} {path[:80]} held the loop for {longest} s")

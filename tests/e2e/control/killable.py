@@ -71,12 +71,12 @@ class KillableAirflow:
         """SIGKILL, and wait for its end."""
         process = self._airflow.processes[part]
         process.kill()
-        process.wait(20)
+        process.wait(120)
 
     def restart(self, *parts: str) -> None:
         """Start parts that have ended, and wait until all of the stack serves."""
         for part in parts:
-            self._airflow.processes[part].wait(20)
+            self._airflow.processes[part].wait(120)
             self._airflow.start_part(part)
         self._airflow.wait_until_healthy(START_SECONDS)
         self.wait_until(lambda: self.client.get("/connect/health").is_success, START_SECONDS, "Connect's API serves")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.e2e.faults.oracle import Verdict, file_records, judge, topic_records
 from tests.e2e.faults.runs import Runs
+from tests.kafka_topics import create_topic
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}
@@ -140,5 +140,4 @@ def send(bootstrap: str, topic: str, records: Sequence[bytes]) -> None:
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:
     """Make a topic and wait until it is there."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
+    create_topic(bootstrap, topic, partitions)

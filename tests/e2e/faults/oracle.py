@@ -10,6 +10,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from tests.kafka_topics import settle
+
 SILENCE_SECONDS = 60.0
 
 
@@ -51,6 +53,8 @@ def topic_records(bootstrap: str, topic: str, *, read_committed: bool = True) ->
         if found.error is not None:
             return []
         left = set(found.partitions)
+        if read_committed:
+            settle(bootstrap, topic, len(left))
         consumer.assign([TopicPartition(topic, number, 0) for number in left])
         values: list[bytes] = []
         heard = time.monotonic()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, kafka_findings, problems
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -18,6 +18,7 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
 from tests.airflow_home import airflow_environment, airflow_home
 from tests.conftest import CACHE, worker_properties
 from tests.integration.client.commands import run_commands
+from tests.kafka_topics import add_rights
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -112,9 +113,7 @@ def test_rights_that_the_worker_lacks(guarded: str, unique: str) -> None:
     assert [each for each in kafka_findings(settings) if each.outcome is not Outcome.OK] == []
     topic = (ResourceType.TOPIC, settings.status_topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*")
     rules = [AclBinding(*topic, AclOperation.ALL, AclPermissionType.ALLOW), AclBinding(*topic, AclOperation.WRITE, AclPermissionType.DENY)]
-    client = AdminClient({"bootstrap.servers": guarded})
-    for future in client.create_acls(rules).values():
-        future.result(60)
+    add_rights(guarded, rules)
     (lacking,) = found(kafka_findings(settings), "rights", Outcome.WRONG)
     assert lacking == (
         f"The worker's user may not Write topic {settings.status_topic} → "

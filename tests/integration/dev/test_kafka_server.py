@@ -28,7 +28,7 @@ def _first(bootstrap: str, topic: str) -> bytes | None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     try:
-        message = consumer.poll(20)
+        message = consumer.poll(120)
         assert message is not None
         assert message.error() is None
         return message.value()

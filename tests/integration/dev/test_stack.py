@@ -145,6 +145,7 @@ def _start_long_task(state: dict[str, str]) -> int:
     return int(pid_file.read_text())
 
 
+@pytest.mark.soak  # test_kafka_server has the same for a broker, e2e/test_processes_end for Airflow's processes
 def test_a_stack_in_a_program_ends_with_the_program(directory: Path) -> None:
     script = (
         "import pathlib, time\n"

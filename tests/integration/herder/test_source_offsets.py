@@ -218,7 +218,7 @@ def test_a_run_waits_for_a_change_that_is_being_committed(
     thread = threading.Thread(target=lambda: results.append(environment.run()))
     monkeypatch.setattr("airflow_provider_connect.herder.offsets.OffsetKeeper._check", check_then_wait)
     assert herder.alter_offsets(environment.connector, views((file, {"position": 8}))) == ALTERED
-    thread.join(60)
+    thread.join(240)
     assert values_of(environment.bootstrap, unique) == [*LINES, "three"]
 
 

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.model.run import RunResult, RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic
+from tests.kafka_topics import settle
 
 Sent = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]
 """Partition, key, value, headers, timestamp in milliseconds."""
@@ -54,9 +55,11 @@ class MirrorEnvironment:
 
 def produce(bootstrap: str, topic: str, records: Iterable[Sent]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
+    errors: list[KafkaError] = []
     for partition, key, value, headers, timestamp in records:
-        producer.produce(topic, value, key, partition, headers=list(headers), timestamp=timestamp)
-    assert producer.flush(60) == 0
+        report = {"on_delivery": lambda error, _: errors.append(error) if error else None}
+        producer.produce(topic, value, key, partition, headers=list(headers), timestamp=timestamp, **report)
+    assert (producer.flush(120), errors) == (0, [])
 
 
 def in_transaction(bootstrap: str, topic: str, values: Sequence[bytes], *, commit: bool) -> None:
@@ -66,8 +69,9 @@ def in_transaction(bootstrap: str, topic: str, values: Sequence[bytes], *, commi
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value, partition=0)
-    producer.flush(60)
-    (producer.commit_transaction if commit else producer.abort_transaction)(20)
+    producer.flush(120)
+    (producer.commit_transaction if commit else producer.abort_transaction)(120)
+    settle(bootstrap, topic)
 
 
 def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[Sent]:
@@ -76,10 +80,12 @@ def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") ->
     consumer = Consumer(options | {"isolation.level": isolation})
     try:
         left = set(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
+        if left and isolation == "read_committed":
+            settle(bootstrap, topic, len(left))
         consumer.assign([TopicPartition(topic, number, 0) for number in left])
         found: list[Sent] = []
         while left:
-            message = consumer.poll(20)
+            message = consumer.poll(120)
             assert message is not None, f"partitions {left} of {topic} come to no end"
             error = message.error()
             if error is not None:

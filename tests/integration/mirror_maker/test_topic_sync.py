@@ -11,10 +11,6 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
     ResourcePatternType,
     ResourceType,
 )
@@ -25,18 +21,8 @@ from airflow_provider_connect.worker.application.readiness import NO_WORK
 from tests.conftest import CACHE
 from tests.integration.mirror_maker.conftest import AUTHORIZED
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
-from tests.integration.worker.environment import make_topic
-
-
-def alter(bootstrap: str, topic: str, **values: str | None) -> None:
-    """Set settings of a topic; None takes one back."""
-    set_, delete = AlterConfigOpType.SET, AlterConfigOpType.DELETE
-    changes = [
-        ConfigEntry(name.replace("_", "."), text, incremental_operation=delete if text is None else set_) for name, text in values.items()
-    ]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
-    admin.incremental_alter_configs([resource])[resource].result(60)
+from tests.integration.worker.environment import eventually, make_topic
+from tests.kafka_topics import add_partitions, add_rights, alter_topic
 
 
 def test_settings_and_partitions_follow_their_origin(mirror: MirrorEnvironment) -> None:
@@ -48,16 +34,15 @@ def test_settings_and_partitions_follow_their_origin(mirror: MirrorEnvironment) 
         return configs["retention.ms"], configs["max.message.bytes"], topics(mirror.target)[remote]
 
     mirror.run(mirror.config())
-    assert found() == ("90000000", "2000000", 1)
-    alter(mirror.origin, topic, retention_ms="80000000", max_message_bytes=None)
-    alter(mirror.target, remote, min_insync_replicas="1")
-    admin = AdminClient({"bootstrap.servers": mirror.origin})
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(60)
+    eventually(lambda: found() == ("90000000", "2000000", 1))
+    alter_topic(mirror.origin, topic, retention_ms="80000000", max_message_bytes=None)
+    alter_topic(mirror.target, remote, min_insync_replicas="1")
+    add_partitions(mirror.origin, topic, 3)
     produce(mirror.origin, topic, [(2, None, b"in a new partition", [], 0)])
     mirror.run(mirror.config())
-    assert found() == ("80000000", "1048588", 3)
+    eventually(lambda: found() == ("80000000", "1048588", 3))
     assert [(partition, value) for partition, _, value, _, _ in records(mirror.target, remote)] == [(2, b"in a new partition")]
-    alter(mirror.origin, topic, retention_ms="70000000")
+    alter_topic(mirror.origin, topic, retention_ms="70000000")
     mirror.run(mirror.config(config_properties_exclude="retention.*"))
     assert found()[0] == "80000000", "excluded"
 
@@ -78,7 +63,6 @@ def test_who_may_read_a_topic_may_read_its_counterpart(mirror: MirrorEnvironment
     def right(name: str, who: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
         return AclBinding(ResourceType.TOPIC, name, literal, f"User:{who}", "*", operation, permission)
 
-    admin = AdminClient({"bootstrap.servers": mirror.origin})
     given = [
         right(topic, "reader", AclOperation.READ, allow),
         right(topic, "owner", AclOperation.ALL, allow),
@@ -87,18 +71,22 @@ def test_who_may_read_a_topic_may_read_its_counterpart(mirror: MirrorEnvironment
         right("*", "everywhere", AclOperation.READ, allow),
         right("another", "elsewhere", AclOperation.READ, allow),
     ]
-    for future in admin.create_acls(given).values():
-        future.result(60)
+    add_rights(mirror.origin, given)
     mirror.run(mirror.config())
     target = AdminClient({"bootstrap.servers": guarded})
     anything = AclBindingFilter(ResourceType.TOPIC, None, literal, None, None, AclOperation.ANY, AclPermissionType.ANY)  # type: ignore[arg-type]
-    found = {(acl.name, acl.principal, acl.operation, acl.permission_type) for acl in target.describe_acls(anything).result(60)}
     remote = mirror.remote(topic)
-    assert found == {
+    expected = {
         (remote, "User:reader", AclOperation.READ, allow),
         (remote, "User:owner", AclOperation.READ, allow),
         (remote, "User:foe", AclOperation.WRITE, deny),
     }
+
+    def found() -> set[tuple[str, str, AclOperation, AclPermissionType]]:
+        return {(acl.name, acl.principal, acl.operation, acl.permission_type) for acl in target.describe_acls(anything).result(60)}
+
+    eventually(lambda: found() >= expected)
+    assert found() == expected
 
 
 def test_the_worker_s_own_topics_are_neither_read_nor_written(mirror: MirrorEnvironment) -> None:

@@ -243,7 +243,7 @@ def test_broker_that_is_not_there_is_told_in_time(free_port: int) -> None:
             started = time.monotonic()
             with pytest.raises(StoreTimeoutException, match=f"bootstrap.servers=127.0.0.1:{free_port}"):
                 call()
-            assert time.monotonic() - started < 40
+            assert time.monotonic() - started < 120
 
 
 @pytest.mark.parametrize("waits", [(0.31,), pytest.param((0.5, 0.31, 0.17), marks=pytest.mark.soak)], ids=["once", "again and again"])

@@ -54,7 +54,7 @@ def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: s
 
 
 def test_offsets_of_an_open_transaction_are_waited_for(settings: WorkerSettings, unique: str, at: list[TopicPartition]) -> None:
-    groups = GroupOffsets(settings, connection=AdminConnection({"bootstrap.servers": settings.bootstrap_servers}, timeout_seconds=1))
+    groups = GroupOffsets(settings, connection=AdminConnection({"bootstrap.servers": settings.bootstrap_servers}, timeout_seconds=5))
     commit(settings, unique, at[0], 1)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": unique})
     producer.init_transactions(60)

@@ -13,6 +13,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.offset_store import OffsetStore, ProducedOffset
 from tests.integration.stores.conftest import Produce
+from tests.kafka_topics import settle
 
 FILE, OTHER = {"filename": "/a"}, {"filename": "/b"}
 
@@ -62,7 +63,7 @@ def _as_a_worker_without_exactly_once_reads(settings: WorkerSettings) -> dict[by
     found: dict[bytes | None, bytes | None] = {}
     ends = 0
     while ends < 5:
-        message = consumer.poll(10)
+        message = consumer.poll(120)
         assert message is not None
         if message.error() is not None:
             ends += 1
@@ -152,7 +153,7 @@ def test_other_connectors_open_transaction_is_not_waited_for(settings: WorkerSet
 
 
 def test_own_record_behind_an_open_transaction_is_waited_for(settings: WorkerSettings, task: Producer) -> None:
-    with OffsetStore(settings, timeout_seconds=60) as store, OffsetStore(settings, timeout_seconds=1) as hasty:
+    with OffsetStore(settings, timeout_seconds=60) as store, OffsetStore(settings, settle_seconds=1.0) as hasty:
         task.begin_transaction()
         _send(task, store.topic, store.records("frozen", [({"n": str(number)}, {"position": number}) for number in range(50)]))
         mine = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{settings.group_id}-d-0"})
@@ -185,6 +186,7 @@ def test_batch_log_is_read_back(settings: WorkerSettings, task: Producer) -> Non
     task.produce(settings.batch_topic, entry[2], entry[1], entry[0])
     task.produce(settings.batch_topic, b"no json", b'["c",9]', 0)
     task.commit_transaction(60)
+    settle(settings.bootstrap_servers, settings.batch_topic)
     with BatchLog(settings) as store:
         assert store.last("c") == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}
         assert store.entries("c")[0].ranges == {"t": {0: (3, 5)}}

@@ -161,7 +161,7 @@ def test_statuses_outlive_a_broker_that_is_away(own_kafka: KafkaServer, own_sett
         for task in range(3):
             writer.put_task(TaskStatus("c", task, State.RUNNING, "h:1"))
         writer.put_task(TaskStatus("c", 0, State.FAILED, "h:1", trace="later"))
-        assert time.monotonic() - started < 10  # the broker is away for longer
+        assert time.monotonic() - started < 60  # the broker is away for longer
         eventually(lambda: writer.metrics()[RETRY] >= 3, 240)
         assert not writer.flush(0.1)
         if how == "frozen":
@@ -196,7 +196,7 @@ def test_what_is_given_up_is_counted_and_logged_with_its_value(free_port: int, c
     writer.put_connector(ConnectorStatus("c", State.FAILED, "h:1", trace="canary"))
     started = time.monotonic()
     writer.close(1)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert writer.metrics()[FAILURE] == 1
     (line,) = [line for line in caplog.records if line.levelno == logging.ERROR]
     assert "status-connector-c" in line.getMessage()

@@ -137,7 +137,7 @@ def test_broker_that_is_not_there_is_told_in_time(free_port: int, capfd: pytest.
         pytest.raises(StoreTimeoutException, match=str(free_port)),
     ):
         log.read_to_end(1)
-    assert time.monotonic() - started < 30  # three seconds by the bounds given here; a minute by the default ones
+    assert time.monotonic() - started < 50  # three seconds by the bounds given here; a minute by the default ones
     assert capfd.readouterr().err == ""
 
 
@@ -150,7 +150,7 @@ def test_missing_topic_is_told_at_once(settings: WorkerSettings) -> None:
         log.read_to_end()
     with pytest.raises(TopicMissingException):
         TopicAdmin(settings).topic_id("nowhere")
-    assert time.monotonic() - started < 20  # the client itself waits for 30 s until a topic may have come
+    assert time.monotonic() - started < 29  # the client itself waits for 30 s until a topic may have come
     assert TopicAdmin(settings).partitions(["nowhere"]) == {}
 
 

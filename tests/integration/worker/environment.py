@@ -11,7 +11,6 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.batches import BatchRecord
@@ -30,10 +29,11 @@ from airflow_provider_connect.stores.offset_store import OffsetStore, SourceOffs
 from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.worker.application.application import Application
-from airflow_provider_connect.worker.application.readiness import Readiness, check_readiness
+from airflow_provider_connect.worker.application.readiness import LEFT_OPEN, Readiness, check_readiness
 from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.task.task_body import run_task
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from tests.kafka_topics import create_topic
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}
@@ -133,7 +133,13 @@ class RunEnvironment:
         return UnderWay(self.application(define))
 
     def readiness(self, define: Mapping[str, str] | None = None) -> Readiness:
-        return check_readiness(self.settings, self.connector, define=define, secrets_of=lambda _: self.secrets)
+        """A transaction that is open for now, while the markers of its commit are under way, is waited for."""
+        deadline = time.monotonic() + 10
+        while True:
+            found = check_readiness(self.settings, self.connector, define=define, secrets_of=lambda _: self.secrets)
+            if found.reason != LEFT_OPEN or time.monotonic() > deadline:
+                return found
+            time.sleep(0.05)
 
     # ── what there is on the topics ──
 
@@ -199,10 +205,7 @@ class UnderWay:
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> str:
     """Make a topic; returns its name."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(topic, partitions, 1, config={key.replace("_", "."): value for key, value in configs.items()})
-    admin.create_topics([new])[topic].result(60)
-    return topic
+    return create_topic(bootstrap, topic, partitions, **configs)
 
 
 def send(bootstrap: str, topic: str, values: Iterable[str | None], *, partitions: int = 1, first: int = 0) -> None:

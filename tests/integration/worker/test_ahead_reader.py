@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.delivery.kafka_reader import BATCH_BYTES, BATCH_RECORDS, READER_SETTINGS, AheadReader, KafkaReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from tests.integration.worker.environment import make_topic, send
+from tests.kafka_topics import create_topic
 
 RECORDS = 3 * BATCH_RECORDS
 SECONDS = 60.0
@@ -90,8 +90,7 @@ def places(raws: list[RawBatch]) -> Counter[tuple[TopicPartition, int]]:
 def test_batches_are_bounded_by_bytes_too(bootstrap: str, unique: str) -> None:
     """600 records of 200 kB, small ones before and behind them, and some just below 1 MiB: 150 MB, of which each read gives a part."""
     sizes = [10] * 2_000 + [200_000] * 600 + [1_000_000] * 20 + [10] * 2_000
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(60)
+    create_topic(bootstrap, unique)
     producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 1_048_576, "compression.type": "lz4", "linger.ms": 5})
     for number, size in enumerate(sizes):
         producer.produce(unique, b"%06d" % number + b"x" * (size - 6))

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.run import RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic, send, values_of
+from tests.kafka_topics import settle
 
 SMALL = {"max.request.size": "1000"}  # bytes; a line of the test's file is longer
 
@@ -76,6 +77,7 @@ def test_isolation_level_of_worker_or_connector_reaches_the_consumer(environment
     producer.produce(unique, b"aborted")
     producer.flush(60)
     producer.abort_transaction(60)
+    settle(environment.bootstrap, unique)
     send(environment.bootstrap, unique, ["sent"])
     key = "consumer.isolation.level" if whose == "worker" else "consumer.override.isolation.level"
     if whose == "worker":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, StoreException
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
@@ -16,12 +16,12 @@ from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
 from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE
+from tests.kafka_topics import create_topic
 
 
 @pytest.fixture
 def topic(bootstrap: str, unique: str) -> str:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(unique, 3, 1)])[unique].result(60)
+    create_topic(bootstrap, unique, 3)
     return unique
 
 
@@ -45,7 +45,7 @@ def records(bootstrap: str, topic: str) -> list[tuple[int, bytes | None, bytes |
     consumer.assign([TopicPartition(topic, number, 0) for number in range(3)])
     found, left = [], 3
     while left:
-        message = consumer.poll(10)
+        message = consumer.poll(120)
         assert message is not None
         if message.error():
             left -= 1
@@ -102,8 +102,7 @@ def test_a_record_that_is_too_large_is_refused(topic: str, producer: Producer) -
 
 
 def test_a_record_that_the_broker_refuses_ends_the_client(bootstrap: str, unique: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(unique, 1, 1, config={"max.message.bytes": "1000"})])[unique].result(60)
+    create_topic(bootstrap, unique, max_message_bytes="1000")
     quiet = {"log_level": 0, "logger": _quiet_logger(), "error_cb": lambda _: None}
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "enable.gapless.guarantee": True, **quiet})
     writer = KafkaWriter(producer, native=native(producer))
@@ -131,7 +130,7 @@ def test_records_of_a_topic_deleted_meanwhile_fail_the_flush(bootstrap: str, top
 
 def test_a_transaction_with_records_of_a_topic_deleted_meanwhile_is_not_committed(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "logger": _quiet_logger()})
-    owner = TransactionalProducer(producer, timeout_seconds=20)
+    owner = TransactionalProducer(producer, timeout_seconds=60)
     owner.take_over()
     owner.begin()
     writer = KafkaWriter(producer, native=NativeQueue.of(producer))
@@ -192,10 +191,10 @@ def test_headers_and_timestamps_arrive_as_by_way_of_python(bootstrap: str, topic
         by_native = KafkaWriter(fast, native=NativeQueue.of(fast, hears_reports=hears_reports))
         by_native.write(batch)
         by_native.write(batch.slice(2, 3))  # columns that begin within their buffers
-        by_native.flush(20)
+        by_native.flush(120)
         KafkaWriter(slow).write(EncodedBatch(topic, batch.num_records, **given, kafka_partition=1))
         KafkaWriter(slow).write(EncodedBatch(topic, batch.num_records, **given, kafka_partition=1).slice(2, 3))
-        assert slow.flush(20) == 0
+        assert slow.flush(120) == 0
     found = {number: whole_records(bootstrap, TopicPartition(topic, number)) for number in (0, 1)}
     assert [record[:3] for record in found[0]] == [record[:3] for record in found[1]]
     assert [record[3] for record in found[0][:18]] == [record[3] for record in found[1][:18]]  # of the rest it is the time of writing
@@ -207,7 +206,7 @@ def whole_records(bootstrap: str, partition: TopicPartition) -> list[tuple[objec
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "native", "enable.partition.eof": True, "enable.auto.commit": False})
     consumer.assign([TopicPartition(partition.topic, partition.partition, 0)])
     found: list[tuple[object, ...]] = []
-    while (message := consumer.poll(20)) is not None and not message.error():
+    while (message := consumer.poll(120)) is not None and not message.error():
         found.append((message.key(), message.value(), message.headers() or [], message.timestamp()[1]))
     consumer.close()
     return found
@@ -252,7 +251,7 @@ def _quiet_logger() -> object:
 def test_a_fenced_producer_says_fenced_whichever_call_finds_it_out(bootstrap: str, topic: str, by: str) -> None:
     """librdkafka ends a client as soon as a broker refuses one of its records; queueing the next one says only that it has ended."""
     older, newer = (Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "linger.ms": 0}) for _ in range(2))
-    owner = TransactionalProducer(older, timeout_seconds=20)
+    owner = TransactionalProducer(older, timeout_seconds=60)
     owner.take_over()
     owner.begin()
     writer = KafkaWriter(older, native=NativeQueue.of(older) if by == "native" else None)

@@ -21,6 +21,7 @@ from tests.integration.worker.environment import (
     values_of,
 )
 from tests.integration.worker.test_runs import text
+from tests.kafka_topics import settle
 
 
 def set_by_somebody_else(environment: RunEnvironment, offsets: dict[TopicPartition, int]) -> None:
@@ -91,6 +92,7 @@ def test_aborted_offsets_are_repaired(environment: RunEnvironment, unique: str, 
         producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
     producer.flush(60)
     producer.abort_transaction(60)
+    settle(environment.bootstrap, environment.settings.offset_topic, 5)
     environment.run(config)
     last = {r.key: r.value for r in read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)}
     of_key = {key: value for key, value in last.items() if key is not None}
@@ -116,7 +118,8 @@ def test_transactional_topic_is_read_to_its_end(environment: RunEnvironment, uni
             producer.produce(unique, value.encode())
         producer.flush(60)
         if commit is not None:
-            (producer.commit_transaction if commit else producer.abort_transaction)(20)
+            (producer.commit_transaction if commit else producer.abort_transaction)(60)
+            settle(environment.bootstrap, unique)
 
     transaction(text(50), commit=True)
     transaction(["aborted"] * 20, commit=False)

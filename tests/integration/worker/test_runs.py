@@ -59,7 +59,7 @@ def test_an_authors_source_copies_ranges_byte_for_byte_and_no_internal_topic(env
     producer = Producer({"bootstrap.servers": environment.bootstrap})
     for value in values:
         producer.produce(unique, value, b"\xfe")
-    producer.flush(10)
+    assert producer.flush(120) == 0
     first = environment.run(environment.copy_source(unique, f"{unique}-copy", 2))
     assert (first.state, first.error, first.tasks[0].records) == (RunState.DONE, None, 2)
     environment.put_config(environment.copy_source(unique, f"{unique}-copy", 3))

@@ -10,7 +10,6 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -22,6 +21,7 @@ from airflow_provider_connect.worker.delivery import kafka_writer
 from tests.conftest import CACHE, worker_properties
 from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, values_of
 from tests.integration.worker.test_topic_creation import ONE
+from tests.kafka_topics import add_rights
 
 STRICT = {
     "auto.create.topics.enable": "false",
@@ -83,9 +83,7 @@ def test_a_client_that_may_not_make_topics(here: RunEnvironment) -> None:
         AclBinding(*read_only, operation, AclPermissionType.ALLOW)
         for operation in (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
     ]
-    admin = AdminClient({"bootstrap.servers": here.bootstrap})  # kept until the answers are there
-    for future in admin.create_acls(rules).values():
-        future.result(60)
+    add_rights(here.bootstrap, rules)
     result = here.run(here.numbers("denied.there,allowed,denied.new", until="30", size="10", **ONE))
     assert result.state is RunState.FAILED
     assert "Task failed to create new topic (name=denied.new, numPartitions=1" in str(result.tasks[0].trace)

@@ -35,7 +35,7 @@ class Started:
 
     def kill(self, name: str) -> None:
         os.kill(self.processes[name].pid, signal.SIGKILL)
-        self.processes[name].wait(10)
+        self.processes[name].wait(60)
 
 
 def _sleeping(mark: str) -> "subprocess.Popen[bytes]":
@@ -50,7 +50,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Started
     yield made
     for process in made.processes.values():
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def faults(started: Started, capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -109,6 +109,7 @@ def records(draw: st.DrawFn) -> list[SourceRecord]:
     return made
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
 @tried
 @given(given_records=records())

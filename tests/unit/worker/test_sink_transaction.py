@@ -15,7 +15,8 @@ from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import Refusal, RolledBackException, SinkTask, WentBack
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
-from airflow_provider_connect.worker.errors.sink_transaction import KEPT_BYTES, SinkTransaction
+from airflow_provider_connect.worker.errors import sink_transaction
+from airflow_provider_connect.worker.errors.sink_transaction import SinkTransaction
 from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
 from tests.unit.worker.clock import Clock
 
@@ -212,9 +213,12 @@ def test_what_cannot_be_repeated_comes_out() -> None:
         behind.commit()
 
 
-def test_much_that_is_kept_asks_for_a_commit() -> None:
+def test_much_that_is_kept_asks_for_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_transaction, "KEPT_BYTES", 64 << 10)
     behind = Behind(Task(Store()))
-    behind.put(1 + KEPT_BYTES // 8)
+    behind.put((64 << 10) // 8)
+    assert behind.context.commit_requests == 0
+    behind.put(1)
     assert behind.context.commit_requests == 1
     behind.commit()
     behind.put(1)

@@ -284,6 +284,7 @@ def test_files_that_are_cleaned_up_leave_no_offset_of_their_own(folder: Folder, 
 # Kills
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("when", ["before", "after", "cleaning", "cleaned"])
 @pytest.mark.parametrize("policy", ["none", "archive", "delete"])
 @pytest.mark.parametrize("polls_a_commit", [1, 3])
