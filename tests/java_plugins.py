@@ -31,7 +31,10 @@ def installed_plugins(cache: Path) -> Path:
 def _install(folder: Path) -> None:
     folder.mkdir()
     for coordinates in _COORDINATES:
-        plugins.install(SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), ivy_settings=None, installer=None))
+        try:
+            plugins.install(SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), ivy_settings=None, installer=None))
+        except SystemExit as refused:
+            raise RuntimeError(f"{coordinates} cannot be installed: {refused}") from None
     jars = folder.with_name("all-jars")
     jars.mkdir()
     for jar in folder.glob("*/*.jar"):

@@ -13,15 +13,19 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_connect import __version__
 from airflow_provider_connect.cli import plugins as commands
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConfigValueView, Validation
 from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_JAR
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from tests.conftest import CACHE
 from tests.java_plugins import DEBEZIUM, FILE, installed_plugins
+from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
@@ -41,8 +45,8 @@ def probe(plugins: Path) -> Iterator[PluginProbe]:
 
 
 def settings(plugins: Path, **more: str) -> WorkerSettings:
-    allowed = {"plugin.path": str(plugins), "java.allowed.locations": str(plugins), "plugin.probe.timeout.ms": SLOW_MACHINE_MS}
-    return WorkerSettings.of({"bootstrap.servers": "localhost:1", **allowed, **more})
+    allowed = {"plugin.path": str(plugins), "java.allowed.locations": str(plugins), "connectors.allowed.paths": "/"}
+    return WorkerSettings.of({"bootstrap.servers": "localhost:1", "plugin.probe.timeout.ms": SLOW_MACHINE_MS, **allowed, **more})
 
 
 def values(validation: Validation) -> dict[str, ConfigValueView]:
@@ -114,6 +118,24 @@ def test_two_versions_of_a_plugin_answer_in_one_jvm_and_no_secret_is_shown(probe
     assert len(children("py4j.GatewayServer")) == 1
     none = probe.validate(None, {**config, "connector.plugin.version": "[9,)"})
     assert "available versions: [3.5.0.Final, 3.6.0.Final]" in values(none)["connector.plugin.version"].errors[0]
+
+
+def test_a_herder_takes_a_java_connector_as_any_other(plugins: Path, probe: PluginProbe) -> None:
+    worker = settings(plugins)
+    herder = Herder(worker, NotedRuns(), probe=probe, backing=MemoryBacking(worker), worker_id="api:0")
+    config = {key: text for key, text in JAVA.items() if key not in ("name", "connector.plugin.version")}
+    located = {**config, "connector.plugin.location": FILE}
+    for wrong, reason in (
+        ({**located, "topic": ""}, r"contains the following [0-9]+ error\(s\):"),
+        ({**located, "batch.size": "many"}, "Invalid value many for configuration batch.size: Not a number of type INT"),
+        ({**located, "connector.plugin.location": f"../{FILE}"}, r"no location of plugin\.path called \.\./"),
+    ):
+        with pytest.raises(ConnectException, match=reason):
+            herder.create_connector("lines", wrong, TargetState.STOPPED)
+    for name, given, version in (("lines", located, "4.3.1"), ("ours", config, __version__)):
+        info = herder.create_connector(name, given, TargetState.STOPPED)
+        assert (info.config, info.type) == ({**given, "name": name}, "source")
+        assert herder.chosen_plugins(info)["connector"].version == version
 
 
 def test_connectors_are_asked_about_offsets(probe: PluginProbe) -> None:
