@@ -1,8 +1,10 @@
-"""When a Java task's run is over. Nothing in Connect reports a poll that returned nothing, so a task is paused and asked.
+"""When a Java task's run is over.
 
-A paused task reports PAUSED only when its poll has returned, and what it returned is delivered and committed. If that was nothing, a source
-has no more; a sink has no more once its group has committed the offsets that were there at the start. Public calls only, and no poll that
-brings records is cut off. Knows nothing of topics, claims or JVMs.
+Nothing in Connect reports a poll that returned nothing, so a source task is paused: it reports PAUSED only when its poll has returned, and
+what it returned is delivered and committed. If that was nothing, there is no more. No poll that brings records is cut off. A sink has no
+more once its group has committed the offsets that were there at the start, which it does by itself every ``SINK_FLUSH_MS``. It is never
+paused: that wakes its consumer, and one that is woken while it takes its partitions over may commit nothing of them any more.
+Knows nothing of topics, claims or JVMs.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from airflow_provider_connect.errors import JavaException
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
 
 Reason = TypeVar("Reason")
+SINK_FLUSH_MS: Final = 500
 STILL_SECONDS: Final = 0.2
 """How long no record may have come before the task is paused: a pause between two full polls would cost a commit."""
 LONGEST_STILL_SECONDS: Final = 2.0
@@ -25,8 +28,8 @@ LOOK_SECONDS: Final = 0.02
 class JavaRun(Generic[Reason]):
     """Runs a task that was started to the end of what there is, to ``max_records``, or until ``stop_reason`` returns one.
 
-    ``is_done`` is called while the task is paused, without new records since: for a source nothing more is needed, a sink compares the
-    offsets of its group. ``is_final`` reports a reason after which nothing may be committed any more.
+    ``is_done`` is called where no record has come for a while: for a source nothing more is needed, a sink compares the offsets of its
+    group. ``is_final`` reports a reason after which nothing may be committed any more.
     """
 
     worker: ConnectWorker
@@ -43,8 +46,9 @@ class JavaRun(Generic[Reason]):
 
     def run(self) -> Reason | None:
         """Why the run ended early; None: there is no more. Raises JavaException with the trace of a task that FAILED."""
-        name = "source-record-poll-total" if self.task.is_source else "sink-record-read-total"
-        count = self.worker.counter(self.task, name)
+        if not self.task.is_source:
+            return self._run_sink(self.worker.counter(self.task, "sink-record-read-total"))
+        count = self.worker.counter(self.task, "source-record-poll-total")
         while True:
             before, reason = self._until_still(count)
             if reason is not None and self.is_final():
@@ -61,6 +65,18 @@ class JavaRun(Generic[Reason]):
                 return reason
             self._still_seconds = min(LONGEST_STILL_SECONDS, 1.5 * self._still_seconds) if self.records == before else STILL_SECONDS
             self.worker.pause(self.task.connector, paused=False)
+
+    def _run_sink(self, count: Callable[[], int]) -> Reason | None:
+        while True:
+            _, reason = self._until_still(count)
+            is_at_limit = self.max_records is not None and count() >= self.max_records
+            if reason is None and not is_at_limit and not self.is_done():
+                continue
+            self.records, self.metrics = count(), self.worker.metrics(self.task)  # after the check: what it has seen is counted
+            if reason is None or not self.is_final():  # else the owner kills the JVM
+                self.worker.stop_task(self.task)  # which commits what it has
+                self._refuse_failed()
+            return reason
 
     def _until_still(self, count: Callable[[], int]) -> tuple[int, Reason | None]:
         """Wait until no record has come for a while, or there is a reason to end; a source is within a poll then, which began before the

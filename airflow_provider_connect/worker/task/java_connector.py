@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -80,6 +81,34 @@ def java_settings(settings: WorkerSettings) -> dict[str, str]:
         "offset.storage.topic": settings.offset_topic,
         "status.storage.topic": settings.status_topic,
     }
+
+
+def guarded_source(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
+    """``config`` of a source whose records for ``internal`` topics fail the task: after all other transformations one of Connect's gives
+    those topics names that no broker takes. A record on such a topic would be a config, or another connector's offset."""
+    aliases = [alias.strip() for alias in config.get("transforms", "").split(",") if alias.strip()]
+    alias = "internal"
+    while alias in aliases:
+        alias += "_"
+    return {
+        **config,
+        "transforms": ",".join([*aliases, alias]),
+        f"transforms.{alias}.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        f"transforms.{alias}.regex": f"({_any_of(internal)})",
+        f"transforms.{alias}.replacement": "$1 is an internal topic",
+    }
+
+
+def guarded_sink(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
+    """The ``config`` of a sink's task, whose pattern of topics matches no ``internal`` one. Those that it names were checked before."""
+    if not config.get("topics.regex"):
+        return dict(config)
+    return {**config, "topics.regex": f"(?!(?:{_any_of(internal)})$)(?:{config['topics.regex']})"}
+
+
+def _any_of(topics: Iterable[str]) -> str:
+    """A pattern of Java that matches these names."""
+    return "|".join(re.escape(topic) for topic in sorted(topics))
 
 
 class JavaHost:

@@ -13,6 +13,7 @@ from typing import Final
 from confluent_kafka import Consumer
 
 from airflow_provider_connect.config.client_settings import client_config
+from airflow_provider_connect.config.worker_settings import KAFKAS_OWN
 from airflow_provider_connect.errors import ConnectException, FencedException, JavaException, TaskException
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
 from airflow_provider_connect.java.runs import LOOK_SECONDS, JavaRun
@@ -29,11 +30,12 @@ from airflow_provider_connect.worker.delivery.kafka_ends import last_records
 from airflow_provider_connect.worker.delivery.sink_delivery import GroupCommit
 from airflow_provider_connect.worker.delivery.sink_positions import partitions_of
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
-from airflow_provider_connect.worker.task.java_connector import java_config, java_settings
+from airflow_provider_connect.worker.task.java_connector import guarded_sink, guarded_source, java_config, java_settings
 from airflow_provider_connect.worker.task.java_worker import connect_worker
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_producers import TAKE_OVER_SECONDS, transactional_producer
 from airflow_provider_connect.worker.task.task_runner import TaskRunner
+from airflow_provider_connect.worker.task.written_topics import offsets_topics
 
 log = logging.getLogger(__name__)
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException")
@@ -77,10 +79,18 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def start(self, known: None) -> JavaLoop:
         environment = self._environment
         hosted = None if environment.java is None else environment.java.take()
-        worker = hosted or connect_worker(environment.settings, environment.payload.locations, hide=environment.mask)
+        worker = hosted or connect_worker(
+            environment.settings, environment.payload.locations, is_source=self._task.is_source, hide=environment.mask
+        )
         self._open.callback(worker.close)
         config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
-        worker.start_task(self._task, config, environment.task_config, tasks=environment.payload.tasks)
+        internal = {*KAFKAS_OWN, *(topic.name for topic in environment.settings.internal_topics), *offsets_topics(environment)}
+        task_config = dict(environment.task_config)
+        if self._task.is_source:
+            config = guarded_source(config, internal)
+        else:
+            task_config = guarded_sink(task_config, internal)
+        worker.start_task(self._task, config, task_config, tasks=environment.payload.tasks)
         self._await_running(worker)
         environment.report(State.RUNNING)
         stop = environment.stop
@@ -218,12 +228,18 @@ class JavaSinkRunner(JavaTaskRunner):
     def _delivered(self, metrics: Mapping[str, float]) -> int:
         return int(metrics.get("sink-record-send-total", 0))
 
+    def _position(self, partition: TopicPartition, end: int, committed: int | None) -> int | None:
+        """What the group's offset is to be: ``end`` where no record lies between it and what is delivered; None: as it is."""
+        goal = self._goals.get(partition)
+        if goal is None:
+            return max(end, committed or 0)
+        return end if committed == goal else committed
+
     def _finish(self) -> None:
         """Commit past the markers, fenced, so that the next check for new data finds none; with the batch log's entry."""
         committed = self._committed()
-        behind = {p: end for p, end in self._ends.items() if p in self._goals and committed.get(p, 0) == self._goals[p] < end}
-        positions = {**{p: n for p, n in committed.items() if p in self._ends}, **behind}
-        if not behind and not self._metrics.records_in:
+        positions = {p: n for p, end in self._ends.items() if (n := self._position(p, end, committed.get(p))) is not None}
+        if not positions:
             return
         spans = {p: [self._before.get(p, 0), n] for p, n in positions.items() if n > self._before.get(p, 0)}
         log_record = self._batch_log(_nested_spans(spans), _nested(positions))

@@ -9,6 +9,7 @@ from typing import Final
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.java.connect_worker import ConnectWorker
 from airflow_provider_connect.java.jvm import Jvm
+from airflow_provider_connect.java.runs import SINK_FLUSH_MS
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.java_runtime import find_java
@@ -20,7 +21,7 @@ MEMORY: Final = "java.memory"
 _DEFAULT_MEMORY: Final = "512m"
 
 
-def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, hide: Callable[[str], str]) -> ConnectWorker:
+def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, is_source: bool, hide: Callable[[str], str]) -> ConnectWorker:
     """A JVM with Kafka Connect's worker that may load the plugins at ``locations``; the caller closes it.
 
     Raises ConnectException where Java or Connect's jars are missing, JavaException where Connect refuses the settings.
@@ -30,7 +31,8 @@ def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, hide: 
     heap = settings.values.get(MEMORY, _DEFAULT_MEMORY)
     jvm = Jvm(runtime, runtime_jars(cache, runtime), heap=heap, hide=hide)
     try:
-        return ConnectWorker(jvm, java_settings(settings), [Path(location) for location in locations])
+        flush = {} if is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends by its commits
+        return ConnectWorker(jvm, {**java_settings(settings), **flush}, [Path(location) for location in locations])
     except BaseException:
         jvm.kill()
         raise
@@ -44,7 +46,7 @@ def java_task_configs(
 
     Raises ConfigException with what Connect finds wrong, JavaException for what the connector raises.
     """
-    worker = connect_worker(settings, checked.plugins.locations(), hide=mask)
+    worker = connect_worker(settings, checked.plugins.locations(), is_source=checked.is_source, hide=mask)
     try:
         config = java_config(checked.name, checked.resolved)
         if errors := worker.errors_of(config):

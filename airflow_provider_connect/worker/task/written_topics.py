@@ -26,7 +26,7 @@ class WrittenTopics:
         self._environment = environment
         self._admin = admin
         self._own = offsets_topic if environment.payload.guarantee == Guarantee.EXACTLY_ONCE else None
-        self._of_offsets = _offsets_topics(environment)
+        self._of_offsets = offsets_topics(environment)
         self._before: dict[str, dict[TopicPartition, int]] = {}
 
     def prepare(self, topic: str) -> None:
@@ -89,7 +89,7 @@ def _described(topic: str, group: TopicGroup) -> str:
     return f"(name={topic}, numPartitions={group.partitions}, replicationFactor={group.replication_factor}, configs={{{configs}}})"
 
 
-def _offsets_topics(environment: TaskEnvironment) -> set[str]:
+def offsets_topics(environment: TaskEnvironment) -> set[str]:
     """The topics in which connectors keep their own offsets, as far as their configs name them. One that this connector has written to
     before is its own: a config that names it afterwards must not stop this connector."""
     reserved = environment.configs.read().reserved

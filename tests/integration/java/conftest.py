@@ -98,9 +98,9 @@ class JavaRuns:
         with TopicBacking(self.settings).configs() as store:
             store.put_target_state(connector, target)
 
-    def make_topic(self, topic: str) -> None:
+    def make_topic(self, topic: str, *, partitions: int = 1) -> None:
         admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
 
     def records(self, topic: str) -> list[str]:
         """The committed records of its one partition."""

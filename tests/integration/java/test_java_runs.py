@@ -120,3 +120,19 @@ def test_a_pause_ends_the_run_with_its_offsets_committed(java_runs: JavaRuns, un
     code, output = java_runs.run(source)
     assert code == 0, output
     assert java_runs.records(unique) == EXPECTED
+
+
+def test_the_value_of_a_variable_is_in_no_log_and_no_trace(java_runs: JavaRuns, unique: str) -> None:
+    java_runs.make_topic(unique)
+    (java_runs.folder / "secrets.properties").write_text("folder=/canary-of-a-secret\n")
+    sink = java_runs.sink(unique, unique, file=f"${{file:{java_runs.folder}/secrets.properties:folder}}/out.txt")
+    code, output = java_runs.run(
+        sink,
+        config_providers="file",
+        config_providers_file_class="org.apache.kafka.common.config.provider.FileConfigProvider",
+        config_providers_file_param_allowed_paths=str(java_runs.folder),
+    )
+    trace = java_runs.task(unique).trace or ""
+    assert code == 75, output
+    assert "FileStreamSinkTask" in trace, "the value reached the task"
+    assert "canary-of-a-secret" not in output + trace
