@@ -67,4 +67,4 @@ HASHES := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --g
 hashes: setup ## requirements of the image with the hash of every file, after a change of setup.cfg or constraints.txt
 	@echo setuptools | $(HASHES) - --output-file requirements/build.txt
 	@echo mkdocs-material | $(filter-out --constraint constraints.txt,$(HASHES)) - --output-file requirements/docs.txt
-	@printf 'asyncpg\npsycopg2-binary\nsetuptools\n' | $(HASHES) --extra airflow --extra jdbc --extra mysql --extra filesystem --extra lake --extra registry --extra sql setup.cfg - --output-file requirements/image.txt
+	@printf 'asyncpg\npsycopg2-binary\nsetuptools\n' | $(HASHES) --extra airflow --extra jdbc --extra mysql --extra filesystem --extra sftp --extra lake --extra registry --extra sql setup.cfg - --output-file requirements/image.txt

@@ -22,6 +22,7 @@ Make = Callable[[str], PairEnvironment]
 SAMPLE = {
     "local sink": ("after", "CommitChain._append"),
     "hdfs sink": ("after", "WebHdfsStore.move"),
+    "sftp sink": ("after", "SftpStore.move"),
     "moto sink": ("after", "ObjectStore.move"),
     "iceberg sink": ("after", "SqlCatalog.commit_table"),
     "delta sink": ("after", "DeltaSession._commit_rows"),

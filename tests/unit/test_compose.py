@@ -226,7 +226,7 @@ def test_every_file_that_the_image_installs_is_known_by_its_hash() -> None:
         if requirement.marker is None or requirement.marker.evaluate({"sys_platform": "linux", "python_full_version": "3.11.9"}):
             assert (pin.operator, pin.version) == ("==", constraints[name]), name
     ours = "airflow-provider-connect"
-    extras = {"airflow", "filesystem", "jdbc", "lake", "mysql", "registry", "sql"}
+    extras = {"airflow", "filesystem", "jdbc", "lake", "mysql", "registry", "sftp", "sql"}
     wanted = needed([ours, "asyncpg", "psycopg2-binary", "setuptools"], {ours: extras}) - {ours}
     assert sorted(wanted - image.keys()) == []
     assert build.keys() == {"setuptools"}

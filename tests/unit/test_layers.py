@@ -130,6 +130,7 @@ LIBRARIES = {
     "nanoarrow": {"connectors/jdbc"},
     "obstore": {"connectors/filesystem/stores/object_store"},
     "fsspec": {"connectors/filesystem/stores/web_hdfs_store"},
+    "asyncssh": {"connectors/filesystem/stores/sftp_connection", "connectors/filesystem/stores/sftp_store"},
     "alembic": {"sql_mirror"},
     "duckdb": {"transforms/sql_sandbox"},
     "cachetools": {"dag_files/dag_checks", "rest/secrets"},
@@ -181,13 +182,16 @@ MAY_IMPORT_LATE = {
 }
 
 LOADED_BY_TASKS = (
+    "connectors/filesystem/stores/sftp_connection",
+    "connectors/filesystem/stores/sftp_store",
     "connectors/lake/delta_session",
     "connectors/lake/iceberg_catalog",
     "connectors/lake/iceberg_session",
     "connectors/lake/iceberg_table",
     "connectors/spark/frames",
 )
-"""Modules about a library that is too heavy for other processes than tasks. Connectors import them late."""
+"""Modules about a library that is too heavy for other processes than tasks, or that starts processes when it is
+imported (asyncssh: ldconfig). Connectors import them late."""
 
 FORBIDDEN_WORDS = {
     "manager",

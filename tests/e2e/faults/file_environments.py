@@ -29,6 +29,7 @@ from tests.e2e.faults.runs import Runs
 from tests.hdfs_server import HdfsServer
 from tests.integration.lake.tables import catalog_of, table_of
 from tests.s3_servers import S3Server
+from tests.sftp_server import SftpServer
 
 GUARANTEE = "exactly_once"
 QUICK = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}
@@ -111,7 +112,7 @@ class Location:
         return cls({"url": str(folder)}, files)
 
     @classmethod
-    def on(cls, server: S3Server | HdfsServer, folder: Path) -> Location:
+    def on(cls, server: S3Server | HdfsServer | SftpServer, folder: Path) -> Location:
         """In the folder of this name."""
         return cls(server.settings(folder.name), lambda: server.files(folder.name))
 

@@ -20,9 +20,11 @@ from tests.e2e.faults.file_environments import (
 from tests.e2e.faults.steps import PAIRS
 from tests.hdfs_server import HdfsServer
 from tests.s3_servers import MotoServer, S3Server, VersityServer, gateway
+from tests.sftp_server import SftpServer
 
-_SERVERS: Final[Mapping[str, type[S3Server | HdfsServer]]] = {
+_SERVERS: Final[Mapping[str, type[S3Server | HdfsServer | SftpServer]]] = {
     "hdfs sink": HdfsServer,
+    "sftp sink": SftpServer,
     "moto sink": MotoServer,
     "versity sink": VersityServer,
 }
@@ -40,7 +42,7 @@ class Pairs:
 
     def __init__(self, servers: ExitStack) -> None:
         self._servers = servers
-        self._started: dict[str, S3Server | HdfsServer] = {}
+        self._started: dict[str, S3Server | HdfsServer | SftpServer] = {}
 
     @classmethod
     def kinds(cls) -> list[str]:

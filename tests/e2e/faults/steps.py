@@ -51,6 +51,7 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "driver sink": {"exactly_once": _SQL_STEPS},
     "local sink": _file_steps("local_store:LocalStore", "local_store:LocalFile"),
     "hdfs sink": _file_steps("web_hdfs_store:WebHdfsStore", "web_hdfs_store:WebHdfsFile"),
+    "sftp sink": _file_steps("sftp_store:SftpStore", "sftp_store:SftpFile"),
     "moto sink": _file_steps("object_store:ObjectStore", "object_store:ObjectFile"),
     "versity sink": _file_steps("object_store:ObjectStore", "object_store:ObjectFile"),
     "iceberg sink": {
@@ -75,7 +76,7 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "files source": {"exactly_once": (*SOURCE_STEPS["exactly_once"], f"{_FILES}.source.task:FileSystemSourceTask._clean")},
     "logs source": {"exactly_once": SOURCE_STEPS["exactly_once"]},
 }
-PAIRS = ("local sink", "hdfs sink", "moto sink", "versity sink", "iceberg sink", "delta sink", "files source", "logs source")
+PAIRS = ("local sink", "hdfs sink", "sftp sink", "moto sink", "versity sink", "iceberg sink", "delta sink", "files source", "logs source")
 """The kinds between topics and files."""
 
 

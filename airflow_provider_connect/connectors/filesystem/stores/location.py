@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
@@ -24,6 +24,8 @@ GCS_BUCKET, GCS_CREDENTIALS = "gcs.bucket.name", "gcs.credentials.json"
 AZURE_CONTAINER, AZURE_ACCOUNT = "azblob.container.name", "azblob.account.name"
 AZURE_KEY, AZURE_SAS = "azblob.account.key", "azblob.sas.token"
 HDFS_URL, HDFS_USER, HDFS_WEB_PORT = "hdfs.url", "hdfs.user", "hdfs.web.port"
+SFTP_USER, SFTP_PASSWORD, SFTP_KNOWN_HOSTS = "sftp.username", "sftp.password", "sftp.known.hosts"
+SFTP_KEY, SFTP_PASSPHRASE = "sftp.private.key", "sftp.private.key.passphrase"
 
 _BUCKETS: Final = {S3_BUCKET: "s3", GCS_BUCKET: "gs", AZURE_CONTAINER: "az"}
 _CREDENTIALS: Final = {  # by the library's names
@@ -32,8 +34,10 @@ _CREDENTIALS: Final = {  # by the library's names
     "az": {"account_key": AZURE_KEY, "sas_key": AZURE_SAS},
 }
 _HDFS: Final = ("hdfs", "webhdfs")
+_SFTP: Final = "sftp"
 _FORMS: Final = (
-    "a folder's path, s3://bucket/folder, gs://bucket/folder, az://container/folder, hdfs://host/folder or webhdfs://host:port/folder"
+    "a folder's path, s3://bucket/folder, gs://bucket/folder, az://container/folder, hdfs://host/folder, webhdfs://host:port/folder "
+    "or sftp://host:port/folder"
 )
 
 STORE_KEYS: Final = (
@@ -64,6 +68,15 @@ STORE_KEYS: Final = (
         validator=Range(at_least=1, at_most=65535),
         doc="The port of WebHDFS on the name node of an address hdfs://; webhdfs:// has it in the address.",
     ),
+    ConfigKey(SFTP_USER, default=None, doc="The user of the SFTP server."),
+    ConfigKey(SFTP_PASSWORD, Type.PASSWORD, None, doc="The user's password."),
+    ConfigKey(SFTP_KEY, Type.PASSWORD, None, doc="Instead of the password, or beside it: the user's private key, the content of its file."),
+    ConfigKey(SFTP_PASSPHRASE, Type.PASSWORD, None, doc="The passphrase of an encrypted private key."),
+    ConfigKey(
+        SFTP_KNOWN_HOSTS,
+        default=None,
+        doc="The keys of the SFTP server: lines as in a known_hosts file, or fingerprints SHA256:…. No other server gets the credentials.",
+    ),
 )
 
 
@@ -90,7 +103,8 @@ def location_of(config: Config) -> Location:
     except ValueError:
         parts, is_plain = urlsplit(""), False
     folder = unquote(parts.path)
-    if not is_plain or (parts.scheme == "file") == bool(parts.netloc) or parts.scheme not in ("file", *_BUCKETS.values(), *_HDFS):
+    schemes = ("file", *_BUCKETS.values(), *_HDFS, _SFTP)
+    if not is_plain or (parts.scheme == "file") == bool(parts.netloc) or parts.scheme not in schemes:
         raise ConfigException.of(key, _without_user(given), f"It must be {_FORMS}, without credentials in it.")
     if not {".", ".."}.isdisjoint(folder.split("/")):
         raise ConfigException.of(key, given, "A path here has no parts . and .. in it. Take them out.")
@@ -109,6 +123,8 @@ def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
         raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", "A key and its secret belong together. Set both, or neither.")
     if location.scheme == "az" and not config[AZURE_ACCOUNT]:
         raise ConfigException.of(AZURE_ACCOUNT, "null", "A container belongs to a storage account. Set its name.")
+    if location.scheme == _SFTP:
+        _check_login(config)
 
 
 def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
@@ -117,10 +133,12 @@ def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
     location = location_of(config)
     if location.scheme == "file":
         return LocalStore(allowed_paths.folder(location.key, location.folder))
+    opened = {_SFTP: _server, **dict.fromkeys(_HDFS, _cluster)}.get(location.scheme, _bucket)
     try:
-        return _cluster(location, config) if location.scheme in _HDFS else _bucket(location, config)
+        return opened(location, config)
     except ImportError as error:
-        raise ConfigException.of(location.key, location.given, f"It needs the extra filesystem of this package: {error}") from error
+        extra = "sftp" if location.scheme == _SFTP else "filesystem"
+        raise ConfigException.of(location.key, location.given, f"It needs the extra {extra} of this package: {error}") from error
 
 
 def _cluster(location: Location, config: Config) -> Store:
@@ -129,6 +147,31 @@ def _cluster(location: Location, config: Config) -> Store:
     parts = urlsplit(location.given)
     port = config[HDFS_WEB_PORT] if location.scheme == "hdfs" or parts.port is None else parts.port
     return WebHdfsStore(parts.hostname or "", port, config[HDFS_USER], location.folder, key=location.key, given=location.given)
+
+
+def _check_login(config: Config) -> None:
+    needed = {SFTP_USER: "Set the user of the server.", SFTP_KNOWN_HOSTS: "Set the keys of the server: ssh-keyscan prints them."}
+    for key, reason in needed.items():
+        if not config[key]:
+            raise ConfigException.of(key, "null", reason)
+    if config[SFTP_PASSWORD] is None and config[SFTP_KEY] is None:
+        raise ConfigException.of(f"{SFTP_PASSWORD}, {SFTP_KEY}", "null", "The user logs in with a password or a key. Set one of the two.")
+
+
+def _server(location: Location, config: Config) -> Store:
+    from airflow_provider_connect.connectors.filesystem.stores.sftp_connection import SftpLogin, WrongLoginError
+    from airflow_provider_connect.connectors.filesystem.stores.sftp_store import SftpStore
+
+    parts = urlsplit(location.given)
+    settings = {"host_keys": SFTP_KNOWN_HOSTS, "password": SFTP_PASSWORD, "private_key": SFTP_KEY, "passphrase": SFTP_PASSPHRASE}
+    texts = {name: _text(config[key]) for name, key in settings.items()}
+    host_keys = texts.pop("host_keys") or ""
+    try:
+        login = SftpLogin(parts.hostname or "", parts.port or 22, config[SFTP_USER], host_keys, **texts)
+    except WrongLoginError as error:
+        raise ConfigException.of(settings[error.name], "[hidden]", str(error)) from error
+    credentials = f"{SFTP_USER}, {SFTP_PASSWORD}, {SFTP_KEY}"
+    return SftpStore(login, location.folder, location.given, keys=(location.key, credentials, SFTP_KNOWN_HOSTS))
 
 
 def _bucket(location: Location, config: Config) -> Store:
@@ -178,9 +221,9 @@ def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
     """What obstore's store of ``scheme`` is created with."""
     found: dict[str, object] = {}
     for name, key in _CREDENTIALS[scheme].items():
-        value = config[key]
+        value = _text(config[key])
         if value is not None:
-            found[name] = value if isinstance(value, str) else value.value
+            found[name] = value
     if not found:
         found["skip_signature"] = True
     if scheme == "s3":
@@ -190,6 +233,10 @@ def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
     if scheme == "az":
         found["account_name"] = config[AZURE_ACCOUNT]
     return found
+
+
+def _text(value: Any) -> str | None:  # Any: a text or a password
+    return value if value is None or isinstance(value, str) else str(value.value)
 
 
 def _without_user(address: str) -> str:

@@ -1,0 +1,236 @@
+"""A folder of an SFTP server. Links and renames there are atomic, by OpenSSH's extensions of SFTP, which the server must have."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, BinaryIO, Final, TypeVar, cast
+
+import asyncssh
+
+from airflow_provider_connect.connectors.filesystem.stores.sftp_connection import SftpConnection, SftpLogin
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, StoredFile, joined
+from airflow_provider_connect.errors import ConfigException, RetriableException
+
+T = TypeVar("T")
+_BUFFER_BYTES: Final = 1 << 20
+_WRITTEN_BYTES: Final = 4 << 20
+_MISSING: Final = (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath)
+_EXTENSIONS: Final = "posix-rename@openssh.com and hardlink@openssh.com"
+
+
+class SftpStore:
+    """See ``Store``. ``keys`` names the settings of the address ``given``, of the credentials and of the host keys. Folders are created as
+    they are needed; the root must exist."""
+
+    def __init__(self, login: SftpLogin, folder: str, given: str, *, keys: tuple[str, str, str]) -> None:
+        self._connection = SftpConnection(login)
+        self._root, self._given, self._keys = f"/{folder.strip('/')}".rstrip("/"), given, keys
+
+    def create(self, path: str, data: bytes) -> bool:
+        """1 write under another name 2 link it to the path, which fails where there is one 3 remove the other name. False, too, where
+        another process has removed that name meanwhile."""
+        unfinished = f"{path}{UNFINISHED}{uuid.uuid4().hex}"
+        file = self.new_file(unfinished)
+        try:
+            with self.explained(path):
+                file.stream.write(data)
+            file.close()
+            with self.explained(path):
+                return self._linked(unfinished, path)
+        finally:
+            file.discard()
+
+    def new_file(self, path: str) -> SftpFile:
+        with self.explained(path):
+            try:
+                file = self.call(lambda client: client.open(self._path(path), "wb", encoding=None))
+            except _MISSING:
+                self._create_folder(path.rpartition("/")[0])
+                file = self.call(lambda client: client.open(self._path(path), "wb", encoding=None))
+        return SftpFile(self, path, file)
+
+    def read(self, path: str) -> bytes:
+        with self.open(path) as file, self.explained(path):
+            return file.read()
+
+    def open(self, path: str) -> BinaryIO:
+        with self.explained(path):
+            file = self.call(lambda client: client.open(self._path(path), "rb", encoding=None))
+            size = self.call(lambda _: file.stat()).size or 0
+        return io.BufferedReader(_Reader(self, file, size), _BUFFER_BYTES)
+
+    def move(self, path: str, to: str) -> bool:
+        with self.explained(to):
+            if not self._exists(path):
+                return False
+            self._create_folder(to.rpartition("/")[0])
+            try:
+                self.call(lambda client: client.posix_rename(self._path(path), self._path(to)))
+            except _MISSING:
+                return False
+        return True
+
+    def remove(self, path: str) -> None:
+        with self.explained(path), contextlib.suppress(*_MISSING):
+            self.call(lambda client: client.remove(self._path(path)))
+
+    def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
+        """Links are left out. Times are those of SFTP: whole seconds."""
+        try:
+            with self.explained(folder):
+                entries: list[Any] = self.call(lambda client: client.readdir(self._path(folder) or "/"))
+        except FileNotFoundError:
+            return
+        found = []
+        for entry in entries:
+            path = joined(folder, entry.filename)
+            if entry.attrs.type == asyncssh.FILEXFER_TYPE_DIRECTORY and entry.filename not in (".", ".."):
+                found.append((f"{path}/", entry.attrs))
+            elif entry.attrs.type == asyncssh.FILEXFER_TYPE_REGULAR and path > after:
+                found.append((path, entry.attrs))
+        for path, status in sorted(found, key=lambda each: each[0]):
+            if not path.endswith("/"):
+                yield StoredFile(path, status.size, status.mtime * 1000)
+            elif path > after or after.startswith(path):
+                yield from self.files(path.rstrip("/"), after)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextlib.contextmanager
+    def explained(self, path: str) -> Iterator[None]:
+        where = joined(self._given.rstrip("/"), path)
+        address, credentials, host_keys = self._keys
+        try:
+            yield
+        except _MISSING as error:
+            with self.explained(""):
+                is_there = self.call(lambda client: client.isdir(self._root or "/"))
+            if is_there:
+                raise FileNotFoundError(where) from error
+            raise ConfigException.of(address, self._given, "There is no such folder. Create it, or set another.") from error
+        except FileNotFoundError:
+            raise
+        except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
+            reason = f"The server {self._given} has none of these keys ({error.reason}). Compare them with the server's own."
+            raise ConfigException.of(host_keys, "[not shown]", reason) from error
+        except asyncssh.PermissionDenied as error:
+            raise ConfigException.of(credentials, "[hidden]", f"The server {self._given} refuses the login. Check them.") from error
+        except asyncssh.SFTPPermissionDenied as error:
+            raise ConfigException.of(address, self._given, f"The user may not use {where}. Grant that, or set another folder.") from error
+        except asyncssh.SFTPOpUnsupported as error:
+            reason = f"The server lacks {error.reason}: it must have {_EXTENSIONS}, as OpenSSH has. Use another server."
+            raise ConfigException.of(address, self._given, reason) from error
+        except (asyncssh.Error, OSError) as error:
+            raise RetriableException(f"{where} cannot be used now: {str(error)[:300] or type(error).__name__}") from error
+
+    def call(self, act: Callable[[Any], Awaitable[T]]) -> T:
+        """What the library's client does, in a block of ``explained``."""
+        return self._connection.call(act)
+
+    def _linked(self, path: str, to: str) -> bool:
+        try:
+            self.call(lambda client: client.link(self._path(path), self._path(to)))
+        except _MISSING:
+            self._exists(path)
+            return False
+        except (asyncssh.SFTPFailure, asyncssh.SFTPFileAlreadyExists):  # SFTP 3 has no error of its own for this
+            if self._exists(to):
+                return False
+            raise
+        return True
+
+    def _exists(self, path: str) -> bool:
+        """Raises SFTPNoSuchFile where the root is gone."""
+        is_there: bool = self.call(lambda client: client.exists(self._path(path)))
+        if not is_there:
+            self.call(lambda client: client.stat(self._root or "/"))
+        return is_there
+
+    def _create_folder(self, folder: str) -> None:
+        """The folder and those above it, up to the root. A root that is gone is not created: it may be a mount."""
+        if not folder:
+            return
+        if self.call(lambda client: client.isdir(self._path(folder))):
+            return
+        self._create_folder(folder.rpartition("/")[0])
+        try:
+            self.call(lambda client: client.mkdir(self._path(folder)))
+        except (asyncssh.SFTPFailure, asyncssh.SFTPFileAlreadyExists):
+            if not self.call(lambda client: client.isdir(self._path(folder))):  # another process has created it
+                raise
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+
+class SftpFile:
+    """See ``NewFile``."""
+
+    def __init__(self, store: SftpStore, path: str, file: Any) -> None:  # Any: asyncssh.SFTPClientFile
+        self._store, self._path, self._file = store, path, file
+        self.stream: BinaryIO = io.BufferedWriter(_Writer(store, file), _WRITTEN_BYTES)
+
+    def close(self) -> None:
+        """Durable as far as the server has ``fsync@openssh.com``."""
+        with self._store.explained(self._path):
+            self.stream.flush()
+            with contextlib.suppress(asyncssh.SFTPOpUnsupported):
+                self._store.call(lambda _: self._file.fsync())
+            self._store.call(lambda _: self._file.close())
+
+    def discard(self) -> None:
+        with contextlib.suppress(RetriableException, ConfigException), self._store.explained(self._path):
+            with contextlib.suppress(asyncssh.Error):
+                self._store.call(lambda _: self._file.close())
+            self._store.remove(self._path)
+
+
+class _Writer(io.RawIOBase):
+    """It is ``SftpFile`` that closes the file on the server."""
+
+    def __init__(self, store: SftpStore, file: Any) -> None:
+        super().__init__()
+        self._store, self._file = store, file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:  # Any: a buffer
+        content = bytes(data)
+        return cast(int, self._store.call(lambda _: self._file.write(content)))
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, store: SftpStore, file: Any, size: int) -> None:
+        super().__init__()
+        self._store, self._file, self._size, self._position = store, file, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence])
+        return self._position
+
+    def readinto(self, target: Any) -> int:  # Any: a buffer that can be written to
+        position, count = self._position, len(target)
+        data: bytes = self._store.call(lambda _: self._file.read(count, position))
+        target[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            with contextlib.suppress(asyncssh.Error, OSError):
+                self._store.call(lambda _: self._file.close())
+        super().close()
