@@ -39,6 +39,7 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     pairs = Arg(("pairs",), help="What to change", nargs="*", metavar="KEY=VALUE")
     only_failed = Arg(("--only-failed",), help="Only what has FAILED", action="store_true")
     include_tasks = Arg(("--include-tasks",), help="The connector's tasks too", action="store_true")
+    trace = Arg(("--trace",), help="Print traces whole", action="store_true")
     task = Arg(("--task",), help="This task alone", type=int, metavar="NUMBER")
     records = Arg(("--records",), help="How many records; 10 when not given", type=int, default=10, metavar="N")
     file = Arg(("-f", "--file", "--config"), help="A config to try instead of the connector's own; - is standard input", metavar="FILE")
@@ -51,8 +52,8 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("create", "Create a connector", "connectors.create", *_CONFIG, initial),
         _verb("put", "Give a connector a whole config; creates it where there is none", "connectors.put", *_CONFIG),
         _verb("patch", "Change some keys of a connector's config", "connectors.patch", _NAME, pairs, remove, _OUTPUT),
-        _verb("delete", "Delete a connector; its offsets are kept", "connectors.delete", _NAME),
-        _verb("status", "Print the states of a connector and its tasks", "connectors.status", _NAME, _OUTPUT),
+        _verb("delete", "Delete connectors; their offsets are kept", "connectors.delete", _NAMES),
+        _verb("status", "Print the states of a connector and its tasks", "connectors.status", _NAME, trace, _OUTPUT),
         _verb("tasks", "Print the configs of a connector's tasks", "connectors.tasks", _NAME, _OUTPUT),
         _verb("pause", "Pause connectors", "connectors.pause", _NAMES),
         _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES),

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from airflow_provider_connect.model.offsets import requested_offsets
 from airflow_provider_connect.model.states import INITIAL_STATES
 from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.model.views import ConnectorStatusView, OffsetView, StateView, TaskView
+
+_CALLS = ("Traceback (most recent call last)", "\tat ", "    at ")
+"""How the lines begin that follow a message in a trace, of Python and of Java."""
 
 
 @speaks_to_connect
@@ -30,6 +34,8 @@ def list_connectors(arguments: Any, verbs: Verbs) -> None:
             row |= {"type": status.type, "state": str(status.connector.state), "tasks": counted, "worker": status.connector.worker_id}
         rows.append(row)
     print_rows(rows, arguments.output)
+    if not rows and arguments.output == "table":
+        print("No connectors yet: airflow connect create NAME connector.class=… creates one, airflow connect plugins list shows classes")
 
 
 @speaks_to_connect
@@ -70,8 +76,11 @@ def patch(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def delete(arguments: Any, verbs: Verbs) -> None:
-    verbs.delete_connector(arguments.name)
-    print(f"Connector {arguments.name} is deleted; its offsets are kept")
+    def change(name: str) -> None:
+        verbs.delete_connector(name)
+        print(f"Connector {name} is deleted; its offsets are kept")
+
+    _change_each(arguments.names, change)
 
 
 @speaks_to_connect
@@ -86,7 +95,16 @@ def status(arguments: Any, verbs: Verbs) -> None:
     print_rows(rows, "table")
     for what, each in instances:
         if each.trace:
-            print(f"\n{what}: {each.trace.strip()}")
+            print(f"\n{what}: {each.trace.strip() if arguments.trace else short_trace(each.trace)}")
+
+
+def short_trace(trace: str) -> str:
+    """Class and message alone, and of a real Kafka Connect the last cause too."""
+    lines = trace.strip().splitlines()
+    message = list(takewhile(lambda line: not line.startswith(_CALLS), lines))
+    causes = [line for line in lines[len(message) :] if line.startswith("Caused by:")]
+    more = ["(--trace prints all of it)"] if len(message) < len(lines) else []
+    return "\n".join([*message, *causes[-1:], *more])
 
 
 @speaks_to_connect
@@ -158,7 +176,10 @@ def validate(arguments: Any, verbs: Verbs) -> None:
         raise BadRequestException("The config names no connector.class: give the connector's class or alias")
     validation = verbs.validate(plugin, unhidden(verbs, given.name, given.config))
     rows = [{"key": value.name, "error": error} for _, value in validation.configs for error in value.errors]
-    print_rows(rows, arguments.output)
+    if rows or arguments.output != "table":
+        print_rows(rows, arguments.output)
+    else:
+        print("valid")
     for warning in validation.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     if rows:

@@ -33,7 +33,7 @@ class SinkLoop:
     every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits nothing.
     A run whose time ends before one ``put`` succeeded raises RetriedByNextRunException.
     Silence of the broker for ``silence_seconds`` is retriable, where there are records to read. ``errors`` decides about records that fail
-    alone; when it keeps much, a commit comes early.
+    alone; when it keeps much, a commit comes early. ``tick`` is called in each turn.
     """
 
     task: SinkTask
@@ -50,6 +50,7 @@ class SinkLoop:
     now: Callable[[], float]
     endless: bool = False
     errors: SinkErrors = field(default_factory=SinkErrors)
+    tick: Callable[[], None] = lambda: None
     _delivered: dict[TopicPartition, int] = field(default_factory=dict)
     _is_uncommitted: bool = False
 
@@ -69,6 +70,7 @@ class SinkLoop:
             reason = self.stop.reason()
             if reason is not None:
                 return reason
+            self.tick()
             asked = self.now()
             raws = self.reader.read(READ_SECONDS)
             silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take any time

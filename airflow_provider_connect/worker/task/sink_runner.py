@@ -50,6 +50,7 @@ from airflow_provider_connect.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.error_setup import columns_of, errant_records_of, sink_errors_of, transactional
 from airflow_provider_connect.worker.task.pipeline_setup import equipped, stages_of
+from airflow_provider_connect.worker.task.progress import Progress
 from airflow_provider_connect.worker.task.sink_loop import SinkLoop
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_producers import transactional_producer
@@ -146,10 +147,15 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         ranges = {p: (start, ENDLESS if payload.endless else max(start, ends[p])) for p, start in self._starts.items()}
         at_most_once = payload.guarantee == Guarantee.AT_MOST_ONCE
         delivery: SinkDelivery = (CommitBeforePut if at_most_once else CommitAfterPut)(self._commit, environment.step)
+        reader = self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task))))
+
+        def left() -> int | None:
+            return None if payload.endless else sum(max(0, end - reader.positions[at]) for at, (_, end) in ranges.items())
+
         return SinkLoop(
             task=sink,
             context=context,
-            reader=self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task)))),
+            reader=reader,
             pipeline=SinkPipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors.tolerance),
             delivery=delivery,
             stop=environment.stop,
@@ -161,6 +167,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             now=time.monotonic,
             endless=payload.endless,
             errors=errors,
+            tick=Progress(str(self._name), self._metrics, left=left).tick,
         )
 
     def result(self, loop: SinkLoop, reason: StopReason | None) -> TaskResult:

@@ -43,7 +43,8 @@ class SourceLoop:
     1 ``poll``, again after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
     4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the
     last commit; ``committed`` is called after each commit. ``requests`` None: the delivery decides where transactions end. Retries of
-    ``poll`` that end without success raise RetriedByNextRunException, after a commit of what was read before.
+    ``poll`` that end without success raise RetriedByNextRunException, after a commit of what was read before. ``tick`` is called in each
+    turn.
     """
 
     task: SourceTask
@@ -60,6 +61,7 @@ class SourceLoop:
     sleep: Callable[[float], None]
     mask: Callable[[str], str]
     step: StepHook = unobserved
+    tick: Callable[[], None] = lambda: None
     _written: set[str] = field(default_factory=set)
     _is_within_transaction: bool = False
     _next_poll: float = -math.inf
@@ -94,6 +96,7 @@ class SourceLoop:
             reason = self.stop.reason()
             if reason is not None:
                 return reason
+            self.tick()
             batches = self._poll()
             if batches is None:
                 return None

@@ -29,6 +29,7 @@ from airflow_provider_connect.worker.task.contexts import TaskSourceContext
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.error_setup import tolerance_of
 from airflow_provider_connect.worker.task.pipeline_setup import equipped, stages_of
+from airflow_provider_connect.worker.task.progress import Progress
 from airflow_provider_connect.worker.task.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_producers import (
@@ -117,6 +118,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             sleep=time.sleep,
             mask=environment.mask,
             step=environment.step,
+            tick=Progress(str(self._name), self._metrics).tick,
         )
 
     def result(self, loop: SourceLoop, reason: StopReason | None) -> TaskResult:

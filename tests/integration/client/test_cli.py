@@ -40,7 +40,7 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
     }
     done = dict(zip(commands, run_commands(home, list(commands.values())), strict=True))
     assert (done["wrong"].code, "tasks.max" in done["wrong"].out) == (1, True)
-    assert (done["right"].code, done["right"].out) == (0, ""), done["right"]
+    assert (done["right"].code, done["right"].out) == (0, "valid\n"), done["right"]
     assert done["create"].code == 0, done["create"].err
     assert (done["again"].code, done["again"].err) == (1, f"Connector {unique} already exists")
     assert "db.password=[hidden]" in done["get"].out

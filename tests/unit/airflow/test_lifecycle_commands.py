@@ -19,7 +19,14 @@ from airflow_provider_connect.model.views import (
     Validation,
 )
 
-COMMANDS = {"pause": connectors.pause, "resume": connectors.resume, "stop": connectors.stop, "restart": connectors.restart}
+COMMANDS = {
+    "delete": connectors.delete,
+    "pause": connectors.pause,
+    "resume": connectors.resume,
+    "stop": connectors.stop,
+    "restart": connectors.restart,
+}
+TRACE = "shop.NoTable: no table orders\nin schema public\nTraceback (most recent call last):\n  File 'x', line 1\nshop.NoTable: no\n"
 FAILURES = {
     "gone": NotFoundException("Unknown connector gone"),
     "away": StoreTimeoutException("The config topic was not read in time"),
@@ -32,6 +39,12 @@ class Connect:
 
     def __init__(self) -> None:
         self.done: list[tuple[object, ...]] = []
+
+    def delete_connector(self, name: str) -> None:
+        self._change("delete", name)
+
+    def connector_status(self, name: str) -> ConnectorStatusView:
+        return ConnectorStatusView(name, StateView("RUNNING", "w"), [TaskView(0, "FAILED", "w", trace=TRACE)], "source")
 
     def pause(self, name: str) -> None:
         self._change("pause", name)
@@ -60,7 +73,7 @@ def run(connect: Connect, *words: str) -> int:
     """The exit code of ``airflow connect WORDS``, read by Airflow's own parser. Raises what the command raises."""
     get_parser.cache_clear()
     arguments: argparse.Namespace = get_parser().parse_args(["connect", *words])
-    command: Any = connectors.validate if words[0] == "validate" else COMMANDS[words[0]]
+    command: Any = {**COMMANDS, "validate": connectors.validate, "status": connectors.status}[words[0]]
     try:
         command.__wrapped__(arguments, connect)
     except SystemExit as end:
@@ -140,3 +153,22 @@ def test_a_validation_prints_warnings_apart_from_errors(errors: list[str], code:
     shown = capsys.readouterr()
     assert [row["error"] for row in json.loads(shown.out)] == errors
     assert shown.err == "Warning: Unknown setting 'fiel'\n"
+
+
+def test_a_right_config_is_said_to_be_valid(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(Validating(), "validate", "c", "connector.class=FileStreamSource") == 0
+    assert capsys.readouterr().out == "valid\n"
+
+
+def test_a_status_has_the_message_of_a_trace_and_the_whole_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(Connect(), "status", "c") == 0
+    shown = capsys.readouterr().out
+    assert shown.endswith("task 0: shop.NoTable: no table orders\nin schema public\n(--trace prints all of it)\n")
+    assert run(Connect(), "status", "c", "--trace") == 0
+    assert capsys.readouterr().out.endswith(f"task 0: {TRACE}")
+
+
+def test_a_java_trace_is_printed_with_its_last_cause() -> None:
+    trace = "org.E: failed\n\tat org.A.b(A.java:1)\nCaused by: org.F: why\n\tat org.C\nCaused by: java.G: really\n\tat org.D\n"
+    assert connectors.short_trace(trace) == "org.E: failed\nCaused by: java.G: really\n(--trace prints all of it)"
+    assert connectors.short_trace("Worker says no") == "Worker says no"

@@ -1,0 +1,73 @@
+"""A line in the log for each ten seconds that a task is at work: how much, how fast, and how far from the end. Knows nothing of Kafka."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from airflow_provider_connect.worker.metrics import TaskMetrics
+
+INTERVAL_SECONDS = 10.0
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+log = logging.getLogger(__name__)
+
+
+def end_not_known() -> int | None:
+    """As the distance of a task that cannot know how much there is left."""
+    return None
+
+
+class Progress:
+    """``name`` is the task's. ``left`` returns how many records lie before the end that the run had in sight when it began, None: not
+    known. ``now`` is a monotonic clock, in seconds. A run shorter than the interval logs nothing."""
+
+    def __init__(
+        self,
+        name: str,
+        metrics: TaskMetrics,
+        *,
+        left: Callable[[], int | None] = end_not_known,
+        now: Callable[[], float] = time.monotonic,
+        interval_seconds: float = INTERVAL_SECONDS,
+    ) -> None:
+        self._name = name
+        self._metrics = metrics
+        self._left = left
+        self._now = now
+        self._interval = interval_seconds
+        self._last, self._records = now(), 0
+
+    def tick(self) -> None:
+        """Called by the task's loop once in each turn; logs when a line is due."""
+        now = self._now()
+        if now - self._last < self._interval:
+            return
+        records = self._metrics.records_out
+        rate = (records - self._records) / (now - self._last)
+        self._last, self._records = now, records
+        log.info("Task %s: %s", self._name, progress_text(records, self._metrics.bytes, rate, self._left()))
+
+
+def progress_text(records: int, size: int, rate: float, left: int | None) -> str:
+    """``rate`` is in records a second, of the time since the line before."""
+    text = f"{records:,} records, {_size(size)}, {rate:,.0f} records/s"
+    if left is None:
+        return text
+    until = f", {_duration(left / rate)} at this rate" if left and rate > 0 else ""
+    return f"{text}, {left:,} records before the end{until}"
+
+
+def _size(size: float) -> str:
+    unit = 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.{1 if unit else 0}f} {_UNITS[unit]}"
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"

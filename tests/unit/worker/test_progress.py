@@ -1,0 +1,37 @@
+"""What a task at work says of itself, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.task.progress import Progress, progress_text
+
+
+def test_a_line_comes_every_ten_seconds_and_none_in_a_short_run(caplog: pytest.LogCaptureFixture) -> None:
+    clock, metrics = [100.0], TaskMetrics(is_source=False)
+    progress = Progress("c-0", metrics, left=lambda: 5000, now=lambda: clock[0])
+    with caplog.at_level(logging.INFO):
+        for seconds, records in ((0.0, 10), (9.9, 900), (10.0, 1000), (15.0, 1500), (20.0, 3000)):
+            clock[0], metrics.records_out, metrics.bytes = 100.0 + seconds, records, 1000 * records
+            progress.tick()
+    assert caplog.messages == [
+        "Task c-0: 1,000 records, 1.0 MB, 100 records/s, 5,000 records before the end, 50 s at this rate",
+        "Task c-0: 3,000 records, 3.0 MB, 200 records/s, 5,000 records before the end, 25 s at this rate",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ((0, 0, 0.0, None), "0 records, 0 B, 0 records/s"),
+        ((7, 999, 0.7, 0), "7 records, 999 B, 1 records/s, 0 records before the end"),
+        ((7, 1500, 0.0, 9), "7 records, 1.5 kB, 0 records/s, 9 records before the end"),
+        ((7, 2_000_000_000, 2.0, 600), "7 records, 2.0 GB, 2 records/s, 600 records before the end, 5 min at this rate"),
+        ((7, 0, 1.0, 9000), "7 records, 0 B, 1 records/s, 9,000 records before the end, 2 h 30 min at this rate"),
+    ],
+)
+def test_the_text(given: tuple[int, int, float, int | None], text: str) -> None:
+    assert progress_text(*given) == text
