@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
 from airflow_provider_connect.model.states import TargetState
 from tests.integration.java.conftest import JavaRuns, jvm_of
 from tests.integration.standalone.agent import wait_for
 
-LINES = 150_000
+LINES = 600_000
 EXPECTED = [f"line {number}" for number in range(LINES)]
 
 
@@ -67,6 +68,7 @@ def started_source(java_runs: JavaRuns, unique: str) -> "tuple[Path, Callable[[]
     return java_runs.source(unique, unique, batch_size="200"), lambda: len(java_runs.records(unique)) > 1000
 
 
+@pytest.mark.soak
 def test_nothing_is_lost_or_doubled_when_a_run_is_killed(java_runs: JavaRuns, unique: str) -> None:
     source, has_begun = started_source(java_runs, unique)
     process = java_runs.start(source)
@@ -86,6 +88,7 @@ def test_nothing_is_lost_or_doubled_when_a_run_is_killed(java_runs: JavaRuns, un
     assert java_runs.records(unique) == EXPECTED
 
 
+@pytest.mark.soak
 def test_a_frozen_run_is_fenced_by_the_next(java_runs: JavaRuns, unique: str) -> None:
     source, has_begun = started_source(java_runs, unique)
     zombie = java_runs.start(source)
@@ -105,6 +108,7 @@ def test_a_frozen_run_is_fenced_by_the_next(java_runs: JavaRuns, unique: str) ->
     assert java_runs.task(unique).state == "RUNNING"
 
 
+@pytest.mark.soak
 def test_a_pause_ends_the_run_with_its_offsets_committed(java_runs: JavaRuns, unique: str) -> None:
     source, has_begun = started_source(java_runs, unique)
     process = java_runs.start(source)
