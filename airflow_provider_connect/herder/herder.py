@@ -19,7 +19,7 @@ from airflow_provider_connect.herder.checks import with_own_values
 from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.herder.corrections import Corrections
 from airflow_provider_connect.herder.lifecycle import Lifecycle
-from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics
+from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics, sink_lags
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import ChosenVersions, KnownPlugins
 from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe
@@ -333,6 +333,12 @@ class Herder:
     def task_metrics(self) -> TaskMetrics:
         """What tasks have counted, by connector and task and Connect's metric names."""
         return self._task_metrics()
+
+    def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
+        """How far the sinks among ``names`` are behind their topics, by Connect's metric names; see ``metrics.sink_lags``. Of what
+        ``task_metrics`` has read last."""
+        configs = self.config_state().connector_configs
+        return sink_lags(self.settings, self._batch_log.sink_positions(), {name: configs[name] for name in names if name in configs})
 
     def status_update_metrics(self) -> dict[str, float]:
         """How this process's writes of statuses went, by Connect's metric names."""

@@ -1,4 +1,4 @@
-"""Kafka Connect's metrics by group and name (contract §14), with KIP-891's and KIP-1278's: what each means and of what kind it is.
+"""Kafka Connect's metrics by group and name (contract §14), with those of KIP-891, KIP-1278 and our own: meaning and kind of each.
 
 Knows nothing of where values come from or go. ``docs/metrics.md`` lists the same.
 """
@@ -44,6 +44,8 @@ METRICS: Sequence[Metric] = (
         ("connector-type", W, "source or sink"),
         ("connector-class", W, "the class or alias that the config names"),
         ("connector-version", W, "the version that runs or ran last"),
+        ("records-lag", G, "of a sink: records between what it has delivered and the ends of its partitions (not of Connect)"),
+        ("records-lag-max", G, "of these, the records of the partition that is furthest behind (not of Connect)"),
     ),
     *_metrics(
         TASK,
@@ -67,6 +69,7 @@ METRICS: Sequence[Metric] = (
         ("value-converter-version", W, "its version (KIP-891)"),
         ("header-converter-class", W, "the header converter (KIP-891)"),
         ("header-converter-version", W, "its version (KIP-891)"),
+        ("last-delivery-timestamp", G, "when the task delivered records last, in ms since 1970 (not of Connect)"),
     ),
     *_metrics(
         TRANSFORM,

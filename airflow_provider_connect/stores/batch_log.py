@@ -20,11 +20,13 @@ BY_KEY = -1
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Records and bytes of all runs of a task that were seen, each counted once however often its run wrote its entry."""
+    """Records and bytes of all runs of a task that were seen, each counted once however often its run wrote its entry. ``timestamp``: the
+    newest entry's with records, in ms since 1970; -1: there was none."""
 
     type: ConnectorType
     records: int
     bytes: int
+    timestamp: int = -1
 
     @classmethod
     def after(cls, entry: BatchRecord, before: BatchRecord | None, known: Mapping[ConnectorTaskId, "Delivered"]) -> "Delivered":
@@ -32,7 +34,8 @@ class Delivered:
         was = known.get(entry.task, cls(entry.type, 0, 0))
         is_same_run = before is not None and (before.run, before.claim) == (entry.run, entry.claim)
         counted = (before.records, before.bytes) if before is not None and is_same_run else (0, 0)
-        return cls(entry.type, was.records + entry.records - counted[0], was.bytes + entry.bytes - counted[1])
+        timestamp = entry.timestamp if entry.records > counted[0] else was.timestamp
+        return cls(entry.type, was.records + entry.records - counted[0], was.bytes + entry.bytes - counted[1], timestamp)
 
 
 class BatchLog(Closing):
@@ -59,13 +62,22 @@ class BatchLog(Closing):
         self._take(self._log.read_to_end())
         return dict(self._delivered)
 
+    def sink_positions(self) -> dict[str, dict[TopicPartition, int]]:
+        """The positions of every sink, by connector, in the entries that the last call of ``delivered`` or ``entries`` has read."""
+        entries: dict[str, list[BatchRecord]] = {}
+        for task, entry in self._entries.items():
+            if entry.type is ConnectorType.SINK:
+                entries.setdefault(task.connector, []).append(entry)
+        return {connector: positions_of(found) for connector, found in entries.items()}
+
     def _take(self, records: Iterable[LogRecord]) -> None:
         for record in records:
             decoded = batch_topic.decode(record.key, record.value, record.headers, offset=record.offset)
             match decoded:
                 case BatchRecord():
-                    self._delivered[decoded.task] = Delivered.after(decoded, self._entries.get(decoded.task), self._delivered)
-                    self._entries[decoded.task] = replace(decoded, timestamp=record.timestamp)
+                    entry = replace(decoded, timestamp=record.timestamp)
+                    self._delivered[entry.task] = Delivered.after(entry, self._entries.get(entry.task), self._delivered)
+                    self._entries[entry.task] = entry
                 case BatchReset():
                     self._entries.pop(decoded.task, None)
                 case Unreadable():
