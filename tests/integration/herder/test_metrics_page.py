@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.rest.server import rest_server
 from airflow_provider_connect.stores.admin_connection import server_info
-from tests.integration.worker.environment import RunEnvironment, make_topic, send
+from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, send
 from tests.promql import named
 
 GRAFANA = Path(__file__).resolve().parents[3] / "docs" / "grafana"
@@ -61,8 +61,9 @@ def test_a_sink_has_a_lag_and_all_that_grafana_asks_for_is_there(environment: Ru
     assert [wrong for name, expression in expressions() for wrong in unknown(name, expression, page)] == []
     environment.put_config(environment.file_sink(one))
     assert lag(page_of(herder), sink) == 3
-    AdminClient({"bootstrap.servers": environment.bootstrap}).delete_topics([one])[one].result(60)
-    assert lag(page_of(herder), sink) is None
+    admin = AdminClient({"bootstrap.servers": environment.bootstrap})
+    admin.delete_topics([one])[one].result(60)
+    eventually(lambda: lag(page_of(herder), sink) is None)
 
 
 def expressions() -> Iterator[tuple[str, str]]:
