@@ -107,6 +107,10 @@ class AirflowAccess:
         assert isinstance(user, BaseUser)  # it came from ``identify``
         return str(user.get_id())
 
+    def author(self, user: User) -> str | None:
+        assert isinstance(user, BaseUser)
+        return str(user.get_name())
+
     def may_administer(self, user: User) -> bool:
         """Those who may write the Variable with the worker's settings."""
         return bool(get_auth_manager().is_authorized_variable(method="PUT", user=user, details=VariableDetails(key=VARIABLE)))

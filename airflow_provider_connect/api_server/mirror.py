@@ -16,6 +16,7 @@ from airflow_provider_connect.sql_mirror.config_rows import Hide
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
 from airflow_provider_connect.sql_mirror.queries import RunMetrics, forget_history, last_runs, run_metrics
+from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
 
 POLL_SECONDS = 1.0
 _STANDBY_SECONDS = 5.0
@@ -56,6 +57,11 @@ def _asked(query: Callable[[Any], list[RunMetrics]]) -> list[RunMetrics]:
 
 def _view(run: RunMetrics) -> RunView:
     return RunView(run.run, run.tasks, run.records, run.bytes, run.seconds, run.cpu_seconds, run.first_ms, run.last_ms)
+
+
+def recorded_history() -> RecordedHistory:
+    """The history of connectors, for a process that may use Airflow's database."""
+    return RecordedHistory(create_session)
 
 
 class Mirror:

@@ -12,6 +12,7 @@ from airflow_provider_connect.api_server.cluster_checks import airflow_findings,
 from airflow_provider_connect.api_server.dag_follower import DagFollower
 from airflow_provider_connect.api_server.dags import DagRemoval
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher, airflow_backing
+from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.api_server.reconciler import Reconciler
 from airflow_provider_connect.api_server.status_comparison import StatusComparison
 from airflow_provider_connect.config import config_providers
@@ -63,6 +64,7 @@ class ServerWorker:
             backing=airflow_backing(settings),
             resolve=partial(_resolved, settings),
             dag_check=check,
+            recorded=recorded_history(),
         )
         self._reconciler = Reconciler(
             self.herder, create_session, now=time.time, grace_seconds=settings.missing_dag_grace_seconds, limit=settings.missing_dag_limit

@@ -94,6 +94,16 @@ def _import() -> tuple[Arg, ...]:
     )
 
 
+def _undo() -> tuple[Arg, ...]:
+    return (
+        Arg(("--to",), help="A time, such as 2026-01-31T14:00, or milliseconds since 1970", metavar="TIME"),
+        Arg(("--entry",), help="A change, as history prints it: it is undone, and all that came after it", type=int, metavar="N"),
+        Arg(("--dry-run",), help="Print what would be read again and what skipped, and change nothing", action="store_true"),
+        Arg(("--stop",), help="Stop the connector for it, and give it its state back", action="store_true"),
+        Arg(("--yes",), help="Do not ask", action="store_true"),
+    )
+
+
 def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     reset = Arg(("--reset",), help="Forget them instead", action="store_true")
     every = Arg(("--all",), help="Converters, transformations and predicates too", action="store_true")
@@ -114,6 +124,9 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         ("--offset",), help='Its offset, such as {"kafka_offset": 7}; null, and when not given, removes it', default="null", metavar="JSON"
     )
     logger, level = Arg(("logger",), help="Name, or root"), Arg(("level",), help="Such as DEBUG")
+    limit = Arg(("--limit",), help="How many at the most; 50 when not given", type=int, default=50, metavar="N")
+    number = Arg(("revision",), help="The number of a revision, as history prints it", type=int)
+    compared = Arg(("revision",), help="Compared with the config of now; when not given: the last change", nargs="?", type=int)
     cluster = Arg(("--cluster",), help="On all workers of the cluster", action="store_true")
     return (
         _group(
@@ -122,6 +135,17 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
             _verb("get", "Print a connector's offsets", "connectors.get_offsets", _NAME, _OUTPUT),
             _verb("alter", "Set offsets of a stopped connector", "connectors.alter_offsets", _NAME, file, partition, offset),
             _verb("reset", "Remove all offsets of a stopped connector", "connectors.reset_offsets", _NAME),
+            _verb(
+                "history", "Print what runs and users have done to a connector's offsets", "history.offsets_history", _NAME, limit, _OUTPUT
+            ),
+            _verb("undo", "Go back to the offsets of an earlier instant", "history.undo", _NAME, *_undo(), _OUTPUT),
+        ),
+        _group(
+            "config",
+            "The configs that connectors had",
+            _verb("history", "Print the revisions of a connector's config", "history.config_history", _NAME, limit, _OUTPUT),
+            _verb("diff", "Print what has changed since a revision", "history.config_diff", _NAME, compared, _OUTPUT),
+            _verb("rollback", "Give a connector the config of a revision", "history.rollback", _NAME, number),
         ),
         _verb("topics", "List the topics that a connector has used", "connectors.topics", _NAME, reset, _OUTPUT),
         _group(

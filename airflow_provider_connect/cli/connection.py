@@ -13,6 +13,7 @@ from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.session import create_session
 
 from airflow_provider_connect.api_server.launcher import AirflowLauncher, airflow_backing
+from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits
@@ -72,7 +73,17 @@ def airflow_herder() -> Iterator[Herder]:
     launcher, check, backing = AirflowLauncher(create_session), dag_check(settings.dag_limits), airflow_backing(settings)
     with PluginProbe(settings, secrets=_secrets) as probe:
         previewer = PreviewRunner(settings, secrets=airflow_secrets, passwords=probe.passwords)
-        with Herder(settings, launcher, probe=probe, previewer=previewer, backing=backing, resolve=resolve, dag_check=check) as herder:
+        with Herder(
+            settings,
+            launcher,
+            probe=probe,
+            previewer=previewer,
+            backing=backing,
+            resolve=resolve,
+            dag_check=check,
+            recorded=recorded_history(),
+            author=getpass.getuser(),
+        ) as herder:
             yield herder
 
 

@@ -41,16 +41,21 @@ class ConnectorConfigs:
         self._dag_check = dag_check
         self._now = now
 
-    def create(self, name: str, config: checks.Given, initial_state: TargetState | None = None) -> dict[str, str]:
-        """Returns the config as stored. Raises AlreadyExistsException, and for a config that cannot be taken what ``checks`` raises."""
+    def create(
+        self, name: str, config: checks.Given, initial_state: TargetState | None = None, author: str | None = None
+    ) -> dict[str, str]:
+        """Returns the config as stored; ``author``, here and below, is the user who asks.
+
+        Raises AlreadyExistsException, and for a config that cannot be taken what ``checks`` raises.
+        """
         name = name.strip()
         others = self._reader.configs().connector_configs
         new = checks.checked(name, checks.named(name, config), self._probe, self._dag_check, others)
-        self._configs.create_connector(name, new, initial_state)
+        self._configs.create_connector(name, new, initial_state, author=author)
         self._lifecycle.created(name)
         return new
 
-    def put(self, name: str, config: checks.Given) -> tuple[dict[str, str], bool]:
+    def put(self, name: str, config: checks.Given, author: str | None = None) -> tuple[dict[str, str], bool]:
         """Returns the config as stored, and whether the connector is new. Target state and ``airflow.*`` keys are kept.
 
         Raises ConflictException for a connector that a DAG file defines.
@@ -59,11 +64,11 @@ class ConnectorConfigs:
         known, others = state.connector_config(name), state.connector_configs
         checks.require_own(name, known)
         new = checks.checked(name, checks.with_own_keys(checks.named(name, config), known), self._probe, self._dag_check, others)
-        old = self._write(name, new)
+        old = self._write(name, new, author)
         self._follow(name, old, new)
         return new, old is None
 
-    def patch(self, name: str, patch: checks.Given, restored: Restored) -> dict[str, str]:
+    def patch(self, name: str, patch: checks.Given, restored: Restored, author: str | None = None) -> dict[str, str]:
         """Merge ``patch`` into the config; of two at once, each is merged into the other's result. Returns the config as stored.
 
         ``restored`` is asked for each config that ``patch`` is merged into: a secret of one must not get into another, which may lead
@@ -78,7 +83,7 @@ class ConnectorConfigs:
             merged = checks.merged(known, restored(patch, known))
             new = checks.checked(name, checks.named(name, merged), self._probe, self._dag_check, others)
             try:
-                self._configs.put_connector(name, new, expected=known)
+                self._configs.put_connector(name, new, expected=known, author=author)
             except ConflictException:
                 if self._now() > deadline:
                     raise
@@ -146,18 +151,23 @@ class ConnectorConfigs:
 
         self._configs.change(decide)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, author: str | None = None) -> None:
         """Raises NotFoundException, and ConflictException for a connector that a DAG file defines."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             checks.require_own(name, config_of(state, name))
             forgotten = [UpgradeRecord(name, None)] if name in state.upgrades else []
-            return [self._lifecycle.claim_record(state, name), ConnectorRecord(name, None), TargetStateRecord(name, None), *forgotten]
+            return [
+                self._lifecycle.claim_record(state, name),
+                ConnectorRecord(name, None, author=author),
+                TargetStateRecord(name, None),
+                *forgotten,
+            ]
 
         self._configs.change(decide)
         self._lifecycle.deleted(name)
 
-    def _write(self, name: str, config: Mapping[str, str]) -> dict[str, str] | None:
+    def _write(self, name: str, config: Mapping[str, str], author: str | None) -> dict[str, str] | None:
         """Returns the config that it replaces; None: there was none."""
         old: list[dict[str, str] | None] = []
 
@@ -165,7 +175,7 @@ class ConnectorConfigs:
             known = state.connector_config(name)
             checks.require_own(name, known)
             old[:] = [known]
-            return [ConnectorRecord(name, dict(config))]
+            return [ConnectorRecord(name, dict(config), author=author)]
 
         self._configs.change(decide)
         return old[0]

@@ -18,11 +18,12 @@ from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.herder.checks import with_own_values
 from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.herder.corrections import Corrections
+from airflow_provider_connect.herder.history import ConnectorHistory, HistoryVerbs
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics, sink_lags
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import ChosenVersions, KnownPlugins
-from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe
+from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe, RecordedChanges
 from airflow_provider_connect.herder.restarts import RestartRequest, Restarts
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.herder.statuses import StatusKeeper
@@ -51,12 +52,13 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalo
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
-class Herder:
+class Herder(HistoryVerbs):
     """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
     own providers. ``dag_check`` asks Airflow whether it can make a DAG of a config; None: its rules alone are checked.
-    ``task_metrics`` returns what tasks have counted; None: the batch log's."""
+    ``task_metrics`` returns what tasks have counted; None: the batch log's. ``recorded`` is the history, where one is kept. ``author``
+    is the user for whom this process acts, where a verb names no other."""
 
     def __init__(
         self,
@@ -71,6 +73,8 @@ class Herder:
         resolve: Resolve | None = None,
         dag_check: DagCheck | None = None,
         task_metrics: ReadTaskMetrics | None = None,
+        recorded: RecordedChanges | None = None,
+        author: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         backing = backing or TopicBacking(settings)
@@ -96,6 +100,8 @@ class Herder:
         )
         self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
         self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check)
+        self._past = ConnectorHistory(topics, self._connectors, self._offsets, recorded, sleep=sleep)
+        self._author = author
         self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
         self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins, sleep=sleep)
 
@@ -147,21 +153,32 @@ class Herder:
             all_expanded[name] = expanded
         return all_expanded
 
-    def create_connector(self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None) -> ConnectorInfo:
-        """Check, write, and start a run (contract §5.1)."""
-        created = self._connectors.create(name, config, initial_state)
+    def create_connector(
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None, *, author: str | None = None
+    ) -> ConnectorInfo:
+        """Check, write, and start a run (contract §5.1). ``author``, here and below: the user who asks, for the history."""
+        created = self._connectors.create(name, config, initial_state, author or self._author)
         return self._written(name.strip(), created)
 
-    def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
+    def put_connector_config(self, name: str, config: Mapping[str, str | None], *, author: str | None = None) -> tuple[ConnectorInfo, bool]:
         """Replace the config, or create the connector: then True. Its target state is kept."""
-        put, is_new = self._connectors.put(name, config)
+        put, is_new = self._connectors.put(name, config, author or self._author)
         return self._written(name, put), is_new
 
     def patch_connector_config(
-        self, name: str, patch: Mapping[str, str | None], restored: Restored = lambda patch, _: patch
+        self,
+        name: str,
+        patch: Mapping[str, str | None],
+        restored: Restored = lambda patch, _: patch,
+        *,
+        author: str | None = None,
     ) -> ConnectorInfo:
         """Merge ``patch`` into the raw config: None removes a key (KIP-477). ``restored`` puts secrets in, for each config merged into."""
-        return self._written(name, self._connectors.patch(name, patch, restored))
+        return self._written(name, self._connectors.patch(name, patch, restored, author or self._author))
+
+    def rollback_config(self, name: str, revision: int, restored: Restored, *, author: str | None = None) -> ConnectorInfo:
+        """Give the connector the config of an earlier revision. See ``ConnectorHistory.roll_back``."""
+        return self._written(name, self._past.roll_back(name, revision, restored, author or self._author))
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
         """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it.
@@ -191,9 +208,9 @@ class Herder:
         """The connector's DAG file is gone: REST may change and delete it from now on."""
         self._connectors.release(name)
 
-    def delete_connector(self, name: str) -> None:
+    def delete_connector(self, name: str, *, author: str | None = None) -> None:
         """Its runs end; statuses, active topics and its DAG go. Offsets stay, as in Connect."""
-        self._connectors.delete(name)
+        self._connectors.delete(name, author or self._author)
 
     # ── lifecycle ──
 
@@ -258,13 +275,13 @@ class Herder:
         """Raises NotFoundException."""
         return self._offsets.offsets(name)
 
-    def alter_offsets(self, name: str, offsets: Sequence[OffsetView]) -> str:
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetView], *, author: str | None = None) -> str:
         """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
-        return self._offsets.alter(name, offsets)
+        return self._offsets.alter(name, offsets, author or self._author)
 
-    def reset_offsets(self, name: str) -> str:
+    def reset_offsets(self, name: str, *, author: str | None = None) -> str:
         """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
-        return self._offsets.reset(name)
+        return self._offsets.reset(name, author or self._author)
 
     # ── for the reconciler ──
 

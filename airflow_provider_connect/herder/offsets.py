@@ -17,7 +17,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -51,6 +53,27 @@ log = logging.getLogger(__name__)
 
 Kinds = SourceOffsetChanges | SinkOffsetChanges
 Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsNow:
+    """The offsets that hold, and where they lie: for a source on ``topics``, of which the last has precedence, for a sink in the batch log
+    beside its group."""
+
+    offsets: list[OffsetView]
+    topics: list[str]
+    is_sink: bool
+
+    @classmethod
+    def of(cls, kind: Kinds, settings: WorkerSettings) -> Self:
+        if isinstance(kind, SinkOffsetChanges):
+            return cls(kind.read(), [settings.batch_topic], True)
+        return cls(kind.read(), list(dict.fromkeys([settings.offset_topic, kind.topic])), False)
+
+    @property
+    def topic(self) -> str:
+        """The one whose records hold."""
+        return self.topics[-1]
 
 
 class OffsetKeeper:
@@ -89,19 +112,41 @@ class OffsetKeeper:
         with closing(self._kind(name, config)) as kind:
             return kind.read()
 
-    def alter(self, name: str, offsets: Sequence[OffsetView]) -> str:
-        """Set these offsets, and leave those of other partitions; an offset None removes one. Returns the text for the user.
+    def now(self, name: str) -> OffsetsNow:
+        """As ``offsets``, with the topics on which they lie."""
+        config = config_of(self._reader.configs(), name)
+        with closing(self._kind(name, config)) as kind:
+            return OffsetsNow.of(kind, self._settings)
+
+    def alter(self, name: str, offsets: Sequence[OffsetView], author: str | None = None) -> str:
+        """Set these offsets, and leave those of other partitions; an offset None removes one. Returns the text for the user. ``author`` is
+        the user who asks, for the history.
 
         Raises BadRequestException (what is asked for cannot be, or the connector is not STOPPED), NotFoundException, ConflictException
         (another process came between), ConnectException.
         """
         if not offsets:
             raise BadRequestException(NONE_GIVEN)
-        return ALTERED if self._change(name, lambda kind: kind.want_altered(offsets)) else ALTERED_INSIDE
+        return ALTERED if self._change(name, lambda kind: kind.want_altered(offsets), author) else ALTERED_INSIDE
 
-    def reset(self, name: str) -> str:
+    def alter_by(self, name: str, decide: Callable[[OffsetsNow], Sequence[OffsetView]], author: str | None = None) -> str | None:
+        """As ``alter``, of the offsets that ``decide`` returns for those that hold once every task is fenced; empty: nothing is changed,
+        and the text is None. ``decide`` may raise; then nothing is changed."""
+        with self._lock:
+            changing = self._changing[name]
+        with changing:
+            config = self._stopped(name)
+            with closing(self._kind(name, config, author)) as kind:
+                claim = self._claim(name, kind)
+                offsets = decide(OffsetsNow.of(kind, self._settings))
+                if not offsets:
+                    return None
+                kind.want_altered(offsets)
+                return ALTERED if self._written(name, kind, claim) else ALTERED_INSIDE
+
+    def reset(self, name: str, author: str | None = None) -> str:
         """Forget every offset. Returns and raises as ``alter`` does."""
-        return RESET if self._change(name, lambda kind: kind.want_reset()) else RESET_INSIDE
+        return RESET if self._change(name, lambda kind: kind.want_reset(), author) else RESET_INSIDE
 
     def settle(self, name: str) -> None:
         """The connector was stopped: what its tasks have left unfinished ends, and a source's offsets that were aborted are written over
@@ -120,19 +165,22 @@ class OffsetKeeper:
             self._fence(name, state.ids_alive(name), kind)
             kind.settle(lambda: self._check(name, claim))
 
-    def _change(self, name: str, want: Callable[[Kinds], None]) -> bool:
+    def _change(self, name: str, want: Callable[[Kinds], None], author: str | None) -> bool:
         with self._lock:
             changing = self._changing[name]
         with changing:
             config = self._stopped(name)  # 1
-            with closing(self._kind(name, config)) as kind:
+            with closing(self._kind(name, config, author)) as kind:
                 want(kind)
                 claim = self._claim(name, kind)  # 2, 3
-                try:
-                    return kind.write(claim, lambda: self._check(name, claim))  # 4, 5
-                except FencedException as error:
-                    text = f"The offsets of connector {name} were being changed by another process at the same time"
-                    raise ConflictException(text) from error
+                return self._written(name, kind, claim)  # 4, 5
+
+    def _written(self, name: str, kind: Kinds, claim: Claim) -> bool:
+        try:
+            return kind.write(claim, lambda: self._check(name, claim))
+        except FencedException as error:
+            text = f"The offsets of connector {name} were being changed by another process at the same time"
+            raise ConflictException(text) from error
 
     # ── 1 ──
 
@@ -198,14 +246,14 @@ class OffsetKeeper:
                 f"Connector {name} was claimed by another process while its offsets were being changed; nothing was changed"
             )
 
-    def _kind(self, name: str, config: Mapping[str, str]) -> Kinds:
+    def _kind(self, name: str, config: Mapping[str, str], author: str | None = None) -> Kinds:
         resolved = self._resolve({**config, "name": name})
         known = self._type_of(resolved)
         is_sink = known == "sink" or (known != "source" and ("topics" in resolved or "topics.regex" in resolved))
         ask = partial(asked, self._probe, name, config)
         if is_sink:
-            return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask)
-        return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask)
+            return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
+        return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
 
 
 def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:

@@ -1,12 +1,13 @@
-"""What the herder needs of its host: runs of connectors, answers of plugins, and dry runs. Knows nothing of Airflow."""
+"""What the herder needs of its host: runs of connectors, answers of plugins, dry runs, and the history. Knows nothing of Airflow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from airflow_provider_connect.model.history import Line
 from airflow_provider_connect.model.previews import Preview
-from airflow_provider_connect.model.views import ConfigKeyView, PluginView, Validation
+from airflow_provider_connect.model.views import ConfigKeyView, OffsetView, PluginView, Validation
 
 Pair = tuple[Mapping[str, object] | None, Mapping[str, object] | None]
 """A partition and its offset, as GET offsets shows them."""
@@ -70,4 +71,33 @@ class Previewer(Protocol):
         """The next ``records`` records of a connector with this raw config, in ``version`` (a range) of its plugin; None: in the one that
         a run would take. Commits nothing. Raises ConfigException for a config that could not run, ConnectException with what the connector
         raised, RetriableException when it took too long."""
+        ...
+
+
+class RecordedChanges(Protocol):
+    """The history of connectors, from a copy of the topics that may lag behind them. Safe to share between threads. Lines are the newest
+    first; those of offsets are of one ``topic``: an offsets topic, or for a sink the batch log."""
+
+    def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> list[Line]: ...
+
+    def config_line(self, connector: str, number: int) -> Line | None: ...
+
+    def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> list[Line]: ...
+
+    def offset_line(self, connector: str, number: int) -> Line | None: ...
+
+    def starts_ms(self, connector: str, claim: str) -> int | None:
+        """When the first change of offsets was written under the claim; None: there was none."""
+        ...
+
+    def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
+        """By ``model.history.partition_key`` the offset at this instant, None: it had none, of each partition that has changed since."""
+        ...
+
+    def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
+        """The offsets that the copy holds, as ``model.history.by_partition`` has them; of several topics the last has precedence."""
+        ...
+
+    def begins_ms(self, topic: str) -> int | None:
+        """From when on the history of a topic is whole; None: it is not followed."""
         ...

@@ -54,16 +54,20 @@ Check = Callable[[], None]
 
 
 class SinkOffsetChanges:
-    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector."""
+    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector;
+    ``author`` is the user who asks for a change."""
 
     word = "sink"
     has_transactional_ids = True
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, name: str, resolved: Mapping[str, str], *, ask: Ask) -> None:
+    def __init__(
+        self, settings: WorkerSettings, backing: Backing, name: str, resolved: Mapping[str, str], *, ask: Ask, author: str | None = None
+    ) -> None:
         self._settings = settings
         self._backing = backing
         self._name = name
         self._ask = ask
+        self._author = author
         self._group = consumer_group(name, resolved, settings.values)
         self.transaction_overrides = sink_overrides(resolved)
         self._connection = AdminConnection.of(settings, sink_admin_overrides(resolved), _SECONDS)
@@ -155,7 +159,7 @@ class SinkOffsetChanges:
         with closing(BatchLog(self._settings)) as store:
             tasks = {entry.task.task for entry in store.entries(self._name)}
         places = [BatchLog.reset(self._settings, self._name, task) for task in sorted(tasks - {0} if then else tasks)]
-        records = [ProducerRecord(self._settings.batch_topic, *place) for place in places]
+        records = [ProducerRecord(self._settings.batch_topic, *place, author=self._author) for place in places]
         if not then:
             return records
         positions: dict[str, dict[str, int]] = {}
@@ -164,7 +168,7 @@ class SinkOffsetChanges:
         entry = BatchLog.record(
             self._settings, connector=self._name, task=0, run=run, claim=claim, is_source=False, ranges={}, positions=positions
         )
-        return [*records, ProducerRecord(self._settings.batch_topic, *entry)]
+        return [*records, ProducerRecord(self._settings.batch_topic, *entry, author=self._author)]
 
     def _in_batch_log(self) -> dict[TopicPartition, int]:
         if not self._keeps_batch_log:

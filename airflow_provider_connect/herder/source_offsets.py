@@ -29,17 +29,26 @@ Check = Callable[[], None]
 
 
 class SourceOffsetChanges:
-    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector."""
+    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector;
+    ``author`` is the user who asks for a change."""
 
     word = "source"
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, name: str, resolved: Mapping[str, str], *, ask: Ask) -> None:
+    def __init__(
+        self, settings: WorkerSettings, backing: Backing, name: str, resolved: Mapping[str, str], *, ask: Ask, author: str | None = None
+    ) -> None:
         self._settings = settings
         self._backing = backing
         self._name = name
         self._location = OffsetLocation.of(settings, resolved)
         self._ask = ask
+        self._author = author
         self._wanted: Sequence[Pair] | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic whose offsets hold."""
+        return self._location.topic
 
     @property
     def has_transactional_ids(self) -> bool:
@@ -101,7 +110,7 @@ class SourceOffsetChanges:
             repairs = {(record.partition, record.key): record for record in store.repair(self._name)}
             last = {(record.partition, record.key): record for record in records}
             store.remove_from_worker(records)
-            written = [ProducerRecord(store.topic, *record, claim=claim) for record in (repairs | last).values()]
+            written = [ProducerRecord(store.topic, *record, claim=claim, author=self._author) for record in (repairs | last).values()]
             self._commit(store, change, written, check)  # 4
             store.copy(records)
         return agreed
@@ -142,7 +151,9 @@ class SourceOffsetChanges:
         pairs = self._pairs(known)
         agreed = self._ask(self.word, pairs)
         check()
-        committer.write([ProducerRecord(store.topic, *record) for record in store.records(self._name, _spelled(pairs, known))])
+        committer.write(
+            [ProducerRecord(store.topic, *record, author=self._author) for record in store.records(self._name, _spelled(pairs, known))]
+        )
         return agreed
 
 

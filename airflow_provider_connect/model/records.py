@@ -23,11 +23,13 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord:
-    """``connector-«c»``: a connector's config as the user wrote it, ``${…}`` unresolved. None: it was deleted."""
+    """``connector-«c»``: a connector's config as the user wrote it, ``${…}`` unresolved. None: it was deleted. ``author`` is the user who
+    asked for it, for the history; it is written and never decides."""
 
     connector: str
     config: Mapping[str, str] | None
     offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from airflow_provider_connect.model.history import ConfigHistory, OffsetHistory, OffsetUndo
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.upgrades import Upgrade
@@ -59,6 +60,10 @@ class Verb:
 
 _CONNECTOR: Final = "/connectors/{connector}"
 _PLUGIN: Final = "/connector-plugins/{plugin}/config"
+_PAGE: Final = {
+    "limit": "How many at the most, from 1 to 1000; 50 when not given. Of offsets it counts partitions that changed",
+    "before": "Only those below this number, which an answer names as 'next_before'",
+}
 _VERBS = (
     Verb("server_info", "GET", "/", ServerView, "This server's version, and the Kafka cluster behind it."),
     Verb(
@@ -105,6 +110,21 @@ _VERBS = (
         also={201: ConnectorInfo},
     ),
     Verb("patch_connector_config", "PATCH", f"{_CONNECTOR}/config", ConnectorInfo, "Change some settings (KIP-477)."),
+    Verb(
+        "config_history",
+        "GET",
+        f"{_CONNECTOR}/config/history",
+        ConfigHistory,
+        "The configs that the connector had, the newest first: when, who, and which keys changed; secrets hidden.",
+        query=_PAGE,
+    ),
+    Verb(
+        "rollback_config",
+        "POST",
+        f"{_CONNECTOR}/config/rollback",
+        ConnectorInfo,
+        "Give the connector the config of an earlier revision, checked like any other. What is hidden keeps the value that it has now.",
+    ),
     Verb("connector_status", "GET", f"{_CONNECTOR}/status", ConnectorStatusView, "The states of the connector and its tasks."),
     Verb(
         "restart_connector",
@@ -154,6 +174,22 @@ _VERBS = (
         "Set offsets of a STOPPED connector; null removes one. Partitions that are not named stay.",
     ),
     Verb("reset_offsets", "DELETE", f"{_CONNECTOR}/offsets", Message, "Remove all offsets of a STOPPED connector."),
+    Verb(
+        "offsets_history",
+        "GET",
+        f"{_CONNECTOR}/offsets/history",
+        OffsetHistory,
+        "What runs and users have done to the offsets, the newest first: when, who, and each partition before and after.",
+        query=_PAGE,
+    ),
+    Verb(
+        "undo_offsets",
+        "POST",
+        f"{_CONNECTOR}/offsets/undo",
+        OffsetUndo,
+        "Set the offsets of a STOPPED connector to those of an earlier instant, or to those before one change. With 'dry_run', in any "
+        "state: what would be read again and what would be skipped.",
+    ),
     Verb(
         "preview",
         "POST",

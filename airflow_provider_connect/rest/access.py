@@ -55,6 +55,10 @@ class Access(Protocol):
         """The same text for each request of one user, and another one for each other user."""
         ...
 
+    def author(self, user: User) -> str | None:
+        """The name by which people know the user, for the history of what was changed; None: the server knows no users."""
+        ...
+
     def may_administer(self, user: User) -> bool:
         """Whether the user may change what concerns all connectors, such as log levels."""
         ...
@@ -124,6 +128,9 @@ class OpenToAll:
 
     def name_of(self, user: User) -> str:
         return "" if user is None else str(user)
+
+    def author(self, user: User) -> str | None:
+        return None if user is None else str(user)
 
     def may_administer(self, user: User) -> bool:
         return True

@@ -178,6 +178,8 @@ class _Asked(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(map(str, first["loc"]))
+            if first["type"] == "missing" and cls is AskedRollback:
+                raise BadRequestException(f"'{name}' is missing: give the number of a revision") from None
             if first["type"] in ("missing", "string_too_short"):
                 raise BadRequestException(f"'{name}' is missing: give a version or a range such as [2.0,3.0)") from None
             raise BadRequestException(f"'{name}': {first['msg']}") from None
@@ -205,6 +207,20 @@ class AskedUpgrade(_Asked):
     to: _Version
     canary: int = Field(100, ge=0, le=10_000, description="Records to compare; 0: none")
     accept_schema_change: bool = Field(False, description="Other fields, types and topics do not stop it")
+
+
+class AskedRollback(_Asked):
+    """The body of ``POST /connectors/«c»/config/rollback``."""
+
+    revision: int = Field(ge=1, description="The number of a revision, as GET …/config/history has it")
+
+
+class AskedUndo(_Asked):
+    """The body of ``POST /connectors/«c»/offsets/undo``: one of ``to`` and ``entry``."""
+
+    to: str | int | None = Field(None, description="An instant: ISO 8601 with a time zone, or milliseconds since 1970")
+    entry: int | None = Field(None, ge=1, description="The number of a change, which is undone with all that came after it")
+    dry_run: bool = Field(False, description="Change nothing, and answer what would change")
 
 
 class AskedComparison(_Asked):

@@ -137,5 +137,10 @@ def calls_of(request: Request) -> Calls:
     return calls
 
 
+def author_of(request: Request) -> str | None:
+    """The name of the user who asks, for the history of what is changed."""
+    return calls_of(request).access.author(user_of(request))
+
+
 def user_of(request: Request) -> User:
     return request.scope[USER]

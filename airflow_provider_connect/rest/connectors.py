@@ -32,7 +32,7 @@ from airflow_provider_connect.model.views import (
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, empty, is_true, json_bytes, query
-from airflow_provider_connect.rest.calls import SECONDS, Calls, calls_of, user_of
+from airflow_provider_connect.rest.calls import SECONDS, Calls, author_of, calls_of, user_of
 from airflow_provider_connect.rest.request_checks import location_segment
 from airflow_provider_connect.rest.routes import Connector, Task, changes, reads, serves
 from airflow_provider_connect.rest.secrets import Secrets
@@ -43,6 +43,7 @@ _ABSENT: Final = object()
 router = APIRouter(tags=["connectors"])
 
 _SIGNATURE, _ALGORITHM = "X-Connect-Authorization", "X-Connect-Request-Signature-Algorithm"
+_ENTRIES, _MOST_ENTRIES, _MOST_DIGITS = 50, 1000, 18
 _ALGORITHMS = ("HmacSHA256",)
 
 
@@ -73,7 +74,8 @@ async def create_connector(request: Request) -> Response:
     def create(herder: Herder, new: bodies.NewConnector) -> Response:
         require(calls.access, user_of(request), Right.CHANGE, new.name)
         config = _named(new.name, calls.secrets.restored(new.config, None))
-        return _created(request, calls, herder.create_connector(new.name, config, new.initial_state))
+        info = herder.create_connector(new.name, config, new.initial_state, author=author_of(request))
+        return _created(request, calls, info)
 
     return await calls.create_by(request, bodies.new_connector, create)
 
@@ -84,7 +86,7 @@ async def put_config(request: Request, connector: Connector) -> Response:
 
     def put(herder: Herder, given: bodies.Config) -> Response:
         config = _named(connector, calls.secrets.restored(given, _known_config(herder, connector, given)))
-        info, is_new = herder.put_connector_config(connector, config)
+        info, is_new = herder.put_connector_config(connector, config, author=author_of(request))
         return _created(request, calls, info) if is_new else answer(calls.secrets.masked(info))
 
     return await calls.change_by(request, connector, bodies.config, put)
@@ -98,9 +100,31 @@ async def patch_config(request: Request, connector: Connector) -> Response:
         if given is None:
             herder.connector_config(connector)
             raise BadRequestException("The body must be a JSON object with the settings to change, not empty")
-        return answer(calls.secrets.masked(herder.patch_connector_config(connector, given, calls.secrets.patched)))
+        info = herder.patch_connector_config(connector, given, calls.secrets.patched, author=author_of(request))
+        return answer(calls.secrets.masked(info))
 
     return await calls.change_by(request, connector, bodies.config_patch, patch)
+
+
+@serves(router, "config_history")
+async def get_config_history(request: Request, connector: Connector) -> Response:
+    calls, (limit, before) = calls_of(request), _page(request)
+
+    def read(herder: Herder) -> Response:
+        return answer(herder.config_history(connector, limit=limit, before=before, shown=calls.secrets.shown))
+
+    return await calls.read(request, connector, read)
+
+
+@serves(router, "rollback_config", body=bodies.AskedRollback.model_json_schema())
+async def rollback_config(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+
+    def roll_back(herder: Herder, asked: bodies.AskedRollback) -> Response:
+        info = herder.rollback_config(connector, asked.revision, calls.secrets.patched, author=author_of(request))
+        return answer(calls.secrets.masked(info))
+
+    return await calls.change_by(request, connector, bodies.AskedRollback.of, roll_back)
 
 
 @serves(router, "restart_connector")
@@ -120,7 +144,32 @@ reads(router, "connector_status")
 changes(router, "pause")
 changes(router, "resume")
 changes(router, "stop")
-changes(router, "delete_connector", right=Right.DELETE)
+
+
+@serves(router, "delete_connector")
+async def delete_connector(request: Request, connector: Connector) -> Response:
+    def delete(herder: Herder) -> None:
+        herder.delete_connector(connector, author=author_of(request))
+
+    await calls_of(request).change(request, connector, delete, right=Right.DELETE)
+    return empty(204)
+
+
+def _page(request: Request) -> tuple[int, int | None]:
+    """How many entries of a history, and below which number. Raises BadRequestException."""
+    limit, before = (_number(request, name) for name in ("limit", "before"))
+    if limit is not None and not 1 <= limit <= _MOST_ENTRIES:
+        raise BadRequestException(f"'limit' must be a number from 1 to {_MOST_ENTRIES}, not {limit}")
+    return limit or _ENTRIES, before
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = query(request, name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise BadRequestException(f"'{name}' must be a whole number, not '{text[:40]}'")
+    return int(text)
 
 
 def _named(name: str, config: bodies.Config) -> bodies.Config:
@@ -274,15 +323,38 @@ async def refuse_internal_request(request: Request, connector: Connector) -> Res
 
 
 reads(router, "offsets", lambda _, offsets: ConnectorOffsets(offsets))
-changes(router, "reset_offsets", Message)
 
 
 @serves(router, "alter_offsets", body=documents.OFFSETS)
 async def alter_offsets(request: Request, connector: Connector) -> Response:
     def alter(herder: Herder, offsets: list[OffsetView]) -> Response:
-        return answer(Message(herder.alter_offsets(connector, offsets)))
+        return answer(Message(herder.alter_offsets(connector, offsets, author=author_of(request))))
 
     return await calls_of(request).change_by(request, connector, bodies.offsets, alter)
+
+
+@serves(router, "reset_offsets")
+async def reset_offsets(request: Request, connector: Connector) -> Response:
+    def reset(herder: Herder) -> Response:
+        return answer(Message(herder.reset_offsets(connector, author=author_of(request))))
+
+    return await calls_of(request).change(request, connector, reset)
+
+
+@serves(router, "offsets_history")
+async def get_offsets_history(request: Request, connector: Connector) -> Response:
+    limit, before = _page(request)
+    return await calls_of(request).read(
+        request, connector, lambda herder: answer(herder.offsets_history(connector, limit=limit, before=before))
+    )
+
+
+@serves(router, "undo_offsets", body=bodies.AskedUndo.model_json_schema())
+async def undo_offsets(request: Request, connector: Connector) -> Response:
+    def undo(herder: Herder, asked: bodies.AskedUndo) -> Response:
+        return answer(herder.undo_offsets(connector, to=asked.to, entry=asked.entry, dry_run=asked.dry_run, author=author_of(request)))
+
+    return await calls_of(request).change_by(request, connector, bodies.AskedUndo.of, undo)
 
 
 # ── previews and upgrades ──

@@ -107,7 +107,7 @@ def _entries(record: StateRecord, value: _Kept, old: object, new: object) -> lis
     cause, at = (record.at, record.offset), record.timestamp
     match value:
         case ConnectorRecord(connector, config) if old != new or holds_hidden(config):
-            who = (config or {}).get(DEFINED_IN)
+            who = (config or {}).get(DEFINED_IN) or record.author
             return [
                 Entry(
                     Kind.CONFIG,

@@ -271,6 +271,7 @@ def _ms(seconds: float) -> int:
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
     """The next offset of a partition. Records below ``noted`` are in the history already. At ``complete_ms`` none was left to read.
+    The row's ``since_ms`` is written once, and moved by ``forget_history`` alone.
 
     Kept in the database, moved by compare-and-set in the same transaction as what was read: so a crash, or a second follower, neither
     loses nor doubles a record.
@@ -296,7 +297,8 @@ def read_positions(database: Database) -> dict[TopicPartition, ReadPosition]:
 
 def add_position(database: Database, at: TopicPartition, read: ReadPosition) -> None:
     """A position for a partition that has none. Raises IntegrityError when another process was first."""
-    values = {"topic_id": read.topic_id, "position": read.position, "noted": read.noted, "complete_ms": read.complete_ms}
+    values = {"topic_id": read.topic_id, "position": read.position, "noted": read.noted}
+    values |= {"complete_ms": read.complete_ms, "since_ms": read.complete_ms}
     database.execute(insert(position).values(topic=at.topic, topic_partition=at.partition, **values))
 
 

@@ -10,7 +10,7 @@ from airflow_provider_connect.model.offsets import OFFSET, OffsetRecord, sink_pa
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind
-from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_claim, is_integer, is_name, json_text, optional
+from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_claim, is_integer, is_name, json_text, optional, storable
 from airflow_provider_connect.sql_mirror.tables import batch, sink_position, source_offset
 from airflow_provider_connect.stores.state_stream import StateRecord
 
@@ -32,7 +32,8 @@ def take_offsets(database: Database, records: Sequence[StateRecord]) -> list[Ent
         partition = json_text(value.partition)
         claim = str(record.claim) if record.claim is not None and is_claim(record.claim) else None
         cause = (record.at, record.offset)
-        entries.append(Entry(Kind.OFFSET, value.connector, record.timestamp, cause, partition, old, offset, claim=claim))
+        who = optional(record.author, storable)
+        entries.append(Entry(Kind.OFFSET, value.connector, record.timestamp, cause, partition, old, offset, who, claim))
         if offset is None:
             del rows.now[key]
         else:
@@ -161,6 +162,7 @@ def _moved(record: StateRecord, value: BatchRecord | BatchReset, at: TopicPartit
         json_text(sink_partition(*at)),
         _offset(old),
         _offset(new),
+        who=optional(record.author, storable),
         claim=str(value.claim) if isinstance(value, BatchRecord) else None,
         note=None if isinstance(value, BatchRecord) else _NOT_IN_BATCH_LOG,
     )

@@ -14,7 +14,16 @@ from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Kind
 from airflow_provider_connect.sql_mirror.rows import Database, Row, remove_rows
-from airflow_provider_connect.sql_mirror.tables import LONGEST_NAME, agreement, batch, connector_config, history, lease, sink_position
+from airflow_provider_connect.sql_mirror.tables import (
+    LONGEST_NAME,
+    agreement,
+    batch,
+    connector_config,
+    history,
+    lease,
+    position,
+    sink_position,
+)
 
 _OWN_TOPIC = "offsets.storage.topic"
 _CLAIMS_AT_ONCE = 500
@@ -131,7 +140,7 @@ def changes(
     limit: int = 100,
 ) -> list[Change]:
     """The newest lines of history first: of one connector or of all, of all ``kinds`` unless some are named, below ``before_id``."""
-    runs = _runs_by_claim()
+    runs = runs_by_claim()
     statement = (
         select(history, runs.c.run)
         .outerjoin(runs, (runs.c.connector == history.c.connector) & (runs.c.claim == history.c.claim))
@@ -228,7 +237,8 @@ def offset_topics(session: Database) -> list[str]:
 
 def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bool:
     """Delete older lines of history and metrics of runs, at most ``most`` of each, so that a transaction stays short. Returns whether some
-    may be left. The current state stays."""
+    may be left. The current state stays. From now on offsets cannot go back to an earlier instant."""
+    session.execute(update(position).where(position.c.since_ms < before_ms).values(since_ms=before_ms))
     found = [_oldest(session, batch, batch.c.last_ms, before_ms, most), _oldest(session, history, history.c.at_ms, before_ms, most)]
     for table, rows in zip((batch, history), found, strict=True):
         remove_rows(session, table, rows)
@@ -240,7 +250,8 @@ def _oldest(session: Database, table: Table, at: Column[Any], before_ms: int, mo
     return [dict(row) for row in session.execute(statement).mappings()]
 
 
-def _runs_by_claim() -> Subquery:
+def runs_by_claim() -> Subquery:
+    """The Airflow run of each connector's claim, to be joined."""
     key = (batch.c.connector, batch.c.claim)
     return select(*key, func.max(batch.c.run).label("run")).group_by(*key).subquery()
 

@@ -203,8 +203,10 @@ position = Table(
     Column("position", BigInteger, nullable=False),
     Column("noted", BigInteger, nullable=False),
     Column("complete_ms", BigInteger, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
 )
-"""How far the mirror has read each partition. Records below ``noted`` are in the history already. At ``complete_ms`` nothing was left."""
+"""How far the mirror has read each partition. Records below ``noted`` are in the history already. At ``complete_ms`` nothing was left.
+From ``since_ms`` on the history is whole: before, compaction may have removed what the mirror had not read, or old lines were deleted."""
 
 CURRENT = (
     connector_config,

@@ -52,17 +52,21 @@ class ConfigChanges(Closing):
     def topic_id(self) -> str:
         """The id of the config topic, which claims carry."""
 
-    def create_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> None:
+    def create_connector(
+        self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None, *, author: str | None = None
+    ) -> None:
         """Raises AlreadyExistsException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             if name in state:
                 raise AlreadyExistsException(f"Connector {name} already exists")
-            return _with_state(name, config, initial_state)
+            return _with_state(name, config, initial_state, author)
 
         self.change(decide)
 
-    def put_connector(self, name: str, config: Mapping[str, str], *, expected: Mapping[str, str] | None = None) -> None:
+    def put_connector(
+        self, name: str, config: Mapping[str, str], *, expected: Mapping[str, str] | None = None, author: str | None = None
+    ) -> None:
         """Writes the config, of a new connector or over the old one, and keeps the target state.
 
         ``expected`` is the config on which the caller based his: ConflictException if the connector has another by now.
@@ -71,7 +75,7 @@ class ConfigChanges(Closing):
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             if expected is not None and state.connector_config(name) != dict(expected):
                 raise ConflictException(f"The config of connector {name} was changed by another client meanwhile; read it and retry")
-            return [ConnectorRecord(name, dict(config))]
+            return [ConnectorRecord(name, dict(config), author=author)]
 
         self.change(decide)
 
@@ -153,8 +157,8 @@ class ConfigChanges(Closing):
         self.change(decide)
 
 
-def _with_state(name: str, config: Mapping[str, str], initial_state: TargetState | None) -> list[ConfigRecord]:
-    record = ConnectorRecord(name, dict(config))
+def _with_state(name: str, config: Mapping[str, str], initial_state: TargetState | None, author: str | None) -> list[ConfigRecord]:
+    record = ConnectorRecord(name, dict(config), author=author)
     return [record] if initial_state is None else [TargetStateRecord(name, initial_state), record]
 
 

@@ -32,7 +32,7 @@ from airflow_provider_connect.stores.log_consumer import (
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, topic_id_of
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
-from airflow_provider_connect.wire.record import claim_of
+from airflow_provider_connect.wire.record import author_of, claim_of
 
 DAY_SECONDS = 86400.0
 _FETCH_WAIT_MS = 2000  # for an idle reader; a new record arrives at once all the same
@@ -43,13 +43,15 @@ StateValue = ConfigRecord | StatusRecord | OffsetRecord | BatchRecord | BatchRes
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """The value of one record, its position, its own time in ms (-1: it has none), and the claim of the run that wrote it, where known."""
+    """The value of one record, its position, its own time in ms (-1: it has none), and where known the claim of the run that wrote it and
+    the user who has asked for it."""
 
     at: TopicPartition
     offset: int
     timestamp: int
     value: StateValue
     claim: Claim | None = None
+    author: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class StateStream(Closing):
                 skipped = self._skipped.setdefault(record.topic, SkippedRecords(record.topic))
                 skipped.note(value.reason, value, partition=record.partition, offset=record.offset)
             else:
-                decoded.append(StateRecord(at, record.offset, record.timestamp, value, _claim(record)))
+                decoded.append(StateRecord(at, record.offset, record.timestamp, value, _claim(record), author_of(record.headers)))
         return decoded
 
     def _value(self, record: LogRecord) -> StateValue | Unreadable:

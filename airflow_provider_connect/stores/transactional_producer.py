@@ -19,19 +19,20 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.ids import transactional_id
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.stores.kafka_errors import LastError, translated, translating
-from airflow_provider_connect.wire.record import claim_headers
+from airflow_provider_connect.wire.record import author_headers, claim_headers
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
     """One record of the offsets topic, or of the batch log, to be written by the task's own producer. ``claim`` is written as a header, by
-    which the history of offsets finds the run."""
+    which the history of offsets finds the run; so is ``author``, the user who has asked for a change of offsets."""
 
     topic: str
     partition: int
     key: bytes
     value: bytes | None
     claim: Claim | None = None
+    author: str | None = None
 
 
 class TransactionalProducer:
@@ -60,7 +61,7 @@ class TransactionalProducer:
     def send(self, records: Iterable[ProducerRecord]) -> None:
         with translating("writing offsets", self.producer):
             for record in records:
-                headers = claim_headers(record.claim)
+                headers = claim_headers(record.claim) + author_headers(record.author)
                 self.producer.produce(record.topic, record.value, record.key, record.partition, headers=[*headers] or None)
 
     def write(self, records: Sequence[ProducerRecord]) -> None:

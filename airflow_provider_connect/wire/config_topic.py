@@ -23,6 +23,7 @@ from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
 from airflow_provider_connect.wire.record import (
     Headers,
     WireRecord,
+    author_headers,
     claim_headers,
     claim_of,
     count_of,
@@ -38,9 +39,10 @@ _SESSION_KEY = "session-key"
 
 
 def encode(record: ConfigRecord) -> WireRecord:
-    """The bytes of a record. A FencingRecord with a claim carries it as a header."""
+    """The bytes of a record. A FencingRecord with a claim carries it as a header, a ConnectorRecord its author."""
     key, value = _key_and_value(record)
     headers = claim_headers(record.claim) if isinstance(record, FencingRecord) else []
+    headers += author_headers(record.author) if isinstance(record, ConnectorRecord) else []
     return WireRecord(key.encode(), None if value is None else dumps(value), headers)
 
 

@@ -8,6 +8,8 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.wire.compact_json import JsonValue
 
 CLAIM_HEADER = "claim"
+AUTHOR_HEADER = "author"
+_LONGEST_AUTHOR = 250  # characters
 
 Kind = TypeVar("Kind", dict[str, JsonValue], str, int)
 _KINDS: dict[type, str] = {
@@ -45,6 +47,17 @@ def claim_of(headers: Headers | None) -> Claim | None:
         return Claim.parse((values[-1] or b"").decode())
     except ValueError:
         raise DataException(f"header {CLAIM_HEADER} is not a claim: {values[-1]!r}") from None
+
+
+def author_headers(author: str | None) -> list[tuple[str, bytes]]:
+    """The header of a record that a user has asked for; none where no user is known."""
+    return [(AUTHOR_HEADER, author[:_LONGEST_AUTHOR].encode(errors="replace"))] if author else []
+
+
+def author_of(headers: Headers | None) -> str | None:
+    """The user who has asked for the record; None: not known. Never raises: the text may be of a foreign writer."""
+    values = [value for name, value in headers or () if name == AUTHOR_HEADER and value]
+    return values[-1].decode(errors="replace")[:_LONGEST_AUTHOR] if values and values[-1] else None
 
 
 def key_text(key: bytes | None) -> str:

@@ -53,7 +53,7 @@ def test_clients_and_hooks_have_every_verb(kind: type) -> None:
 
 @pytest.mark.parametrize("kind", [ConnectVerbs, AsyncConnectVerbs])
 def test_a_method_asks_for_the_verb_of_its_name(kind: type) -> None:
-    arguments = {"name": "c", "plugin": "p", "task": 1, "config": {}, "patch": {}, "changes": [], "to": "2", "level": "INFO"}
+    arguments = {"name": "c", "plugin": "p", "task": 1, "config": {}, "patch": {}, "changes": [], "to": "2", "level": "INFO", "revision": 1}
     for name in VERBS:
         method: Any = getattr(kind, name)
         needed = [each.name for each in inspect.signature(method).parameters.values() if each.default is each.empty][1:]

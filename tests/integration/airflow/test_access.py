@@ -19,6 +19,8 @@ BODIES: Mapping[str, object] = {
     "/connectors": {"name": "", "config": {"connector.class": "NoSuchClass"}},
     "/connectors/{connector}/config": {"connector.class": "NoSuchClass"},
     "/connectors/{connector}/offsets": {"offsets": [{"partition": {}, "offset": None}]},
+    "/connectors/{connector}/config/rollback": {"revision": 1},
+    "/connectors/{connector}/offsets/undo": {"to": 0},
     "/connectors/{connector}/upgrade": {"to": "[9999,)"},
     "/connectors/{connector}/upgrade/comparison": {"to": "[9999,)"},
     "/connector-plugins/{plugin}/config/validate": {"connector.class": "NoSuchClass"},

@@ -15,8 +15,10 @@ from typing import Any
 
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
 from tests.conftest import CHECKOUT
 from tests.integration.herder.conftest import AskedHere, RunsByHand
+from tests.integration.sql_mirror.conftest import open_database
 from tests.integration.worker.environment import RunEnvironment
 
 
@@ -47,9 +49,21 @@ class KillPoint:
         setattr(owner, method, deadly)
 
 
-def change_and_kill(environment: RunEnvironment, kill_point: KillPoint, offsets: Sequence[OffsetView] | None) -> None:
-    """Alter the connector's offsets, None: reset them, in a process that dies at ``kill_point``. Returns when it is dead."""
-    pairs = None if offsets is None else [(view.partition, view.offset) for view in offsets]
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Back to the offsets of an instant, by the history in the database of this address."""
+
+    to_ms: int
+    database: str
+
+
+def change_and_kill(environment: RunEnvironment, kill_point: KillPoint, offsets: Sequence[OffsetView] | Undo | None) -> None:
+    """Alter or undo the connector's offsets, None: reset them, in a process that dies at ``kill_point``. Returns when it is dead."""
+    pairs: object = None
+    if isinstance(offsets, Undo):
+        pairs = {"to_ms": offsets.to_ms, "database": offsets.database}
+    elif offsets is not None:
+        pairs = [(view.partition, view.offset) for view in offsets]
     request = {
         "properties": environment.properties,
         "connector": environment.connector,
@@ -67,8 +81,12 @@ if __name__ == "__main__":
     sys.path[:] = given["path"]
     KillPoint(*given["kill_point"]).arm()
     here = RunEnvironment(given["properties"], given["connector"], Path(given["folder"]))
-    with Herder(here.settings, RunsByHand(), probe=AskedHere(here.settings)) as herder:
-        if given["offsets"] is None:
+    asked = given["offsets"]
+    recorded = RecordedHistory(open_database(asked["database"]).begin) if isinstance(asked, dict) else None
+    with Herder(here.settings, RunsByHand(), probe=AskedHere(here.settings), recorded=recorded) as herder:
+        if asked is None:
             herder.reset_offsets(here.connector)
+        elif recorded is not None:
+            herder.undo_offsets(here.connector, to=asked["to_ms"])
         else:
-            herder.alter_offsets(here.connector, [OffsetView(*pair) for pair in given["offsets"]])
+            herder.alter_offsets(here.connector, [OffsetView(*pair) for pair in asked])

@@ -1,0 +1,154 @@
+"""``airflow connect config history|diff|rollback`` and ``airflow connect offsets history|undo``: the past of a connector, and ways back."""
+
+import sys
+from datetime import datetime
+from typing import Any
+
+from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.history import ConfigRevision, KeyChange, OffsetUndo, key_changes
+from airflow_provider_connect.model.view_json import to_json
+from airflow_provider_connect.rest.secrets import Secrets
+
+_STOPPED, _PAUSED = "STOPPED", "PAUSED"
+
+
+@speaks_to_connect
+def config_history(arguments: Any, verbs: Verbs) -> None:
+    """One row a revision, the newest first; as JSON or YAML with whole configs."""
+    found = verbs.config_history(arguments.name, limit=arguments.limit)
+    if arguments.output != "table":
+        print_value(to_json(found), arguments.output)
+        return
+    rows = [
+        {"revision": each.revision, "when": _when(each.at_ms), "who": each.who, "changed": _changed(each), "note": each.note}
+        for each in found.revisions
+    ]
+    print_rows(rows, "table")
+
+
+@speaks_to_connect
+def config_diff(arguments: Any, verbs: Verbs) -> None:
+    """What differs between a revision and the config that holds; without a revision, what the last change has changed."""
+    last = _revision(verbs, arguments.name, None)
+    if arguments.revision is None:
+        changes: list[KeyChange] = list(last.changes)
+    else:
+        changes = key_changes(_revision(verbs, arguments.name, arguments.revision).config or {}, last.config or {})
+    print_rows([{"key": each.key, "old": each.old, "new": each.new} for each in changes], arguments.output)
+
+
+@speaks_to_connect
+def rollback(arguments: Any, verbs: Verbs) -> None:
+    if isinstance(verbs, Herder):
+        verbs.rollback_config(arguments.name, arguments.revision, Secrets(verbs.plugin_config).patched)
+    else:
+        verbs.rollback_config(arguments.name, arguments.revision)
+    print(f"Connector {arguments.name} has the config of revision {arguments.revision}")
+
+
+@speaks_to_connect
+def offsets_history(arguments: Any, verbs: Verbs) -> None:
+    """One row for each change and partition, the newest first."""
+    found = verbs.offsets_history(arguments.name, limit=arguments.limit)
+    if arguments.output != "table":
+        print_value(to_json(found), arguments.output)
+        return
+    rows = [
+        {
+            "entry": change.entry,
+            "when": _when(change.to_ms),
+            "by": change.run or change.who,
+            "partition": move.partition,
+            "old": move.old,
+            "new": move.new,
+        }
+        for change in found.changes
+        for move in change.moves
+    ]
+    print_rows(rows, "table")
+
+
+@speaks_to_connect
+def undo(arguments: Any, verbs: Verbs) -> None:
+    """1 show what would change 2 ask 3 with --stop, stop the connector 4 undo 5 with --stop, give it the state that it had.
+
+    Where 4 is refused nothing was changed, and 5 follows all the same. After another failure the connector stays STOPPED.
+    """
+    to = None if arguments.to is None else _instant(arguments.to)
+    planned = verbs.undo_offsets(arguments.name, to=to, entry=arguments.entry, dry_run=True)
+    _show(planned, arguments.output)  # 1
+    if arguments.dry_run or not planned.returns:
+        return
+    if not arguments.yes:
+        _confirm(f"Set the offsets of connector {arguments.name} so?")  # 2
+    state = verbs.connector_status(arguments.name).connector.state if arguments.stop else _STOPPED
+    if state != _STOPPED:
+        verbs.stop(arguments.name)  # 3
+    try:
+        message = verbs.undo_offsets(arguments.name, to=planned.to_ms, dry_run=False).message  # 4
+    except ConnectException as error:
+        if state != _STOPPED and error.status_code < 500:
+            _give_back(verbs, arguments.name, state)
+        elif state != _STOPPED:
+            print(f"Connector {arguments.name} stays STOPPED", file=sys.stderr)
+        raise
+    print(message, file=sys.stderr if arguments.output != "table" else sys.stdout)
+    _give_back(verbs, arguments.name, state)  # 5
+
+
+def _give_back(verbs: Verbs, name: str, state: str) -> None:
+    if state == _PAUSED:
+        verbs.pause(name)
+    elif state != _STOPPED:
+        verbs.resume(name)
+
+
+def _show(planned: OffsetUndo, output: str) -> None:
+    if output != "table":
+        print_value(to_json(planned), output)
+        return
+    rows = [
+        {"partition": each.partition, "now": each.now, "then": each.then, "effect": each.effect, "records": each.records}
+        for each in planned.returns
+    ]
+    print_rows(rows, "table")
+    if not rows:
+        print("The offsets are those of that instant already")
+
+
+def _confirm(question: str) -> None:
+    """Raises BadRequestException where the answer is not yes, or no terminal is there to give one."""
+    if not sys.stdin.isatty():
+        raise BadRequestException("Nothing was changed: repeat the command with --yes, or at a terminal")
+    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
+        raise BadRequestException("Nothing was changed")
+
+
+def _revision(verbs: Verbs, name: str, revision: int | None) -> ConfigRevision:
+    """One revision; None: the newest. Raises NotFoundException."""
+    found = verbs.config_history(name, limit=1, before=None if revision is None else revision + 1).revisions
+    if not found or revision not in (None, found[0].revision):
+        raise NotFoundException(f"Connector {name} has no revision {'yet' if revision is None else revision}")
+    return found[0]
+
+
+def _changed(revision: ConfigRevision) -> list[str] | str:
+    return "deleted" if revision.config is None else [change.key for change in revision.changes]
+
+
+def _when(at_ms: int) -> str:
+    """In this machine's own time zone."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _instant(text: str) -> str:
+    """A time without a zone is one of this machine's own."""
+    if text.isdecimal():
+        return text
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except (ValueError, OverflowError):
+        raise BadRequestException(f"{text!r} is not a time: give it as 2026-01-31T14:00, or as milliseconds since 1970") from None

@@ -1,0 +1,109 @@
+"""The history of one connector, read from the mirror: lines of its config and of its offsets, and how far back they are whole.
+
+What users are shown and what going back writes come from here, and every change itself from the topics: the mirror may lag.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from sqlalchemy import func, select
+
+from airflow_provider_connect.model.history import Line, by_partition, offsets_before
+from airflow_provider_connect.model.offsets import OFFSET, sink_partition
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sql_mirror.changes import Kind
+from airflow_provider_connect.sql_mirror.queries import runs_by_claim
+from airflow_provider_connect.sql_mirror.rows import Database
+from airflow_provider_connect.sql_mirror.tables import history, position, sink_position, source_offset
+
+Sessions = Callable[[], AbstractContextManager[Any]]
+"""Opens a transaction; Any: a session of SQLAlchemy's ORM or a connection."""
+
+
+class RecordedHistory:
+    """See the module. Safe to share between threads, each call being a transaction of its own."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> list[Line]:
+        """The newest first, below line ``before``; ``old`` and ``new`` are whole configs as JSON, secrets hidden."""
+        with self._sessions() as database:
+            return _newest(database, _of(connector, Kind.CONFIG), limit, before)
+
+    def config_line(self, connector: str, number: int) -> Line | None:
+        """One line; None: the connector has no such."""
+        return self._line(connector, Kind.CONFIG, number)
+
+    def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> list[Line]:
+        """The newest first, below line ``before``, of what lies on ``topic``: an offsets topic, or for a sink the batch log."""
+        with self._sessions() as database:
+            return _newest(database, [*_of(connector, Kind.OFFSET), history.c.topic == topic], limit, before)
+
+    def offset_line(self, connector: str, number: int) -> Line | None:
+        """One line; None: the connector has no such."""
+        return self._line(connector, Kind.OFFSET, number)
+
+    def starts_ms(self, connector: str, claim: str) -> int | None:
+        """When the first change of offsets was written under the claim; None: there was none."""
+        statement = select(func.min(history.c.at_ms)).where(*_of(connector, Kind.OFFSET), history.c.claim == claim)
+        with self._sessions() as database:
+            found: int | None = database.scalar(statement)
+            return found
+
+    def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
+        """By ``model.history.partition_key`` the offset at this instant, None: it had none, of each partition that has changed since."""
+        where = (*_of(connector, Kind.OFFSET), history.c.topic == topic, history.c.at_ms > at_ms)
+        with self._sessions() as database:
+            rows = database.execute(select(history.c.id, history.c.subject, history.c.at_ms, history.c.old).where(*where).order_by("id"))
+            return offsets_before(Line(row.id, row.subject, row.at_ms, row.old, None) for row in rows)
+
+    def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
+        """The offsets that the mirror holds, as ``model.history.by_partition`` has them; of several topics the last has precedence."""
+        with self._sessions() as database:
+            return by_partition(_sink_offsets(database, connector) if is_sink else _source_offsets(database, connector, topics))
+
+    def begins_ms(self, topic: str) -> int | None:
+        """From when on the history of a topic is whole; None: the mirror does not follow it."""
+        with self._sessions() as database:
+            found: int | None = database.scalar(select(func.max(position.c.since_ms)).where(position.c.topic == topic))
+            return found
+
+    def _line(self, connector: str, kind: Kind, number: int) -> Line | None:
+        with self._sessions() as database:
+            return next(iter(_newest(database, [*_of(connector, kind), history.c.id == number], 1, None)), None)
+
+
+def _of(connector: str, kind: Kind) -> tuple[Any, ...]:
+    return history.c.connector == connector, history.c.kind == str(kind)
+
+
+def _newest(database: Database, where: Any, limit: int, before: int | None) -> list[Line]:
+    runs = runs_by_claim()
+    columns = [history.c[name] for name in ("id", "subject", "at_ms", "old", "new", "who", "claim", "note")]
+    statement = (
+        select(*columns, runs.c.run)
+        .outerjoin(runs, (runs.c.connector == history.c.connector) & (runs.c.claim == history.c.claim))
+        .where(*where, *(() if before is None else (history.c.id < before,)))
+        .order_by(history.c.id.desc())
+        .limit(limit)
+    )
+    return [Line(**row) for row in database.execute(statement).mappings()]
+
+
+def _source_offsets(database: Database, connector: str, topics: list[str]) -> list[OffsetView]:
+    rows = database.execute(select(source_offset).where(source_offset.c.connector == connector, source_offset.c.topic.in_(topics)))
+    ordered = sorted(rows, key=lambda row: topics.index(row.topic))
+    return [OffsetView(json.loads(row.source_partition), json.loads(row.source_offset)) for row in ordered]
+
+
+def _sink_offsets(database: Database, connector: str) -> list[OffsetView]:
+    newest: dict[TopicPartition, tuple[Claim, int]] = {}
+    for row in database.execute(select(sink_position).where(sink_position.c.connector == connector)):
+        at, known = TopicPartition(row.topic, row.kafka_partition), (Claim.parse(row.claim), row.position)
+        newest[at] = max(newest.get(at, known), known)
+    return [OffsetView(sink_partition(*at), {OFFSET: found}) for at, (_, found) in newest.items()]
