@@ -24,6 +24,7 @@ from airflow_provider_connect.wire.record import (
     Headers,
     WireRecord,
     author_headers,
+    author_of,
     claim_headers,
     claim_of,
     count_of,
@@ -106,8 +107,8 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (),
         return Unreadable(f"{shown(key)}: {error}", key, offset)
 
 
-def _read_connector(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
-    return ConnectorRecord(subject, None if value is None else _text_map(value), offset)
+def _read_connector(subject: str, value: JsonValue, headers: Headers | None, offset: int) -> ConfigRecord:
+    return ConnectorRecord(subject, None if value is None else _text_map(value), offset, author_of(headers))
 
 
 def _read_task(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:

@@ -76,6 +76,7 @@ def test_the_cluster_of_this_airflow(
     pairs = [f"{key}={value}" for key, value in file_source.items()]
     commands = {
         "empty": ["list", "-o", "json"],
+        "none": ["list"],
         "wrong": ["create", unique, *pairs, "tasks.max=0"],
         "create": ["create", unique, *pairs, "db.password=geheim", "--initial-state", "paused"],
         "list": ["list", "-o", "json"],
@@ -93,11 +94,14 @@ def test_the_cluster_of_this_airflow(
         "plugins": ["plugins", "list", "-o", "json"],
         "workers": ["workers", "-o", "json"],
         "loggers": ["loggers", "list"],
+        "unrecorded": ["offsets", "undo", unique, "--entry", "1", "--yes"],
+        "revisions": ["config", "history", unique],
         "delete": ["delete", unique],
         "gone": ["get", unique],
     }
     done = dict(zip(commands, run_commands(environment, list(commands.values())), strict=True))
     assert done["empty"].json == []
+    assert done["none"].out.startswith("No connectors yet: ")
     assert (done["wrong"].code, "tasks.max" in done["wrong"].err) == (1, True)
     assert done["create"].code == 0, done["create"].err
     assert [row["name"] for row in done["list"].json] == [unique]
@@ -115,6 +119,8 @@ def test_the_cluster_of_this_airflow(
     assert "FileStreamSource" in str(done["plugins"].json)
     assert done["workers"].json == []
     assert (done["loggers"].code, "--url" in done["loggers"].err) == (1, True)
+    assert (done["unrecorded"].code, "no change of offsets 1" in done["unrecorded"].err) == (1, True)  # no API server follows the topics
+    assert (done["revisions"].code, done["revisions"].out) == (0, ""), done["revisions"]
     assert done["delete"].code == 0, done["delete"].err
     assert (done["gone"].code, done["gone"].err) == (1, f"Connector {unique} not found")
     assert not any("geheim" in each.out + each.err for each in done.values())
