@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +59,12 @@ class Mirrored:
         until(lambda: recorded.offsets_now(name, topics, is_sink=is_sink) == by_partition(self.herder.offsets(name)), self.follower)
 
 
+def run(environment: RunEnvironment, config: Mapping[str, str]) -> None:
+    """A run of the connector with this config."""
+    environment.put_config(config)
+    environment.run()
+
+
 @pytest.fixture
 def mirrored(environment: RunEnvironment, tmp_path: Path) -> Iterator[Mirrored]:
     """The mirror follows before anything is written: its history is whole."""
@@ -80,7 +86,7 @@ def test_offsets_go_back_to_before_a_run_and_are_read_again_once(mirrored: Mirro
     environment, herder = mirrored.environment, mirrored.herder
     name, topic = environment.connector, make_topic(environment.bootstrap, unique)
     for end in ("100", "200"):
-        environment.run(environment.numbers(topic, tasks_max="2", tasks="2", until=end))
+        run(environment, environment.numbers(topic, tasks_max="2", tasks="2", until=end))
         mirrored.catch_up()
     before, after = [(FIRST, {"next": 100}), (SECOND, {"next": 100})], [(FIRST, {"next": 200}), (SECOND, {"next": 200})]
 
@@ -115,7 +121,7 @@ def test_offsets_go_back_to_before_a_run_and_are_read_again_once(mirrored: Mirro
 def test_an_instant_that_the_history_does_not_have_is_refused(mirrored: Mirrored, unique: str) -> None:
     environment, herder = mirrored.environment, mirrored.herder
     name, topic = environment.connector, make_topic(environment.bootstrap, unique)
-    environment.run(environment.numbers(topic, until="10"))
+    run(environment, environment.numbers(topic, until="10"))
     mirrored.catch_up()
     herder.stop(name)
     begins = herder.offsets_history(name).begins_ms
@@ -140,10 +146,10 @@ def test_offsets_do_not_go_back_while_the_history_lags(mirrored: Mirrored, uniqu
     """No process follows the topics: a change that is not recorded would stay."""
     environment, herder = mirrored.environment, mirrored.herder
     name, topic = environment.connector, make_topic(environment.bootstrap, unique)
-    environment.run(environment.numbers(topic, until="10"))
+    run(environment, environment.numbers(topic, until="10"))
     mirrored.catch_up()
     then = herder.offsets_history(name).changes[0].to_ms
-    environment.run(environment.numbers(topic, until="20"))
+    run(environment, environment.numbers(topic, until="20"))
     herder.stop(name)
     recorded = RecordedHistory(mirrored.engine.begin)
     alone = Herder(environment.settings, RunsByHand(), probe=AskedHere(environment.settings), recorded=recorded, sleep=lambda _: None)
@@ -159,7 +165,7 @@ def test_a_killed_undo_has_changed_all_or_nothing(mirrored: Mirrored, unique: st
     environment, herder = mirrored.environment, mirrored.herder
     name, topic = environment.connector, make_topic(environment.bootstrap, unique)
     for end in ("100", "200"):
-        environment.run(environment.numbers(topic, tasks_max="2", tasks="2", until=end))
+        run(environment, environment.numbers(topic, tasks_max="2", tasks="2", until=end))
         mirrored.catch_up()
     herder.stop(name)
     old, new = [(FIRST, {"next": 200}), (SECOND, {"next": 200})], [(FIRST, {"next": 100}), (SECOND, {"next": 100})]
@@ -183,11 +189,11 @@ def test_a_killed_undo_of_a_sink(mirrored: Mirrored, unique: str, kill_points: l
     environment, herder, name = mirrored.environment, mirrored.herder, mirrored.environment.connector
     one, two = (make_topic(environment.bootstrap, f"{unique}-{number}") for number in (1, 2))
     send(environment.bootstrap, one, [f"first {number}" for number in range(5)])
-    environment.run(environment.file_sink(one))
+    run(environment, environment.file_sink(one))
     mirrored.catch_up(is_sink=True)
     send(environment.bootstrap, one, [f"second {number}" for number in range(5)])
     send(environment.bootstrap, two, [f"other {number}" for number in range(3)])
-    environment.run(environment.file_sink(f"{one},{two}"))
+    run(environment, environment.file_sink(f"{one},{two}"))
     mirrored.catch_up(is_sink=True)
     herder.stop(name)
     old = by_position(views((at(one, 0), offset(10)), (at(two, 0), offset(3))))
