@@ -17,6 +17,7 @@ from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.view_json import OMITTED
 from airflow_provider_connect.model.views import OffsetView
 
+_MOST_DIGITS = 18
 MAY_DIFFER = "a value that is hidden may have changed"
 
 Config = Mapping[str, str]
@@ -216,7 +217,7 @@ def by_partition(offsets: Iterable[OffsetView]) -> dict[str, object]:
 
 def instant_ms(text: str | int) -> int:
     """An instant in ms since 1970, from such a number or from ISO 8601 with a time zone. Raises BadRequestException."""
-    if isinstance(text, int) or (text.isascii() and text.isdecimal()):
+    if isinstance(text, int) or (len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()):
         return int(text)
     try:
         found = datetime.fromisoformat(text)

@@ -31,6 +31,7 @@ _Version = Annotated[str, Field(min_length=1, description="A version, exactly th
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS = 1000
+_MOST_ID = 2**53
 _MOST_LENGTH_DIGITS = 20
 _KINDS = {dict: "an object", list: "an array", bool: "true or false", type(None): "null", str: "text"}
 
@@ -212,14 +213,14 @@ class AskedUpgrade(_Asked):
 class AskedRollback(_Asked):
     """The body of ``POST /connectors/«c»/config/rollback``."""
 
-    revision: int = Field(ge=1, description="The number of a revision, as GET …/config/history has it")
+    revision: int = Field(ge=1, le=_MOST_ID, description="The number of a revision, as GET …/config/history has it")
 
 
 class AskedUndo(_Asked):
     """The body of ``POST /connectors/«c»/offsets/undo``: one of ``to`` and ``entry``."""
 
     to: str | int | None = Field(None, description="An instant: ISO 8601 with a time zone, or milliseconds since 1970")
-    entry: int | None = Field(None, ge=1, description="The number of a change, which is undone with all that came after it")
+    entry: int | None = Field(None, ge=1, le=_MOST_ID, description="The number of a change, which is undone with all that came after it")
     dry_run: bool = Field(False, description="Change nothing, and answer what would change")
 
 

@@ -105,6 +105,6 @@ def test_the_effect_of_going_back(now: object, then: object, effect: str, record
 
 def test_an_instant_has_a_zone() -> None:
     assert instant_ms("1970-01-01T01:00:01+01:00") == instant_ms("1970-01-01T00:00:01Z") == instant_ms("1000") == instant_ms(1000) == 1000
-    for text in ("1970-01-01T00:00:01", "yesterday", "", "-5"):
+    for text in ("1970-01-01T00:00:01", "yesterday", "", "-5", "9" * 100_000):
         with pytest.raises(BadRequestException, match="is not an instant"):
             instant_ms(text)
