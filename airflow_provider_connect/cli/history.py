@@ -2,7 +2,7 @@
 
 import sys
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value
@@ -43,7 +43,7 @@ def config_diff(arguments: Any, verbs: Verbs) -> None:
 @speaks_to_connect
 def rollback(arguments: Any, verbs: Verbs) -> None:
     if isinstance(verbs, Herder):
-        verbs.rollback_config(arguments.name, arguments.revision, Secrets(verbs.plugin_config).patched)
+        cast("Herder", verbs).rollback_config(arguments.name, arguments.revision, Secrets(verbs.plugin_config).patched)
     else:
         verbs.rollback_config(arguments.name, arguments.revision)
     print(f"Connector {arguments.name} has the config of revision {arguments.revision}")

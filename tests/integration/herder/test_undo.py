@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,15 @@ def run(environment: RunEnvironment, config: Mapping[str, str]) -> None:
     environment.run()
 
 
+def _stepping(follower: MirrorFollower) -> Callable[[float], None]:
+    """A sleep in which the mirror goes on."""
+
+    def step(_: float) -> None:
+        follower.step(0.1)
+
+    return step
+
+
 @pytest.fixture
 def mirrored(environment: RunEnvironment, tmp_path: Path) -> Iterator[Mirrored]:
     """The mirror follows before anything is written: its history is whole."""
@@ -75,7 +84,7 @@ def mirrored(environment: RunEnvironment, tmp_path: Path) -> Iterator[Mirrored]:
     recorded = RecordedHistory(engine.begin)
     until(lambda: recorded.begins_ms(environment.settings.offset_topic), follower)
     probe = AskedHere(environment.settings)
-    sleep, author = (lambda _: follower.step(0.1) and None), "anna"
+    sleep, author = _stepping(follower), "anna"
     with Herder(environment.settings, RunsByHand(), probe=probe, recorded=recorded, author=author, sleep=sleep) as herder:
         yield Mirrored(environment, url, engine, follower, herder)
     follower.close()
@@ -137,7 +146,7 @@ def test_an_instant_that_the_history_does_not_have_is_refused(mirrored: Mirrored
         ({"to": now, "entry": 1}, "one of the two"),
     ):
         with pytest.raises(BadRequestException, match=text):
-            herder.undo_offsets(name, **asked)  # type: ignore[arg-type]
+            herder.undo_offsets(name, **asked)
     with pytest.raises(NotFoundException, match="no change of offsets 4711"):
         herder.undo_offsets(name, entry=4711)
 

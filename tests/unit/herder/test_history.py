@@ -189,7 +189,7 @@ def test_what_the_history_does_not_have_is_refused(past: Past) -> None:
         ({"to": 2000, "entry": 1}, "one of the two"),
     ):
         with pytest.raises(BadRequestException, match=text):
-            past.herder.undo_offsets("c", **asked)  # type: ignore[arg-type]
+            past.herder.undo_offsets("c", **asked)
     with pytest.raises(NotFoundException, match="no change of offsets 4711"):
         past.herder.undo_offsets("c", entry=4711)
     with pytest.raises(NotFoundException):
