@@ -83,10 +83,7 @@ class Herder(HistoryVerbs):
         catalog = PluginCatalog(settings.plugin_path)
         plugins = KnownPlugins(catalog)
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
-        self.settings = settings
-        self._launcher = launcher
-        self._probe = probe
-        self._previewer = previewer
+        self.settings, self._launcher, self._probe, self._previewer = settings, launcher, probe, previewer
         self._views = ConnectorViews(plugins)
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
@@ -100,8 +97,7 @@ class Herder(HistoryVerbs):
         )
         self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
         self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check)
-        self._past = ConnectorHistory(topics, self._connectors, self._offsets, recorded, sleep=sleep)
-        self._author = author
+        self._past, self._author = ConnectorHistory(topics, self._connectors, self._offsets, recorded, sleep=sleep), author
         self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
         self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins, sleep=sleep)
 

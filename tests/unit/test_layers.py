@@ -477,8 +477,9 @@ def test_a_module_is_not_too_long() -> None:
 
 
 def test_few_modules_are_short() -> None:
+    """A step of the database's migration is as long as its change."""
     lines = {module.path: len(module.file.read_text(encoding="utf-8").splitlines()) for module in MODULES}
-    short = [path for path, count in lines.items() if 0 < count < FEW_LINES]
+    short = [path for path, count in lines.items() if 0 < count < FEW_LINES and "migrations/versions/" not in path]
     assert len(short) <= MOST_SHORT_MODULES, short
 
 
