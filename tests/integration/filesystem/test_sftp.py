@@ -142,7 +142,7 @@ OTHER_HOST = OTHER.export_public_key().decode()
         ({"sftp.password": "wrong secret"}, "sftp.password"),
         ({"sftp.username": "eve"}, "sftp.username"),
     ],
-    ids=str,
+    ids=["another fingerprint", "another key", "another key of another host", "a wrong password", "an unknown user"],
 )
 def test_a_wrong_server_or_login_is_refused_by_name(settings: dict[str, str], changes: dict[str, str], key: str) -> None:
     store = opened(settings | changes)
