@@ -35,7 +35,7 @@ check: setup ## lint, types, unit tests that start no process
 test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of each test are in .dev/durations.json
 	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & \
 	$(PY) -m ruff check $(SOURCES) && $(PY) -m ruff format --check $(SOURCES) && $(PY) -m mypy && \
-	$(PY) -m pytest -q --durations=15 --durations-file .dev/durations.json --cov --cov-report=html:.dev/coverage $(SHARED)
+	$(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json --cov --cov-report=html:.dev/coverage $(SHARED)
 
 contract: setup ## replay all that was recorded of a real Kafka Connect, with real runs; S="NAME …" for some sessions
 	@$(PY) -m tests.contract.rest $(S)
