@@ -53,7 +53,7 @@ class ConnectWorker:
         self._gates: dict[JavaTask, Any] = {}
         self._threads: dict[JavaTask, Any] = {}
         with jvm.calls():
-            self._start({**_DEFAULTS, **settings, **_FORCED, "plugin.path": str(_plugin_path(jvm.folder, locations))})
+            self._start({**_DEFAULTS, **settings, **_FORCED, "plugin.path": str(plugin_path(jvm.folder, locations))})
 
     def _start(self, settings: Mapping[str, str]) -> None:
         java, connect = self.jvm.java, self._connect
@@ -256,13 +256,13 @@ class Counter:
             return int(self._metric.metricValue())
 
 
-def _plugin_path(folder: Path, locations: Sequence[Path]) -> Path:
+def plugin_path(folder: Path, locations: Sequence[Path]) -> Path:
     """A folder with links to ``locations`` alone: what lies beside them is not loaded."""
     path = folder / "plugins"
     path.mkdir()
     for number, location in enumerate(dict.fromkeys(locations)):
-        link = path / f"{number}-{location.name}"
-        if location.is_file():
+        link = path / f"{number}-{location.stem if location.is_file() else location.name}"
+        if location.is_file():  # in a folder, whose own name does not end like a jar's
             link.mkdir()
             link = link / location.name
         link.symlink_to(location.resolve())

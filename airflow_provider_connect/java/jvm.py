@@ -35,6 +35,7 @@ _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _OPTIONS: Final = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr"),
     "-XX:+ExitOnOutOfMemoryError",
+    "-Dorg.apache.kafka.automatic.config.providers=none",  # no config of a stranger may name one: they read files
     "--add-exports=java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",  # without it Py4J finds no method of the MBean server
 )
 _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
@@ -131,7 +132,8 @@ class Jvm:
         """Each line to the logger of its Java class, below ``java``."""
         assert process.stderr is not None
         for raw in process.stderr:
-            level, name, text = _parsed(raw.decode(errors="replace").rstrip("\n"))
+            line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # and again without its escapes: a secret may have either form
+            level, name, text = _parsed(line)
             logging.getLogger(name).log(level, "%s", self._hide(text))
 
 

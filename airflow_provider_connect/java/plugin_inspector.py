@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, JavaException, PluginNotFoundException
+from airflow_provider_connect.java.connect_worker import plugin_path
 from airflow_provider_connect.java.jvm import Jvm
 
 _FORCED: Final = {
@@ -33,7 +34,7 @@ class PluginInspector:
         self._jvm = jvm
         self._connect = jvm.java.org.apache.kafka.connect
         with jvm.calls():
-            self._start({"group.id": "connect-cluster", **settings, **_FORCED, "plugin.path": str(_linked(jvm.folder, locations))})
+            self._start({"group.id": "connect-cluster", **settings, **_FORCED, "plugin.path": str(plugin_path(jvm.folder, locations))})
             self._json = jvm.java.com.fasterxml.jackson.databind.ObjectMapper()
 
     def _start(self, settings: Mapping[str, str]) -> None:
@@ -98,19 +99,6 @@ class PluginInspector:
         made = self._jvm.java.java.util.HashMap()
         made.putAll(dict(values))
         return made
-
-
-def _linked(folder: Path, locations: Sequence[Path]) -> Path:
-    """A ``plugin.path`` with links to ``locations`` alone."""
-    path = folder / "plugins"
-    path.mkdir()
-    for number, location in enumerate(dict.fromkeys(locations)):
-        link = path / f"{number}-{location.name}"
-        if location.is_file():
-            link.mkdir()
-            link = link / location.name
-        link.symlink_to(location.resolve())
-    return path
 
 
 _WRAPPERS: Final = ("java.util.concurrent.ExecutionException", "java.lang.reflect.InvocationTargetException")

@@ -14,6 +14,7 @@ from typing import Any, Final
 from airflow_provider_connect.config.client_settings import clients_of, refused_overrides
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.java.config_rules import refuse, refused_keys
 from airflow_provider_connect.java.manifests import SETTING, allowed_locations
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.model.connector_keys import own_config_def
@@ -21,7 +22,7 @@ from airflow_provider_connect.model.connector_settings import NULL_VALUE
 from airflow_provider_connect.model.versions import UNDEFINED
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, PluginChoice
-from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog
+from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind
 from airflow_provider_connect.plugins.loading.plugin_path import Location
 from airflow_provider_connect.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
 from airflow_provider_connect.plugins.validation.reliability import DEAD_LETTERS, OFFSETS_TOPIC, offsets_topic_errors, tasks_errors
@@ -60,12 +61,13 @@ class JavaProbe:
         """The validation of ``config``, whose variables are resolved, for the connector ``plugin``. Raises as ``keys`` does."""
         self._require_allowed(plugin)
         own = own_config_def().keys
-        asked = {key: text for key, text in config.items() if key not in own}
+        refused = refused_keys(config)
+        asked = {key: text for key, text in config.items() if key not in own and key not in refused}
         exact = _exact(plugin)
         if exact is not None:
             asked[_VERSION_KEY] = exact
         answer = self._ask({"ask": "validate", "config": {**asked, "connector.class": plugin.class_name}})
-        found = list(self._shown(answer["configs"], config))
+        found = list(self._shown(answer["configs"], config, is_sink=plugin.kind is PluginKind.SINK))
         found += [ValidatedKey(key_view(own[key]), _own_value(key, config)) for key in own if key in config]
         counted = sum(value.name.startswith((*_CLIENTS, *_CONVERTERS)) and not value.name.endswith("plugin.version") for _, value in found)
         return Validation.counted(str(config["connector.class"]), tuple(map(str, answer["groups"])), tuple(found), counted)
@@ -73,6 +75,7 @@ class JavaProbe:
     def alter_offsets(self, plugin: Plugin, config: Mapping[str, str], offsets: Sequence[Any] | None) -> bool:
         """The connector's own word on these pairs of partition and offset; None: all are reset. Raises what ``PluginProbe`` raises."""
         self._require_allowed(plugin)
+        refuse(config)
         request = {
             "ask": "alter_offsets",
             "class": plugin.class_name,
@@ -132,9 +135,9 @@ class JavaProbe:
         )
         raise ConfigException.of("connector.class", plugin.class_name, reason)
 
-    def _shown(self, configs: Sequence[Mapping[str, Any]], config: Given) -> Iterator[ValidatedKey]:
+    def _shown(self, configs: Sequence[Mapping[str, Any]], config: Given, *, is_sink: bool) -> Iterator[ValidatedKey]:
         """Connect's, with our errors; a key of ours alone behind them."""
-        errors = self._errors(config)
+        errors = self._errors(config, is_sink=is_sink)
         for each in configs:
             key = None if each["definition"] is None else _key(each["definition"])
             value = _value(each["value"])
@@ -145,10 +148,9 @@ class JavaProbe:
         for name, texts in errors.items():
             yield ValidatedKey(None, ConfigValueView(name, config.get(name), (), tuple(texts), True))
 
-    def _errors(self, config: Given) -> dict[str, list[str]]:
+    def _errors(self, config: Given, *, is_sink: bool) -> dict[str, list[str]]:
         """What Connect would let pass, by key."""
         settings, texts = self._settings, {key: text for key, text in config.items() if text is not None}
-        is_sink = bool(texts.get("topics") or texts.get("topics.regex"))
         found = {key: [error] for key, error in refused_overrides(settings, texts, clients_of(settings, texts, is_sink=is_sink)).items()}
         tasks = texts.get("tasks.max", "").strip()
         found["tasks.max"] = tasks_errors(settings, int(tasks)) if tasks.isascii() and tasks.isdigit() and len(tasks) < 20 else []
@@ -157,6 +159,8 @@ class JavaProbe:
         for key, topic in (*named, (DEAD_LETTERS, texts.get(DEAD_LETTERS, "").strip()), ("topic", texts.get("topic", "").strip())):
             if topic and (reason := settings.refusal_of_data_topic(topic)):
                 found.setdefault(key, []).append(ConfigException.of(key, topic, reason).message)
+        for key, reason in refused_keys(config).items():
+            found[key] = [f"Invalid configuration {key}: {reason}"]
         for key, text in config.items():
             if text is None:
                 found.setdefault(key, []).append(NULL_VALUE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.config_rules import refuse
 from airflow_provider_connect.java.manifests import SETTING, allowed_locations
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginKind
@@ -61,7 +62,11 @@ def java_class(plugin: Plugin, settings: WorkerSettings) -> type[Connector]:
 
 
 def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
-    """The config as Kafka Connect gets it, with the values of variables. The version was chosen before: only that one is loaded."""
+    """The config as Kafka Connect gets it, with the values of variables. The version was chosen before: only that one is loaded.
+
+    Raises ConfigException for a key that no Java connector may have.
+    """
+    refuse(resolved)
     return {**strip_framework_keys(resolved), "name": name}
 
 
@@ -88,8 +93,8 @@ def guarded_source(config: Mapping[str, str], internal: Iterable[str]) -> dict[s
     those topics names that no broker takes. A record on such a topic would be a config, or another connector's offset."""
     aliases = [alias.strip() for alias in config.get("transforms", "").split(",") if alias.strip()]
     alias = "internal"
-    while alias in aliases:
-        alias += "_"
+    while alias in aliases or any(key.startswith(f"transforms.{alias}.") for key in config):
+        alias += "_"  # a key that is there, such as a predicate, would be its own
     return {
         **config,
         "transforms": ",".join([*aliases, alias]),

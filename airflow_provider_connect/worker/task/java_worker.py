@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.connect_worker import ConnectWorker
 from airflow_provider_connect.java.jvm import Jvm
+from airflow_provider_connect.java.manifests import SETTING, allowed_locations
 from airflow_provider_connect.java.runs import SINK_FLUSH_MS
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.spark.cache import cache_directory
@@ -24,8 +26,13 @@ _DEFAULT_MEMORY: Final = "512m"
 def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, is_source: bool, hide: Callable[[str], str]) -> ConnectWorker:
     """A JVM with Kafka Connect's worker that may load the plugins at ``locations``; the caller closes it.
 
-    Raises ConnectException where Java or Connect's jars are missing, JavaException where Connect refuses the settings.
+    Raises ConfigException for a location that the worker does not allow, ConnectException where Java or Connect's jars are missing,
+    JavaException where Connect refuses the settings.
     """
+    allowed = allowed_locations(settings.values)
+    for location in locations:
+        if not allowed(Path(location)):
+            raise ConfigException(f"A Java plugin of the config lies in {location}, which the worker setting {SETTING} does not name")
     cache = cache_directory()
     runtime = find_java(cache=cache)
     heap = settings.values.get(MEMORY, _DEFAULT_MEMORY)

@@ -190,3 +190,21 @@ def test_a_plugin_without_service_files_is_scanned(plugins: Path, tmp_path: Path
     assert (tmp_path / "silent" / SERVICES_JAR).is_file()
     with PluginProbe(settings(tmp_path)) as probe:
         assert "file" in {key.name for key in probe.config_keys(FILE_SOURCE, "4.3.1", "silent")}
+
+
+def test_no_config_of_a_stranger_reads_files_of_the_host(probe: PluginProbe, tmp_path: Path) -> None:
+    secret = tmp_path / "airflow.cfg"
+    secret.write_text("key=a-secret-of-the-host\n")
+    asked = {
+        "config.providers": "x",
+        "config.providers.x.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "producer.override.acks": f"${{x:{secret}:key}}",
+        "producer.override.metric.reporters": "java.lang.String",
+        "producer.override.sasl.jaas.config": 'Krb5LoginModule required "useKeyTab"=true "keyTab"="/etc/krb5.keytab";',
+        "topic": "lines\x01",
+    }
+    found = errors(probe.validate(None, {**JAVA, **asked}))
+    assert {"config.providers", "config.providers.x.class", "producer.override.metric.reporters", "topic"} <= set(found)
+    assert "producer.override.sasl.jaas.config" in found
+    assert "a-secret-of-the-host" not in str(found)
+    assert "krb5.keytab" not in str(found)

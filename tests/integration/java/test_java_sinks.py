@@ -12,6 +12,8 @@ from airflow_provider_connect.worker.application.readiness import NO_WORK, check
 from tests.integration.java.conftest import SINK, JavaRuns
 from tests.integration.standalone.agent import wait_for
 
+PREDICATES = "org.apache.kafka.connect.transforms.predicates"
+
 
 def send(java_runs: JavaRuns, topic: str, values: list[str], *, partitions: int, transaction: str = "") -> None:
     """In turns to the partitions; in one transaction, whose markers lie behind the records, if it has a name."""
@@ -70,7 +72,9 @@ def test_nothing_is_lost_when_a_run_is_killed(java_runs: JavaRuns, unique: str) 
 def test_no_record_goes_to_an_internal_topic_or_comes_from_one(java_runs: JavaRuns, unique: str) -> None:
     internal = java_runs.settings.config_topic
     java_runs.input.write_text("{}\n")
-    code, output = java_runs.run(java_runs.source(f"{unique}-in", internal))
+    never = {"predicates": "never", "predicates_never_type": f"{PREDICATES}.TopicNameMatches", "predicates_never_pattern": "zzz"}
+    passed_by = {"transforms_internal_predicate": "never"}
+    code, output = java_runs.run(java_runs.source(f"{unique}-in", internal, **never, **passed_by))
     assert (code, java_runs.task(f"{unique}-in").state) == (75, "FAILED"), output
     assert f"{internal} is an internal topic" in (java_runs.task(f"{unique}-in").trace or "")
     assert "{}" not in java_runs.records(internal)

@@ -1,0 +1,52 @@
+"""What the config of a Java connector may not say. Its author is a stranger, and Kafka's own Java clients can read files, run commands,
+load classes and log in elsewhere when a config asks them to. Checked when a config is validated, and again by each run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from airflow_provider_connect.errors import ConfigException
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TUNING: Final = _words("""
+    acks auto.offset.reset batch.size buffer.memory check.crcs client.dns.lookup client.id client.rack compression.gzip.level
+    compression.lz4.level compression.type compression.zstd.level connections.max.idle.ms default.api.timeout.ms
+    delivery.timeout.ms enable.idempotence fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id group.instance.id
+    group.protocol group.remote.assignor heartbeat.interval.ms isolation.level linger.ms max.block.ms
+    max.in.flight.requests.per.connection max.partition.fetch.bytes max.poll.interval.ms max.poll.records max.request.size
+    metadata.max.age.ms partitioner.ignore.keys receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
+    request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms send.buffer.bytes session.timeout.ms
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms transaction.timeout.ms
+""")
+"""What the config of a Java connector may override of its Kafka clients: none of it reaches a file, a class or another server."""
+_OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
+_PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def refused_keys(config: Mapping[str, str | None]) -> dict[str, str]:
+    """The keys of ``config`` that are refused, with the reason of each; no reason has a value in it."""
+    return {key: reason for key, value in config.items() if (reason := _refusal(key, value or "")) is not None}
+
+
+def _refusal(key: str, value: str) -> str | None:
+    if _CONTROL.search(key) or _CONTROL.search(value):
+        return "control characters are not allowed: Java leaves out some of them where others look at the whole text"
+    if _PROVIDERS.search(key):
+        return "config providers are those of the worker settings: remove this key"
+    if (found := _OVERRIDE.fullmatch(key)) and found[1] not in TUNING:
+        return f"a Java connector overrides only settings that tune its Kafka clients, not {found[1]}: remove this key"
+    return None
+
+
+def refuse(config: Mapping[str, str | None]) -> None:
+    """Raises ConfigException for the first key that is refused."""
+    for key, reason in refused_keys(config).items():
+        raise ConfigException(f"Invalid configuration {_CONTROL.sub('?', key)}: {reason}")

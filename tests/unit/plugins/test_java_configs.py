@@ -1,0 +1,42 @@
+"""What the config of a Java connector may not say."""
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.config_rules import TUNING, refuse, refused_keys
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "config.providers",
+        "config.providers.x.class",
+        "producer.override.config.providers",
+        "value.converter.config.providers.x.param.path",
+        "admin.override.bootstrap.servers",
+        "admin.override.sasl.kerberos.kinit.cmd",
+        "consumer.override.sasl.jaas.config",
+        "consumer.override.partition.assignment.strategy",
+        "consumer.override.ssl.keystore.location",
+        "producer.override.metric.reporters",
+        "producer.override.acks\n",
+    ],
+)
+def test_what_reaches_files_classes_and_other_servers_is_refused_without_its_value(key: str) -> None:
+    with pytest.raises(ConfigException) as raised:
+        refuse({"name": "c", key: "a secret"})
+    assert "a secret" not in raised.value.message
+    assert key.strip() in raised.value.message
+
+
+@pytest.mark.parametrize("text", ["\x01connect-other", "connect-other\x1f", "a\x00b"])
+def test_control_characters_are_refused(text: str) -> None:
+    assert [*refused_keys({"consumer.override.group.id": text})] == ["consumer.override.group.id"]
+
+
+def test_what_tunes_clients_may_be_overridden_and_a_plugins_own_keys_are_its_own() -> None:
+    tuned = {f"{kind}.override.{name}": "1" for kind in ("producer", "consumer", "admin") for name in TUNING}
+    assert (
+        refused_keys({**tuned, "file": "/in", "note": "two\nlines\tand a tab", "source.cluster.bootstrap.servers": "a:1", "gone": None})
+        == {}
+    )
