@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from airflow_provider_connect.errors import ConnectException, StoreException
 from airflow_provider_connect.model.connector_settings import Guarantee
@@ -13,6 +14,9 @@ from airflow_provider_connect.stores.topic_admin import Creation, TopicAdmin, To
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 
 log = logging.getLogger(__name__)
+
+MARKER_SECONDS = 5.0
+"""How long a run waits for the markers of its last commit at most: another writer may have a transaction open on the same topic."""
 
 
 class WrittenTopics:
@@ -43,7 +47,25 @@ class WrittenTopics:
 
     def ranges(self) -> dict[str, dict[str, list[int]]]:
         """By topic and partition, the end before and the end now, where they differ."""
-        return {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
+        found = {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
+        if self._own is not None:
+            self._await_markers(
+                {TopicPartition(topic, int(number)): end for topic, spans in found.items() for number, (_, end) in spans.items()}
+            )
+        return found
+
+    def _await_markers(self, ends: dict[TopicPartition, int]) -> None:
+        """A broker answers a commit before it writes its markers. A sink that starts earlier than those misses the last records."""
+        deadline = time.monotonic() + MARKER_SECONDS
+        while ends and time.monotonic() < deadline:
+            try:
+                committed = self._admin.end_offsets(ends)
+            except ConnectException as error:  # all is committed
+                log.debug("Whether the written records are visible is not known: %s", error)
+                return
+            ends = {partition: end for partition, end in ends.items() if committed[partition] < end}
+            if ends:
+                time.sleep(0.01)
 
     def _refuse_internal(self, topic: str) -> None:
         if topic == self._own:

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.wire import offset_topic
 from tests.integration.worker.environment import (
     RunEnvironment,
@@ -145,6 +146,15 @@ def test_transactional_topic_is_read_to_its_end(environment: RunEnvironment, uni
     assert environment.run(config).state is RunState.DONE
     assert len(environment.lines()) == 111
     assert environment.readiness(config).state == "no-work"
+
+
+def test_what_a_run_has_committed_is_visible_when_it_ends(environment: RunEnvironment, unique: str) -> None:
+    """A broker writes the markers of a commit behind its answer, and a sink may start at the end of this run."""
+    make_topic(environment.bootstrap, unique, 3)
+    admin, partitions = TopicAdmin(environment.settings), [TopicPartition(unique, number) for number in range(3)]
+    for end in (10, 20, 30, 40, 50):
+        assert environment.run(environment.numbers(unique, until=str(end))).state is RunState.DONE
+        assert admin.end_offsets(partitions) == admin.end_offsets(partitions, read_committed=False)
 
 
 def test_compacted_topic_is_read_over_its_gaps(environment: RunEnvironment, unique: str) -> None:
