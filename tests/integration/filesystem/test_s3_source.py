@@ -12,10 +12,11 @@ import pytest
 
 from airflow_provider_connect.connectors.filesystem.source import progress, task
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
+from airflow_provider_connect.connectors.filesystem.source.task import FileSystemSourceTask
 from airflow_provider_connect.connectors.filesystem.stores.location import open_store
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED
-from airflow_provider_connect.sdk.testing import run
+from airflow_provider_connect.sdk.testing import MemorySourceContext, run
 from tests.s3_servers import MotoServer, S3Server
 
 
@@ -51,6 +52,21 @@ def test_objects_are_read_once_and_archived(server: S3Server) -> None:
     assert sorted(record.value for record in first.records) == list(range(30))
     assert run(FileSystemSourceConnector(), config, offsets=first.offsets).records == []  # archives what the last polls of the first read
     assert names(config) == [f"finished/in/{number}.json.gz" for number in range(3)]
+
+
+def test_an_object_that_was_replaced_by_one_of_its_size_is_not_deleted(server: S3Server) -> None:
+    config = config_of(server, "replaced", cleanup_policy="delete")
+    put(config, "a.json", b"1\n2\n")
+    first, task = MemorySourceContext(config), FileSystemSourceTask()
+    task.initialize(first)
+    task.start(FileSystemSourceConnector.task_config(config))
+    assert next(len(batch.value) for batch in task.poll() if batch.value is not None) == 2
+    assert task.poll() is None
+    put(config, "a.json", b"3\n4\n")  # maybe in the same second
+    task.commit()
+    task.stop()
+    assert names(config) == ["a.json"]
+    assert [record.value for record in run(FileSystemSourceConnector(), config).records] == [3, 4]
 
 
 def test_row_groups_are_read_by_several_tasks(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:

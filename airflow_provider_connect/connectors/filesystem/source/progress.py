@@ -74,7 +74,7 @@ Work = Part | Fold | Watermark | Leftover
 
 
 def version_of(file: StoredFile) -> str:
-    return f"{file.size}-{file.modified_ms}"
+    return f"{file.size}-{file.modified_ms}" + (f"-{file.tag}" if file.tag else "")
 
 
 @dataclass(slots=True)

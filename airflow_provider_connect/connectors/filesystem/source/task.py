@@ -68,8 +68,8 @@ class FileSystemSourceTask(SourceTask):
         for number in self._share.cleaners(self._progress):
             self._unclean |= self._progress.cleaners[number]
         self._inherited = set(self._unclean)
-        self._returned: list[str] = []  # finished with the last poll
-        self._delivered: list[str] = []  # finished with one before
+        self._returned: list[StoredFile] = []  # finished with the last poll
+        self._delivered: list[StoredFile] = []  # finished with one before
         self._store = open_store(config, self.allowed_paths)
         self._reader: PartReader | None = None
         self._part: Part | None = None
@@ -96,7 +96,7 @@ class FileSystemSourceTask(SourceTask):
         """Clean up after the files that ended before the last poll: the records of that one may not be committed yet."""
         while self._delivered:
             self._clean(self._delivered[-1])
-            self._unclean.pop(self._delivered.pop(), None)
+            self._unclean.pop(self._delivered.pop().path, None)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -128,7 +128,7 @@ class FileSystemSourceTask(SourceTask):
             self._before, self._path = self._path, work.file.path
             self._committed.clear()
         if isinstance(work, Leftover):
-            self._clean(work.file.path)
+            self._clean(work.file)
             self._forget_inherited([work.file.path])
             return []
         if isinstance(work, Fold):
@@ -172,7 +172,7 @@ class FileSystemSourceTask(SourceTask):
             return [self._of_part(whole, values, schema, read, is_finished=True)]
         self._of_part(whole, values, schema, read, is_finished=True)  # for a listing that begins anew
         self._unclean[file.path] = version_of(file)
-        self._returned.append(file.path)
+        self._returned.append(file)
         last = self._marker(self._progress.partition(file.path), FORGOTTEN).replace(value=values, value_schema=schema)
         return [last, self._marker(self._progress.cleaner(self._share.number), {FINISHED: dict(self._unclean)})]
 
@@ -208,12 +208,18 @@ class FileSystemSourceTask(SourceTask):
             return self._settings.format_of(file.path).splits(opened, file.size, SPLIT_BYTES)
         return []
 
-    def _clean(self, path: str) -> None:
+    def _clean(self, file: StoredFile) -> None:
+        """Archive or delete a file, unless another was put in its place since it was listed: a later run reads that one."""
         assert self._store is not None
-        if self._settings.cleanup is Cleanup.ARCHIVE:
-            self._store.move(path, joined(self._settings.finished_path, path))
+        found = self._store.file(file.path)
+        if found is None:
+            return
+        if not found.is_same(file):
+            log.warning("File %s was replaced while it was read: it stays, and the next run reads the new one", file.path)
+        elif self._settings.cleanup is Cleanup.ARCHIVE:
+            self._store.move(file.path, joined(self._settings.finished_path, file.path))
         else:
-            self._store.remove(path)
+            self._store.remove(file.path)
 
     def _forget_inherited(self, paths: Sequence[str]) -> None:
         for path in paths:

@@ -84,6 +84,14 @@ class LocalStore:
         with self.explained(path), contextlib.suppress(FileNotFoundError):
             folder.remove(name)
 
+    def file(self, path: str) -> StoredFile | None:
+        folder, name = self._folder_of(path)
+        with self.explained(path):
+            try:
+                return _stored(path, folder.stat(name))
+            except FileNotFoundError:
+                return None
+
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
         with self.explained(folder):
             yield from self._files(folder, after)
@@ -108,7 +116,7 @@ class LocalStore:
                     found.append((path, status))
         for path, status in sorted(found, key=lambda entry: entry[0]):
             if not path.endswith("/"):
-                yield StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
+                yield _stored(path, status)
             elif path > after or after.startswith(path):
                 yield from self._files(path.rstrip("/"), after)
 
@@ -159,6 +167,10 @@ class LocalStore:
                 reason = f"User {os.geteuid()} cannot use {where}: {error.strerror}. Correct that, or set another path."
                 raise ConfigException.of(self._root.key, self._root.given, reason) from error
             raise RetriableException(f"{where} cannot be used now: {error.strerror or error}") from error
+
+
+def _stored(path: str, status: os.stat_result) -> StoredFile:
+    return StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
 
 class LocalFile:

@@ -95,12 +95,19 @@ class ObjectStore:
         with self.explained(path), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._bucket, path)
 
+    def file(self, path: str) -> StoredFile | None:
+        with self.explained(path):
+            try:
+                return _stored(path, obstore.head(self._bucket, path))
+            except FileNotFoundError:
+                return None
+
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
         """By pages of a thousand, in the order in which the store lists."""
         with self.explained(folder):
             for page in obstore.list(self._bucket, folder or None, offset=after or None, chunk_size=1000):
                 for each in cast(Sequence[Any], page):
-                    yield StoredFile(each["path"], each["size"], int(each["last_modified"].timestamp() * 1000))
+                    yield _stored(each["path"], each)
 
     @contextlib.contextmanager
     def explained(self, path: str) -> Iterator[None]:
@@ -155,6 +162,11 @@ class _Stream(io.RawIOBase):
 
     def write(self, data: Any) -> int:  # Any: a buffer
         return self._writer.write(memoryview(data).cast("B"))
+
+
+def _stored(path: str, found: Any) -> StoredFile:  # Any: obstore's ObjectMeta
+    tag = (found["e_tag"] or "").strip('"')  # listings of Azure have no quotes
+    return StoredFile(path, found["size"], int(found["last_modified"].timestamp() * 1000), tag)
 
 
 @contextlib.contextmanager

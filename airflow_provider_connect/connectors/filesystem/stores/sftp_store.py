@@ -77,6 +77,14 @@ class SftpStore:
         with self.explained(path), contextlib.suppress(*_MISSING):
             self.call(lambda client: client.remove(self._path(path)))
 
+    def file(self, path: str) -> StoredFile | None:
+        with self.explained(path):
+            try:
+                status = self.call(lambda client: client.lstat(self._path(path)))
+            except _MISSING:
+                return None
+        return StoredFile(path, status.size, status.mtime * 1000)
+
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
         """Links are left out. Times are those of SFTP: whole seconds."""
         try:

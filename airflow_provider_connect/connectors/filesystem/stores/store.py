@@ -19,11 +19,18 @@ UNFINISHED: Final = ".unfinished-"
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as a listing shows it."""
+    """A file as a listing shows it. ``tag`` is that of its content, which object stores have."""
 
     path: str
     size: int
     modified_ms: int
+    tag: str = ""
+
+    def is_same(self, other: StoredFile) -> bool:
+        """Whether both are one version. Where files have tags, listings may show finer times than other answers: seconds are compared."""
+        fraction = 1000 if self.tag and other.tag else 1
+        mine, others = ((each.path, each.size, each.modified_ms // fraction, each.tag) for each in (self, other))
+        return mine == others
 
 
 class NewFile(Protocol):
@@ -67,6 +74,10 @@ class Store(Protocol):
 
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
+
+    def file(self, path: str) -> StoredFile | None:
+        """A file as it is now; None: there is none."""
+        ...
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
         """All files below a folder, in the order of their paths, from behind the path ``after``; none where there is no such folder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Final, cast
 
 from fsspec.implementations.webhdfs import WebHDFS  # type: ignore[import-untyped]
@@ -63,6 +63,13 @@ class WebHdfsStore:
         with self.explained(path), contextlib.suppress(FileNotFoundError):
             self._cluster.rm_file(self._path(path))
 
+    def file(self, path: str) -> StoredFile | None:
+        with self.explained(path):
+            try:
+                return _stored(path, self._cluster.info(self._path(path)))
+            except FileNotFoundError:
+                return None
+
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
         with self.explained(folder):
             try:
@@ -73,7 +80,7 @@ class WebHdfsStore:
         for path, each in sorted((f"{path}/" if each["type"] == "directory" else path, each) for path, each in paths):
             if not path.endswith("/"):
                 if path > after:
-                    yield StoredFile(path, each["size"], each["modificationTime"])
+                    yield _stored(path, each)
             elif path > after or after.startswith(path):
                 yield from self.files(path.rstrip("/"), after)
 
@@ -114,6 +121,10 @@ class WebHdfsFile:
 
     def discard(self) -> None:
         """The next claim removes it."""
+
+
+def _stored(path: str, status: Mapping[str, Any]) -> StoredFile:
+    return StoredFile(path, status["size"], status["modificationTime"])
 
 
 def _status_of(error: Exception) -> int:

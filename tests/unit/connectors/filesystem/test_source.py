@@ -122,11 +122,11 @@ class Folder:
             raise Crash
         clean = each._clean
         if when == "cleaning":
-            each._clean = lambda path: (_ for _ in ()).throw(Crash)  # type: ignore[method-assign]
+            each._clean = lambda file: (_ for _ in ()).throw(Crash)  # type: ignore[method-assign]
         elif when == "cleaned":
 
-            def clean_and_die(path: str) -> None:
-                clean(path)
+            def clean_and_die(file: StoredFile) -> None:
+                clean(file)
                 raise Crash
 
             each._clean = clean_and_die  # type: ignore[method-assign]
@@ -286,6 +286,30 @@ def test_files_that_are_cleaned_up_leave_no_offset_of_their_own(folder: Folder, 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("when", ["before", "after", "cleaning", "cleaned"])
+@pytest.mark.parametrize("policy", ["archive", "delete"])
+def test_a_file_that_was_replaced_after_it_was_read_is_not_cleaned_up(folder: Folder, policy: str) -> None:
+    """In the time between the end of the file and the commit, and after a crash before the clean-up."""
+    folder.config["cleanup.policy"] = policy
+    for kill in ("", "cleaning"):
+        file = folder.add("a.json", 3)
+        [each] = folder.tasks()
+        first = batches_of(each.poll())
+        assert each.poll() is None
+        replacement = folder.add("b.part", 4)
+        replacement.rename(file)
+        if kill:
+            with pytest.raises(Crash):
+                folder._commit(each, first, kill)
+        else:
+            folder._commit(each, first, "")
+        each.stop()
+        assert file.read_text().count("\n") == 4
+        folder.run()
+        folder.run()
+        assert folder.names() == (["finished/a.json"] if policy == "archive" else [])
+    assert folder.committed == folder.written
+
+
 @pytest.mark.parametrize("policy", ["none", "archive", "delete"])
 @pytest.mark.parametrize("polls_a_commit", [1, 3])
 def test_a_kill_at_any_commit_loses_and_doubles_nothing(tmp_path: Path, policy: str, when: str, polls_a_commit: int) -> None:
