@@ -3,6 +3,7 @@
 What is read is shown first, with the reason for each connector that cannot run here. A connector is created STOPPED, so nothing runs twice.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -21,6 +22,7 @@ from airflow_provider_connect.cli.printing import print_rows, visible
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, NotFoundException
+from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView
 from airflow_provider_connect.rest.secrets import Secrets
@@ -46,13 +48,15 @@ ConnectorDag(
 
 @dataclass(slots=True)
 class Found:
-    """A connector elsewhere. ``problem`` says why it cannot run here; None: it can."""
+    """A connector elsewhere. ``problem`` is why it cannot run here; None: it can."""
 
     name: str
     config: dict[str, str]
     state: TargetState = TargetState.STARTED
     problem: str | None = None
     warnings: Sequence[str] = field(default_factory=list)
+    is_begun: bool = False
+    """Whether an earlier handover has created it here and then ended."""
 
 
 @speaks_to_connect
@@ -76,6 +80,7 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
         return _each(found, lambda each: _hand_back(each, verbs, there))
     existing = set(verbs.connectors())
     for each in found:
+        each.is_begun = arguments.handover and there is not None and each.name in existing and _is_begun(each, verbs, there)
         _judge(each, verbs, existing)
     if arguments.dags is not None:
         folder = Path(arguments.dags)
@@ -222,7 +227,7 @@ def _judge(found: Found, verbs: Verbs, existing: set[str]) -> None:
     """Fill in why the connector cannot run here."""
     if found.problem:
         return
-    if found.name in existing:
+    if found.name in existing and not found.is_begun:
         found.problem = f"a connector of this name exists here; to import it again, delete it first: airflow connect delete {found.name}"
         return
     plugin = found.config.get("connector.class") or ""
@@ -234,6 +239,25 @@ def _judge(found: Found, verbs: Verbs, existing: set[str]) -> None:
     errors = [error if value.name in error else f"{value.name}: {error}" for _, value in validation.configs for error in value.errors]
     found.problem = "; ".join(dict.fromkeys(errors)) or None
     found.warnings = validation.warnings
+
+
+def _is_begun(found: Found, verbs: Verbs, there: ConnectClient) -> bool:
+    """Whether the connector here is what a handover creates: STOPPED, of the same config, with no offset but what the other side has."""
+    here = verbs.connector_info(found.name).config
+    if here.keys() != found.config.keys() or any(value not in (found.config[key], HIDDEN) for key, value in here.items()):
+        return False
+    with contextlib.suppress(NotFoundException):  # it was just created
+        if verbs.connector_status(found.name).connector.state != "STOPPED":
+            return False
+    offsets = _by_partition(verbs.offsets(found.name))
+    return not offsets or offsets.items() <= _by_partition(there.offsets(found.name)).items()
+
+
+def _by_partition(offsets: Sequence[OffsetView]) -> dict[str, str]:
+    texts = (
+        (json.dumps(each.partition, sort_keys=True), json.dumps(each.offset, sort_keys=True)) for each in offsets if each.offset is not None
+    )
+    return dict(texts)
 
 
 # ── what is done ──
@@ -290,17 +314,22 @@ def _file_name(name: str) -> str:
 
 
 def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
-    """Created here first, so that a config which is refused leaves it running there."""
-    verbs.create_connector(found.name, found.config, TargetState.STOPPED)
+    """1 create it here, STOPPED, so that a config which is refused leaves it running there 2 stop it there 3 copy its offsets 4 give it
+    its state. What another handover has begun, and did not finish, goes on from there; once it is STOPPED there its state is not known."""
+    if not found.is_begun:
+        verbs.create_connector(found.name, found.config, TargetState.STOPPED)
     try:
         count = _move(found.name, there, verbs)
     except ConnectException as error:
         back = f"airflow connect delete {found.name}; then resume it at the other side"
-        raise ConnectException(f"{error.message}. It is STOPPED on both sides, or still runs there. To go back: {back}") from error
+        state = "It is STOPPED on both sides, or still runs there. To go on, repeat the command."
+        raise ConnectException(f"{error.message}. {state} To go back: {back}") from error
     if found.state is TargetState.STARTED:
         verbs.resume(found.name)
     elif found.state is TargetState.PAUSED:
         verbs.pause(found.name)
+    elif found.is_begun:
+        return f"is STOPPED on both sides, and has its {count} offsets here; airflow connect resume {found.name} starts it"
     return f"is STOPPED there, and goes on here with {count} offsets"
 
 

@@ -1,11 +1,15 @@
 """Runs ``airflow connect`` commands, several in one process: each such process takes seconds to start."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tests.conftest import CHECKOUT
+from tests.integration.herder.killed_change import KillPoint
 
 _SCRIPT = """
 import contextlib, io, json, sys
@@ -23,6 +27,15 @@ for command in json.loads(sys.argv[1]):
                 err.write(end.code)
     done.append([code, out.getvalue(), err.getvalue()])
 print("DONE" + json.dumps(done))
+"""
+
+_KILLED = """
+import json, sys
+from airflow.cli.cli_parser import get_parser
+from tests.integration.herder.killed_change import KillPoint
+KillPoint(*json.loads(sys.argv[1])).arm()
+arguments = get_parser().parse_args(["connect", *json.loads(sys.argv[2])])
+arguments.func(arguments)
 """
 
 
@@ -47,3 +60,18 @@ def run_commands(environment: Mapping[str, str], commands: Sequence[Sequence[str
     answers = [line.removeprefix("DONE") for line in done.stdout.splitlines() if line.startswith("DONE")]
     assert answers, done.stdout + done.stderr
     return [Done(*each) for each in json.loads(answers[-1])]
+
+
+def run_and_kill(environment: Mapping[str, str], command: Sequence[str], point: KillPoint) -> None:
+    """One command, in a process that dies at ``point``."""
+    asked = json.dumps([point.method, point.side, point.nth]), json.dumps(command)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _KILLED, *asked],
+        env={**environment, "PYTHONPATH": str(CHECKOUT)},
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr

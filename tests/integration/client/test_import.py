@@ -15,7 +15,8 @@ from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.model.views import OffsetView
 from tests.airflow_home import airflow_home
 from tests.conftest import worker_properties
-from tests.integration.client.commands import Done, run_commands
+from tests.integration.client.commands import Done, run_and_kill, run_commands
+from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import eventually
 
 STRIMZI = """
@@ -93,14 +94,48 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     assert done["offsets"].json == [{"partition": {"filename": file_source["file"]}, "offset": {"position": 8}}]
     assert file_source.items() <= done["config"].json["config"].items()
     changed = ["offsets", "alter", unique, "--partition", json.dumps({"filename": file_source["file"]}), "--offset", '{"position": 4}']
-    altered, back, early = run_commands(ours, [changed, [*this, "--handback"], [*this, "--handback"]])
+    altered, differs, back, early = run_commands(ours, [changed, [*this, "--handover"], [*this, "--handback"], [*this, "--handback"]])
     assert altered.code == 0, altered.err
+    assert "exists here" in refused(differs)  # it has offsets of its own
     assert "goes on there with 1 offsets" in back.out, back.err
     assert "it was not handed over" in refused(early)
     eventually(lambda: connect.connector_status(unique).connector.state == "RUNNING")
     eventually(lambda: connect.offsets(unique) == position)  # it has read the second line again
     for name in (unique, f"{unique}-out"):
         connect.delete_connector(name)
+
+
+CREATE, STOP = "herder.herder:Herder.create_connector", "client.rest_client:ConnectClient.stop"
+ALTER, RESUME = "herder.herder:Herder.alter_offsets", "herder.herder:Herder.resume"
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(KillPoint(CREATE), id="after create", marks=pytest.mark.soak),
+        pytest.param(KillPoint(STOP), id="after stop"),
+        pytest.param(KillPoint(ALTER), id="after alter", marks=pytest.mark.soak),
+        pytest.param(KillPoint(RESUME, "before"), id="before resume", marks=pytest.mark.soak),
+    ],
+)
+def test_a_handover_that_was_killed_is_finished_by_the_same_command(  # noqa: PLR0917 – fixtures
+    ours: dict[str, str], connect: ConnectClient, connect_url: str, file_source: dict[str, str], unique: str, point: KillPoint
+) -> None:
+    position = [OffsetView({"filename": file_source["file"]}, {"position": 8})]
+    connect.put_connector_config(unique, file_source)
+    eventually(lambda: connect.offsets(unique) == position)
+    command = ["import", connect_url, unique, "--handover"]
+    run_and_kill(ours, command, point)
+    over, offsets, status = run_commands(ours, [command, ["offsets", "get", unique, "-o", "json"], ["status", unique, "-o", "json"]])
+    assert over.code == 0, over.err
+    assert connect.connector_status(unique).connector.state == "STOPPED"
+    assert offsets.json == [{"partition": position[0].partition, "offset": position[0].offset}]
+    if point.method == CREATE:  # it still ran there, so its state is known
+        assert "goes on here with 1 offsets" in over.out
+    else:
+        assert f"has its 1 offsets here; airflow connect resume {unique} starts it" in over.out
+        assert status.json["connector"]["state"] == "STOPPED"
+    connect.delete_connector(unique)
 
 
 def test_files_and_what_is_written_of_them(ours: dict[str, str], tmp_path: Path, unique: str) -> None:
