@@ -284,8 +284,6 @@ def test_files_that_are_cleaned_up_leave_no_offset_of_their_own(folder: Folder, 
 # Kills
 
 
-@pytest.mark.no_cover
-@pytest.mark.parametrize("when", ["before", "after", "cleaning", "cleaned"])
 @pytest.mark.parametrize("policy", ["archive", "delete"])
 def test_a_file_that_was_replaced_after_it_was_read_is_not_cleaned_up(folder: Folder, policy: str) -> None:
     """In the time between the end of the file and the commit, and after a crash before the clean-up."""
@@ -310,6 +308,8 @@ def test_a_file_that_was_replaced_after_it_was_read_is_not_cleaned_up(folder: Fo
     assert folder.committed == folder.written
 
 
+@pytest.mark.no_cover
+@pytest.mark.parametrize("when", ["before", "after", "cleaning", "cleaned"])
 @pytest.mark.parametrize("policy", ["none", "archive", "delete"])
 @pytest.mark.parametrize("polls_a_commit", [1, 3])
 def test_a_kill_at_any_commit_loses_and_doubles_nothing(tmp_path: Path, policy: str, when: str, polls_a_commit: int) -> None:
