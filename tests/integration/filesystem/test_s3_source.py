@@ -60,7 +60,9 @@ def test_an_object_that_was_replaced_by_one_of_its_size_is_not_deleted(server: S
     first, task = MemorySourceContext(config), FileSystemSourceTask()
     task.initialize(first)
     task.start(FileSystemSourceConnector.task_config(config))
-    assert next(len(batch.value) for batch in task.poll() if batch.value is not None) == 2
+    polled = task.poll()
+    assert isinstance(polled, list)
+    assert next(len(batch.value) for batch in polled if batch.value is not None) == 2
     assert task.poll() is None
     put(config, "a.json", b"3\n4\n")  # maybe in the same second
     task.commit()
