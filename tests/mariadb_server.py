@@ -40,8 +40,15 @@ class MariadbServer(OwnServer):
     def start(self) -> Self:
         program, share, environment = self._program()
         folder = self._folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
-        (folder / "data").mkdir()
-        options = ["--no-defaults", f"--datadir={folder / 'data'}", f"--lc-messages-dir={share}", "--innodb-buffer-pool-size=16M"]
+        for name in ("data", "tmp"):  # a server that starts removes the temporary tables of others from a folder that they share
+            (folder / name).mkdir()
+        options = [
+            "--no-defaults",
+            f"--datadir={folder / 'data'}",
+            f"--tmpdir={folder / 'tmp'}",
+            f"--lc-messages-dir={share}",
+            "--innodb-buffer-pool-size=16M",
+        ]
         command = [str(program), *options, *(["--user=root"] if os.geteuid() == 0 else [])]
         tables = "\n".join((share / name).read_text(encoding="utf-8") for name in _TABLES)
         text = f"CREATE DATABASE mysql;\nUSE mysql;\n{tables}\nCREATE DATABASE shop;\n"

@@ -37,7 +37,7 @@ def refused_keys(config: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _refusal(key: str, value: str) -> str | None:
-    if _CONTROL.search(key) or _CONTROL.search(value):
+    if _CONTROL.search(key) or (key != "name" and _CONTROL.search(value)):  # Connect's own rule for names says it of them
         return "control characters are not allowed: Java leaves out some of them where others look at the whole text"
     if _PROVIDERS.search(key):
         return "config providers are those of the worker settings: remove this key"

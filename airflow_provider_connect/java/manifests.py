@@ -30,7 +30,8 @@ SERVICES: Final = {
 UNKNOWN_VERSION: Final = ""
 _MOST_BYTES: Final = 1 << 20  # of a service file or manifest
 _CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
-_JAR_NAME = re.compile(r"-(\d[\w.+-]*?)(?:-(?:jar-with-dependencies|all|shaded|runtime|fat|uber))?\.jar$")
+_CLASSIFIERS: Final = ("jar-with-dependencies", "all", "shaded", "runtime", "fat", "uber")
+_OUTSIDE_VERSION = re.compile(r"[^\w.+-]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,14 +58,6 @@ def declared_classes(location: Path) -> list[JavaClass]:
         for declared in _in_jar(jar):
             found.setdefault((declared.kind, declared.name), declared)
     return sorted(found.values())
-
-
-def plugin_classes(location: Path) -> dict[str, list[str]]:
-    """The names of the plugin classes of ``location`` by kind (``SERVICES``); empty where none is declared."""
-    named: dict[str, list[str]] = {}
-    for declared in declared_classes(location):
-        named.setdefault(declared.kind, []).append(declared.name)
-    return named
 
 
 def allowed_locations(settings: Mapping[str, str]) -> Callable[[Path], bool]:
@@ -116,8 +109,16 @@ def _version(jar: Path, opened: zipfile.ZipFile) -> str:
         stated = re.search(r"^Implementation-Version:[ \t]*(\S+)", unfolded, re.MULTILINE)
         if stated:
             return stated[1]
-    named = _JAR_NAME.search(jar.name)
-    return named[1] if named else UNKNOWN_VERSION
+    return _version_in_name(jar)
+
+
+def _version_in_name(jar: Path) -> str:
+    """As ``1.2`` of ``a-1.2-all.jar``."""
+    name = _OUTSIDE_VERSION.split(jar.name.removesuffix(".jar"))[-1]
+    for classifier in _CLASSIFIERS:
+        name = name.removesuffix(f"-{classifier}")
+    begin = re.search(r"-\d", name)
+    return name[begin.start() + 1 :] if begin else UNKNOWN_VERSION
 
 
 def _text(opened: zipfile.ZipFile, name: str) -> str:

@@ -12,6 +12,7 @@ from airflow_provider_connect.model.batches import BatchRecord
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import ConfigRecord, FencingRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets, Statuses
 from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
 from airflow_provider_connect.stores.config_changes import ConfigChanges
@@ -76,6 +77,9 @@ class _NoBatchLog(BatchLog):
         return []
 
     def delivered(self) -> dict[ConnectorTaskId, Delivered]:
+        return {}
+
+    def sink_positions(self) -> dict[str, dict[TopicPartition, int]]:
         return {}
 
     def close(self) -> None:

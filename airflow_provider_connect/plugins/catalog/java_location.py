@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.java.manifests import declared_classes, jars_of
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.java.manifests import SETTING, declared_classes, jars_of
 from airflow_provider_connect.model.versions import UNDEFINED
+from airflow_provider_connect.plugins.catalog.plugin import Plugin
 from airflow_provider_connect.plugins.catalog.plugin_kinds import Declarations, Declared, PluginKind
 from airflow_provider_connect.plugins.loading.plugin_path import java_record
 
@@ -106,3 +107,12 @@ def _recorded(location: Path) -> list[Declared] | None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def refused_location(plugin: Plugin) -> ConfigException:
+    """What a connector gets whose Java plugin the worker does not allow."""
+    text = (
+        f"it is a Java plugin in {plugin.origin}, and Java plugins can reach whatever their process can: the worker setting {SETTING} "
+        "must name its folder"
+    )
+    return ConfigException.of("connector.class", plugin.class_name, text)

@@ -15,13 +15,14 @@ from airflow_provider_connect.config.client_settings import clients_of, refused_
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.java.config_rules import refuse, refused_keys
-from airflow_provider_connect.java.manifests import SETTING, allowed_locations
+from airflow_provider_connect.java.manifests import allowed_locations
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.model.connector_keys import own_config_def
 from airflow_provider_connect.model.connector_settings import NULL_VALUE
 from airflow_provider_connect.model.versions import UNDEFINED
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, PluginChoice
+from airflow_provider_connect.plugins.catalog.java_location import refused_location
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind
 from airflow_provider_connect.plugins.loading.plugin_path import Location
 from airflow_provider_connect.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
@@ -127,13 +128,8 @@ class JavaProbe:
             return "org.apache.kafka.connect.json.JsonConverter"
 
     def _require_allowed(self, plugin: Plugin) -> None:
-        if plugin.location is None or allowed_locations(self._settings.values)(Path(plugin.location.path)):
-            return
-        reason = (
-            f"it is a Java plugin in {plugin.origin}, and Java plugins can reach whatever their process can: the worker setting {SETTING} "
-            "must name its folder"
-        )
-        raise ConfigException.of("connector.class", plugin.class_name, reason)
+        if plugin.location is not None and not allowed_locations(self._settings.values)(Path(plugin.location.path)):
+            raise refused_location(plugin)
 
     def _shown(self, configs: Sequence[Mapping[str, Any]], config: Given, *, is_sink: bool) -> Iterator[ValidatedKey]:
         """Connect's, with our errors; a key of ours alone behind them."""

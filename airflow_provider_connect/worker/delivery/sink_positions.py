@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.ids import murmur2
@@ -18,8 +19,17 @@ if TYPE_CHECKING:
     from airflow_provider_connect.stores.topic_admin import TopicAdmin
 
 log = logging.getLogger(__name__)
+_Value = TypeVar("_Value")
 _TIME_MARK = " at="
 REFRESH_SECONDS = 86_400.0  # offsets of a group without members expire after a week
+
+
+def by_topic(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Value]]:
+    """``values`` as the batch log has them: by topic, then by the partition's number as text, sorted."""
+    nested: dict[str, dict[str, _Value]] = {}
+    for partition, value in sorted(values.items()):
+        nested.setdefault(partition.topic, {})[str(partition.partition)] = value
+    return nested
 
 
 def group_mark(claim: str, now_seconds: float) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.config_rules import refuse
-from airflow_provider_connect.java.manifests import SETTING, allowed_locations
+from airflow_provider_connect.java.manifests import allowed_locations
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.plugins.catalog.java_location import refused_location
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginKind
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
@@ -51,13 +51,8 @@ class JavaSink(SinkConnector):
 
 def java_class(plugin: Plugin, settings: WorkerSettings) -> type[Connector]:
     """What stands for the Java connector ``plugin``. Raises ConfigException where the worker does not allow its location."""
-    allowed = allowed_locations(settings.values)
-    if plugin.location is None or not allowed(Path(plugin.location.path)):
-        text = (
-            f"it is a Java plugin in {plugin.origin}, and Java plugins can reach whatever their process can: the worker setting {SETTING} "
-            "must name its folder"
-        )
-        raise ConfigException.of("connector.class", plugin.class_name, text)
+    if plugin.location is None or not allowed_locations(settings.values)(Path(plugin.location.path)):
+        raise refused_location(plugin)
     return JavaSource if plugin.kind is PluginKind.SOURCE else JavaSink
 
 

@@ -28,7 +28,7 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_ends import last_records
 from airflow_provider_connect.worker.delivery.sink_delivery import GroupCommit
-from airflow_provider_connect.worker.delivery.sink_positions import partitions_of
+from airflow_provider_connect.worker.delivery.sink_positions import by_topic, partitions_of
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.java_connector import guarded_sink, guarded_source, java_config, java_settings
 from airflow_provider_connect.worker.task.java_worker import connect_worker
@@ -242,7 +242,7 @@ class JavaSinkRunner(JavaTaskRunner):
         if not positions:
             return
         spans = {p: [self._before.get(p, 0), n] for p, n in positions.items() if n > self._before.get(p, 0)}
-        log_record = self._batch_log(_nested_spans(spans), _nested(positions))
+        log_record = self._batch_log(by_topic(spans), by_topic(positions))
         consumer = Consumer(
             {**client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}"), "group.id": self._group}
         )
@@ -262,17 +262,3 @@ class JavaSinkRunner(JavaTaskRunner):
             log.info("Task %s: its group's offsets stay as the task committed them: %s", self._name, self._environment.mask(error.message))
         finally:
             consumer.close()
-
-
-def _nested(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    nested: dict[str, dict[str, int]] = {}
-    for partition, offset in sorted(positions.items()):
-        nested.setdefault(partition.topic, {})[str(partition.partition)] = offset
-    return nested
-
-
-def _nested_spans(spans: Mapping[TopicPartition, list[int]]) -> dict[str, dict[str, list[int]]]:
-    nested: dict[str, dict[str, list[int]]] = {}
-    for partition, span in sorted(spans.items()):
-        nested.setdefault(partition.topic, {})[str(partition.partition)] = span
-    return nested

@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from confluent_kafka import Consumer
 
@@ -39,6 +38,7 @@ from airflow_provider_connect.worker.delivery.sink_positions import (
     KnownOffsets,
     Origin,
     StartPosition,
+    by_topic,
     is_anothers,
     is_fresh,
     owned_by,
@@ -56,7 +56,6 @@ from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_producers import transactional_producer
 from airflow_provider_connect.worker.task.task_runner import TaskRunner
 
-_Value = TypeVar("_Value")
 log = logging.getLogger(__name__)
 SILENCE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
@@ -174,7 +173,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         metrics = self._metrics
         task, records = self._environment.payload.task, metrics.records_delivered
         result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
-        result.ranges = _nested({p: [self._starts[p], n] for p, n in loop.reader.positions.items() if n > self._starts[p]})
+        result.ranges = by_topic({p: [self._starts[p], n] for p, n in loop.reader.positions.items() if n > self._starts[p]})
         return result
 
     def _renewed_owner(self) -> TransactionalProducer:
@@ -253,7 +252,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def _batch_log_of(self, offsets: Offsets) -> Sequence[ProducerRecord]:
         self._logged.update(offsets)
         ranges = {p: [self._starts[p], n] for p, n in self._logged.items() if n > self._starts.get(p, n)}
-        return self._batch_log(_nested(ranges), _nested(self._logged))
+        return self._batch_log(by_topic(ranges), by_topic(self._logged))
 
 
 def _isolation_of(config: Mapping[str, object]) -> str:
@@ -261,10 +260,3 @@ def _isolation_of(config: Mapping[str, object]) -> str:
     if level not in {"read_committed", "read_uncommitted"}:
         raise ConfigException.of("consumer.override.isolation.level", level, "String must be one of: read_committed, read_uncommitted")
     return level
-
-
-def _nested(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Value]]:
-    nested: dict[str, dict[str, _Value]] = {}
-    for partition, value in sorted(values.items()):
-        nested.setdefault(partition.topic, {})[str(partition.partition)] = value
-    return nested

@@ -13,7 +13,6 @@ from airflow_provider_connect.java.manifests import (
     allowed_locations,
     declared_classes,
     jars_of,
-    plugin_classes,
 )
 
 SOURCE = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
@@ -27,6 +26,14 @@ def jar(path: Path, **files: str) -> Path:
         for name, text in files.items():
             written.writestr(name, text)
     return path
+
+
+def plugin_classes(location: Path) -> dict[str, list[str]]:
+    """By kind."""
+    named: dict[str, list[str]] = {}
+    for declared in declared_classes(location):
+        named.setdefault(declared.kind, []).append(declared.name)
+    return named
 
 
 def test_classes_of_a_folder_of_jars_are_those_its_service_files_name(tmp_path: Path) -> None:

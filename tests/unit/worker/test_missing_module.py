@@ -37,7 +37,7 @@ def test_each_task_of_a_run_reports_the_missing_module(is_source: bool, monkeypa
     for name in (f"airflow_provider_connect.worker.task.{RUNNERS[is_source]}", used):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Missing(used), *sys.meta_path])
-    environment: Any = SimpleNamespace(checked=SimpleNamespace(is_source=is_source))
+    environment: Any = SimpleNamespace(checked=SimpleNamespace(is_source=is_source, is_java=False))
     begin = threading.Barrier(TASKS)
 
     def run() -> str:
