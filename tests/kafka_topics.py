@@ -28,9 +28,11 @@ from confluent_kafka.admin import (
 HANG_SECONDS = 120.0
 _NOT_YET = frozenset(
     {
+        KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._NOENT,
         KafkaError._UNKNOWN_PARTITION,

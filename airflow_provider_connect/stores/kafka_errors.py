@@ -72,9 +72,11 @@ _RETRIABLE = frozenset(
 
 NO_LEADER = frozenset(
     {
+        KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # the leader does not know yet that it is one
         KafkaError._NOENT,
         KafkaError._TRANSPORT,
     }

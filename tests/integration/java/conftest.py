@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
 from airflow_provider_connect.model.states import TargetState
@@ -24,6 +23,7 @@ from airflow_provider_connect.stores.backing import TopicBacking
 from tests.conftest import CACHE
 from tests.integration.standalone.agent import STRING, properties, without_airflow
 from tests.java_libraries import PINS
+from tests.kafka_topics import create_topic
 
 SECONDS = 300.0
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -99,8 +99,7 @@ class JavaRuns:
             store.put_target_state(connector, target)
 
     def make_topic(self, topic: str, *, partitions: int = 1) -> None:
-        admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
+        create_topic(self.settings.bootstrap_servers, topic, partitions)
 
     def records(self, topic: str) -> list[str]:
         """The committed records of its one partition."""
