@@ -52,6 +52,7 @@ class EmptyHome:
             "SPT_NOENV": "1",  # setproctitle, which Airflow's processes use, would write over HOME, by which they are found
             "PIP_CACHE_DIR": str(CACHE / "pip"),
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_COMPILE": "0",  # bytecode of a hundred packages of which Python then compiles the few that it imports
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": f"http://localhost:{self.port}",
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
