@@ -130,6 +130,7 @@ def test_a_login_by_key_to_a_server_known_by_its_fingerprint(server: SftpServer,
 
 
 OTHER = asyncssh.generate_private_key("ssh-ed25519")
+OTHER_KEY = OTHER.export_private_key(passphrase="a", rounds=1).decode()
 OTHER_HOST = OTHER.export_public_key().decode()
 
 
@@ -158,9 +159,9 @@ def test_a_wrong_server_or_login_is_refused_by_name(settings: dict[str, str], ch
     [
         ({"sftp.known.hosts": "one-word-secret"}, "sftp.known.hosts"),
         ({"sftp.private.key": "-----BEGIN secret"}, "sftp.private.key"),
-        ({"sftp.private.key": OTHER.export_private_key(passphrase="a").decode()}, "sftp.private.key"),
+        ({"sftp.private.key": OTHER_KEY}, "sftp.private.key"),
         (
-            {"sftp.private.key": OTHER.export_private_key(passphrase="a").decode(), "sftp.private.key.passphrase": "secret"},
+            {"sftp.private.key": OTHER_KEY, "sftp.private.key.passphrase": "secret"},
             "sftp.private.key.passphrase",
         ),
         ({"sftp.private.key": "/etc/hostname"}, "sftp.private.key"),
