@@ -1,8 +1,7 @@
-"""Kafka Connect's own worker in a JVM of ours: plugins, worker and herder, and the calls by which connectors and tasks run.
+"""Kafka Connect's own worker in a JVM of ours: the calls by which connectors and tasks run.
 
-The herder is never started: it joins no group and writes no topic. Statuses, claims and ends are ours; converters, transformations,
-predicates, error tolerance, creation of topics, records and their offsets are Connect's. All these classes are internal to Kafka Connect
-4.3.1, and none of another version.
+Statuses, claims and ends are ours; converters, transformations, predicates, error tolerance, creation of topics, records and their offsets
+are Connect's. As with ``connect_herder``, no class here is of another version than 4.3.1.
 """
 
 from __future__ import annotations
@@ -15,13 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.connect_herder import ConnectHerder
 from airflow_provider_connect.java.jvm import Jvm
 
-_FORCED: Final = {
-    "exactly.once.source.support": "enabled",
-    "plugin.discovery": "service_load",
-    "connector.client.config.override.policy": "All",  # the worker's policy was applied before: to the config, by this package
-}
+_FORCED: Final = {"exactly.once.source.support": "enabled"}
 _POLLS: Final = "org.apache.kafka.connect.runtime.AbstractWorkerSourceTask"
 _DEFAULTS: Final = {"consumer.fetch.max.wait.ms": "50"}  # a consumer is not closed before its last long poll is answered
 
@@ -49,40 +45,18 @@ class ConnectWorker:
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses, or brokers that do not answer."""
         self.jvm = jvm
-        self._connect = jvm.java.org.apache.kafka.connect
         self._gates: dict[JavaTask, Any] = {}
         self._threads: dict[JavaTask, Any] = {}
         with jvm.calls():
-            self._start({**_DEFAULTS, **settings, **_FORCED, "plugin.path": str(plugin_path(jvm.folder, locations))})
-
-    def _start(self, settings: Mapping[str, str]) -> None:
-        java, connect = self.jvm.java, self._connect
-        runtime, storage = connect.runtime, connect.storage
-        self._plugins = runtime.isolation.Plugins(self._map(settings))
-        self._plugins.compareAndSwapWithDelegatingLoader()
-        config = runtime.distributed.DistributedConfig(self._map(settings))
-        cluster, time = config.kafkaClusterId(), java.org.apache.kafka.common.utils.Time.SYSTEM
-        policy_class = java.java.lang.Class.forName("org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy")
-        policy = self._plugins.newPlugin(config.getString("connector.client.config.override.policy"), config, policy_class)
-        json = "org.apache.kafka.connect.json.JsonConverter"
-        converter = self._plugins.newInternalConverter(True, json, {"schemas.enable": "false"})
-        unused = storage.FileOffsetBackingStore(converter)  # a worker starts one; exactly-once tasks bring their own, sinks need none
-        nowhere = {"offset.storage.file.filename": str(self.jvm.folder / "no-offsets")}
-        unused.configure(runtime.standalone.StandaloneConfig(self._map({**settings, **nowhere})))
-        self._worker = runtime.Worker("java:0", time, self._plugins, config, unused, policy)
-        statuses, configs = storage.MemoryStatusBackingStore(), storage.MemoryConfigBackingStore()
-        nothing = self.jvm.array(java.java.lang.AutoCloseable, 0)
-        self._herder = runtime.distributed.DistributedHerder(
-            config, time, self._worker, cluster, statuses, configs, "http://localhost/", None, policy, java.java.util.List.of(), nothing
-        )  # a task asks its worker's herder for the store of statuses, and reports to it
-        self._worker.start()
+            started = ConnectHerder(jvm, {**_DEFAULTS, **settings, **_FORCED}, locations)
+            started.worker.start()
+        self._connect, self._plugins, self._worker, self._herder = started.connect, started.plugins, started.worker, started.herder
+        self._map, self._validated = started.map, started.validated
 
     def errors_of(self, config: Mapping[str, str]) -> list[str]:
         """What Connect and the connector find wrong with the config, in their words."""
         with self.jvm.calls():
-            found = self._connect.util.FutureCallback()
-            self._herder.validateConnectorConfig(self._map(config), found, False)
-            infos = found.get()
+            infos = self._validated(config)
             if not infos.errorCount():
                 return []
             values = (info.configValue() for info in infos.configs())
@@ -209,12 +183,6 @@ class ConnectWorker:
             self._worker.stop()
         self.jvm.close()
 
-    def _map(self, values: Mapping[str, str]) -> Any:
-        """A map of Java's own: Connect puts into what it is given."""
-        made = self.jvm.java.java.util.HashMap()
-        made.putAll(dict(values))
-        return made
-
     def _id(self, task: JavaTask) -> Any:
         return self._connect.util.ConnectorTaskId(task.connector, task.number)
 
@@ -254,16 +222,3 @@ class Counter:
     def __call__(self) -> int:
         with self._jvm.calls():
             return int(self._metric.metricValue())
-
-
-def plugin_path(folder: Path, locations: Sequence[Path]) -> Path:
-    """A folder with links to ``locations`` alone: what lies beside them is not loaded."""
-    path = folder / "plugins"
-    path.mkdir()
-    for number, location in enumerate(dict.fromkeys(locations)):
-        link = path / f"{number}-{location.stem if location.is_file() else location.name}"
-        if location.is_file():  # in a folder, whose own name does not end like a jar's
-            link.mkdir()
-            link = link / location.name
-        link.symlink_to(location.resolve())
-    return path

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from airflow_provider_connect.errors import JavaException, RetriableException
+from airflow_provider_connect.java.jvm_folder import JvmFolder
 from airflow_provider_connect.java.runtime_jars import gateway_jar
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from airflow_provider_connect.spark.parent_death import dies_with_parent
@@ -56,7 +55,8 @@ class Jvm:
 
     def __init__(self, runtime: JavaRuntime, class_path: Sequence[Path], *, heap: str, hide: Callable[[str], str]) -> None:
         """Returns when it takes calls. Raises RetriableException when it does not start."""
-        self.folder = Path(tempfile.mkdtemp(prefix="connect-java-"))
+        self._own_folder = JvmFolder()
+        self.folder = self._own_folder.path
         self._hide = hide
         self._gateway: JavaGateway | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -118,7 +118,7 @@ class Jvm:
         if gateway is not None:
             with contextlib.suppress(Exception):
                 gateway.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._own_folder.remove()
 
     def _command(self, runtime: JavaRuntime, class_path: Sequence[Path], heap: str) -> list[str]:
         major = int(runtime.version.partition(".")[0].partition("-")[0].partition("+")[0])

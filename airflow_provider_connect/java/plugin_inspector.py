@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, JavaException, PluginNotFoundException
-from airflow_provider_connect.java.connect_worker import plugin_path
+from airflow_provider_connect.java.connect_herder import ConnectHerder
 from airflow_provider_connect.java.jvm import Jvm
 
 _FORCED: Final = {
     "bootstrap.servers": "localhost:1",  # never connected to: the validation of a config asks no broker
-    "plugin.discovery": "service_load",
-    "connector.client.config.override.policy": "All",  # the worker's policy is applied by this package
     **{f"{kind}.storage.topic": f"unused-{kind}" for kind in ("config", "offset", "status")},
 }
 _SOURCE: Final = "org.apache.kafka.connect.source.SourceConnector"
@@ -32,36 +30,16 @@ class PluginInspector:
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses."""
         self._jvm = jvm
-        self._connect = jvm.java.org.apache.kafka.connect
         with jvm.calls():
-            self._start({"group.id": "connect-cluster", **settings, **_FORCED, "plugin.path": str(plugin_path(jvm.folder, locations))})
+            started = ConnectHerder(jvm, {"group.id": "connect-cluster", **settings, **_FORCED}, locations, cluster="unknown")
             self._json = jvm.java.com.fasterxml.jackson.databind.ObjectMapper()
-
-    def _start(self, settings: Mapping[str, str]) -> None:
-        java, runtime, storage = self._jvm.java, self._connect.runtime, self._connect.storage
-        self._plugins = runtime.isolation.Plugins(self._map(settings))
-        self._plugins.compareAndSwapWithDelegatingLoader()
-        config = runtime.distributed.DistributedConfig(self._map(settings))
-        cluster = java.java.lang.Class.forName("org.apache.kafka.connect.runtime.WorkerConfig").getDeclaredField("kafkaClusterId")
-        cluster.setAccessible(True)  # else the worker's constructor asks a broker for it
-        cluster.set(config, "unknown")
-        policy_class = java.java.lang.Class.forName("org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy")
-        policy = self._plugins.newPlugin(config.getString("connector.client.config.override.policy"), config, policy_class)
-        converter = self._plugins.newInternalConverter(True, "org.apache.kafka.connect.json.JsonConverter", {"schemas.enable": "false"})
-        time, offsets = java.org.apache.kafka.common.utils.Time.SYSTEM, storage.FileOffsetBackingStore(converter)
-        worker = runtime.Worker("probe:0", time, self._plugins, config, offsets, policy)
-        stores = (storage.MemoryStatusBackingStore(), storage.MemoryConfigBackingStore())
-        nothing = self._jvm.array(java.java.lang.AutoCloseable, 0)
-        self._herder = runtime.distributed.DistributedHerder(
-            config, time, worker, "unknown", *stores, "http://localhost/", None, policy, java.java.util.List.of(), nothing
-        )
+        self._connect, self._plugins, self._herder = started.connect, started.plugins, started.herder
+        self._map, self._validated = started.map, started.validated
 
     def validate(self, config: Mapping[str, str | None]) -> dict[str, Any]:
         """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException with Connect's text where it cannot validate."""
         with _texts_of_java(), self._jvm.calls():
-            found = self._connect.util.FutureCallback()
-            self._herder.validateConnectorConfig(self._map(config), found, False)
-            answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(found.get())))
+            answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(self._validated(config))))
             return answer
 
     def keys(self, class_name: str, version: str | None) -> list[dict[str, Any]]:
@@ -94,11 +72,6 @@ class PluginInspector:
             given = self._jvm.array(self._jvm.java.java.lang.Object, 2)
             given[0], given[1] = self._map(config), pairs
             return bool(source.getMethod("alterOffsets", types).invoke(connector, given))  # by the interface: versions share a name
-
-    def _map(self, values: Mapping[str, str | None]) -> Any:
-        made = self._jvm.java.java.util.HashMap()
-        made.putAll(dict(values))
-        return made
 
 
 _WRAPPERS: Final = ("java.util.concurrent.ExecutionException", "java.lang.reflect.InvocationTargetException")

@@ -87,6 +87,9 @@ def _check(archive: Path, members: list[_Member]) -> None:
     escaping = escaping_member(member.name for member in members)
     if escaping is not None:
         raise ConnectException(f"{archive} is not installed: its member {escaping} leads out of it")
+    nameless = next((member.name for member in members if not (member.is_folder or _parts(member.name))), None)
+    if nameless is not None:
+        raise ConnectException(f"{archive} is not installed: its member {nameless!r} has no name")
     odd = next((member.name for member in members if not (member.is_file or member.is_folder)), None)
     if odd is not None:
         raise ConnectException(f"{archive} is not installed: its member {odd} is neither a file nor a folder")

@@ -8,13 +8,12 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.plugins.validation.probe_messages import LONGEST_ANSWER, error_of, from_line, to_line
@@ -49,16 +48,17 @@ class ProbeProcess:
     ) -> None:
         """The process gets ``settings``, the ``secrets`` that variables stand for, and of the environment what programs need to run.
         ``module`` is what it runs: one that ends in ``probe_worker.serve``."""
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
         self._child = subprocess.Popen(
             (sys.executable, "-m", module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._stderr,
+            stderr=subprocess.PIPE,
             env=_SMALL | environment_of_plugins(os.environ),
             bufsize=0,
             start_new_session=True,
         )
+        assert self._child.stderr is not None
+        self._last_words = _LastWords(self._child.stderr)
         self._send({"settings": dict(settings), "secrets": dict(secrets or {}), "memory_bytes": memory_bytes})
 
     @property
@@ -120,10 +120,29 @@ class ProbeProcess:
             code = self._child.wait(_ENDING_SECONDS)
         except subprocess.TimeoutExpired:
             return "broke off without an answer, and was ended"
-        size = os.fstat(self._stderr.fileno()).st_size
-        tail = os.pread(self._stderr.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace").strip()
+        tail = self._last_words.text()
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return f"{how}: {tail.splitlines()[-1]}" if tail else how
+
+
+class _LastWords:
+    """Reads a pipe to its end, and keeps the last of it: what runs for days may write for days."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._tail = b""
+        self._reader = threading.Thread(target=self._read, name="probe-errors", daemon=True)
+        self._reader.start()
+
+    def text(self) -> str:
+        """The last of what was written, of a process that has ended."""
+        self._reader.join(_ENDING_SECONDS)  # who has inherited the pipe may live on
+        return self._tail.decode("utf-8", "replace").strip()
+
+    def _read(self) -> None:
+        with self._pipe:
+            while piece := os.read(self._pipe.fileno(), 1 << 16):
+                self._tail = (self._tail + piece)[-_TAIL_BYTES:]
 
 
 class ProbePool:

@@ -25,7 +25,7 @@ BEHAVIOURS = {
     "Huge": "blocks = bytearray(10 << 30)",
     "Recursive": "def down(): return down()\ndown()",
     "Exiting": "raise SystemExit(7)",
-    "Dying": "import os, sys\nsys.stderr.write('last words')\nsys.stderr.flush()\nos._exit(9)",
+    "Dying": "import os, sys\nsys.stderr.write('x' * (8 << 20) + '\\nlast words')\nsys.stderr.flush()\nos._exit(9)",
     "Printing": 'print(\'{"not": "an answer"}\' * 1000)',
     "Closing": "import os\nfor number in range(3, 30):\n    try:\n        os.close(number)\n    except OSError:\n        pass",
 }
