@@ -124,7 +124,10 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         ("--offset",), help='Its offset, such as {"kafka_offset": 7}; null, and when not given, removes it', default="null", metavar="JSON"
     )
     logger, level = Arg(("logger",), help="Name, or root"), Arg(("level",), help="Such as DEBUG")
-    limit = Arg(("--limit",), help="How many at the most; 50 when not given", type=int, default=50, metavar="N")
+    page = (
+        Arg(("--limit",), help="How many at the most; 50 when not given", type=int, default=50, metavar="N"),
+        Arg(("--before",), help="Only those below this number, for older ones", type=int, metavar="N"),
+    )
     number = Arg(("revision",), help="The number of a revision, as history prints it", type=int)
     compared = Arg(("revision",), help="Compared with the config of now; when not given: the last change", nargs="?", type=int)
     cluster = Arg(("--cluster",), help="On all workers of the cluster", action="store_true")
@@ -136,14 +139,14 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
             _verb("alter", "Set offsets of a stopped connector", "connectors.alter_offsets", _NAME, file, partition, offset),
             _verb("reset", "Remove all offsets of a stopped connector", "connectors.reset_offsets", _NAME),
             _verb(
-                "history", "Print what runs and users have done to a connector's offsets", "history.offsets_history", _NAME, limit, _OUTPUT
+                "history", "Print what runs and users have done to a connector's offsets", "history.offsets_history", _NAME, *page, _OUTPUT
             ),
             _verb("undo", "Go back to the offsets of an earlier instant", "history.undo", _NAME, *_undo(), _OUTPUT),
         ),
         _group(
             "config",
             "The configs that connectors had",
-            _verb("history", "Print the revisions of a connector's config", "history.config_history", _NAME, limit, _OUTPUT),
+            _verb("history", "Print the revisions of a connector's config", "history.config_history", _NAME, *page, _OUTPUT),
             _verb("diff", "Print what has changed since a revision", "history.config_diff", _NAME, compared, _OUTPUT),
             _verb("rollback", "Give a connector the config of a revision", "history.rollback", _NAME, number),
         ),

@@ -18,7 +18,7 @@ _STOPPED, _PAUSED = "STOPPED", "PAUSED"
 @speaks_to_connect
 def config_history(arguments: Any, verbs: Verbs) -> None:
     """One row a revision, the newest first; as JSON or YAML with whole configs."""
-    found = verbs.config_history(arguments.name, limit=arguments.limit)
+    found = verbs.config_history(arguments.name, limit=arguments.limit, before=arguments.before)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
         return
@@ -27,6 +27,7 @@ def config_history(arguments: Any, verbs: Verbs) -> None:
         for each in found.revisions
     ]
     print_rows(rows, "table")
+    _point_to_older(found.next_before)
 
 
 @speaks_to_connect
@@ -52,7 +53,7 @@ def rollback(arguments: Any, verbs: Verbs) -> None:
 @speaks_to_connect
 def offsets_history(arguments: Any, verbs: Verbs) -> None:
     """One row for each change and partition, the newest first."""
-    found = verbs.offsets_history(arguments.name, limit=arguments.limit)
+    found = verbs.offsets_history(arguments.name, limit=arguments.limit, before=arguments.before)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
         return
@@ -69,6 +70,7 @@ def offsets_history(arguments: Any, verbs: Verbs) -> None:
         for move in change.moves
     ]
     print_rows(rows, "table")
+    _point_to_older(found.next_before)
 
 
 @speaks_to_connect
@@ -99,6 +101,11 @@ def undo(arguments: Any, verbs: Verbs) -> None:
     _give_back(verbs, arguments.name, state)  # 5
 
 
+def _point_to_older(next_before: int | None) -> None:
+    if next_before is not None:
+        print(f"There are older ones: --before {next_before}", file=sys.stderr)
+
+
 def _give_back(verbs: Verbs, name: str, state: str) -> None:
     if state == _PAUSED:
         verbs.pause(name)
@@ -115,6 +122,8 @@ def _show(planned: OffsetUndo, output: str) -> None:
         for each in planned.returns
     ]
     print_rows(rows, "table")
+    if planned.left_out:
+        print(f"… and {planned.left_out} more partitions")
     if not rows:
         print("The offsets are those of that instant already")
 

@@ -23,6 +23,7 @@ from airflow_provider_connect.model.history import (
     OffsetHistory,
     OffsetReturn,
     OffsetUndo,
+    Page,
     Shown,
     by_partition,
     config_history,
@@ -61,10 +62,10 @@ class ConnectorHistory:
 
     def configs(self, name: str, *, limit: int, before: int | None, shown: Shown) -> ConfigHistory:
         """Raises NotFoundException for a connector that there never was."""
-        lines = self._require_recorded().config_lines(name, limit=limit + 1, before=before)
-        if not lines and before is None:
+        page = self._require_recorded().config_lines(name, limit=limit, before=before)
+        if not page.lines and before is None:
             config_of(self._reader.configs(), name)
-        return config_history(lines, limit, shown, _STEERING)
+        return config_history(page, shown, _STEERING)
 
     def roll_back(self, name: str, revision: int, restored: Restored, author: str | None) -> dict[str, str]:
         """Write the config of this revision; what is hidden in it keeps the value that the connector has. Returns the config as stored.
@@ -76,7 +77,7 @@ class ConnectorHistory:
         line = self._require_recorded().config_line(name, revision)
         if line is None:
             raise NotFoundException(f"Connector {name} has no revision {revision}; GET …/config/history lists them")
-        wanted = config_history([line], 1, dict, _STEERING).revisions[0].config
+        wanted = config_history(Page([line]), dict, _STEERING).revisions[0].config
         if wanted is None:
             raise BadRequestException(f"Connector {name} was deleted in revision {revision}: name a revision with a config")
         return self._connectors.patch(name, {}, partial(_patch_to, wanted, revision, restored), author)
@@ -86,8 +87,8 @@ class ConnectorHistory:
     def offsets(self, name: str, *, limit: int, before: int | None) -> OffsetHistory:
         """Raises NotFoundException."""
         recorded, now = self._require_recorded(), self._offsets.now(name)
-        lines = recorded.offset_lines(name, now.topic, limit=limit + 1, before=before)
-        return offset_history(lines, limit, recorded.begins_ms(now.topic))
+        page = recorded.offset_lines(name, now.topic, limit=limit, before=before)
+        return offset_history(page, recorded.begins_ms(now.topic))
 
     def undo(self, name: str, *, to: str | int | None, entry: int | None, dry_run: bool, author: str | None) -> OffsetUndo:
         """Set the offsets of the instant ``to``, or those before change ``entry``. A dry run changes nothing and may be asked in any state;
@@ -103,7 +104,7 @@ class ConnectorHistory:
         self._require_whole(name, now.topic, to_ms)
         if dry_run:
             found = returns(recorded.offsets_at(name, now.topic, to_ms), now.offsets)
-            return OffsetUndo(to_ms, True, found, f"The offsets of {len(found)} partitions would change; nothing was changed")
+            return OffsetUndo.of(to_ms, True, found, f"The offsets of {len(found)} partitions would change; nothing was changed")
         done: list[OffsetReturn] = []
 
         def decide(held: OffsetsNow) -> list[OffsetView]:
@@ -112,7 +113,7 @@ class ConnectorHistory:
             return [OffsetView(each.partition, each.then) for each in done]
 
         message = self._offsets.alter_by(name, decide, author)
-        return OffsetUndo(to_ms, False, done, message or "The offsets are those of that instant already; nothing was changed")
+        return OffsetUndo.of(to_ms, False, done, message or "The offsets are those of that instant already; nothing was changed")
 
     def _before(self, name: str, entry: int) -> int:
         """The last instant before the change that ``entry`` numbers: before the first line of its claim."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from airflow_provider_connect.model.history import Line
+from airflow_provider_connect.model.history import Line, Page
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.views import ConfigKeyView, OffsetView, PluginView, Validation
 
@@ -75,14 +75,14 @@ class Previewer(Protocol):
 
 
 class RecordedChanges(Protocol):
-    """The history of connectors, from a copy of the topics that may lag behind them. Safe to share between threads. Lines are the newest
-    first; those of offsets are of one ``topic``: an offsets topic, or for a sink the batch log."""
+    """The history of connectors, from a copy of the topics that may lag behind them. Safe to share between threads. Lines of offsets are
+    of one ``topic``: an offsets topic, or for a sink the batch log. A page is below line ``before``, see ``model.history.page_of``."""
 
-    def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> list[Line]: ...
+    def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page: ...
 
     def config_line(self, connector: str, number: int) -> Line | None: ...
 
-    def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> list[Line]: ...
+    def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> Page: ...
 
     def offset_line(self, connector: str, number: int) -> Line | None: ...
 

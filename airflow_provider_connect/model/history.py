@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import accumulate
 
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.offsets import OFFSET
 from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.view_json import OMITTED
 from airflow_provider_connect.model.views import OffsetView
+
+MOST_PAGE_BYTES = 1_048_576
+"""Bytes of recorded JSON in one page of a history. A line that is longer alone is a page of its own."""
+
+MOST_RETURNS = 1000
+"""Partitions that the answer to an undo lists."""
 
 _MOST_DIGITS = 18
 MAY_DIFFER = "a value that is hidden may have changed"
@@ -38,6 +45,27 @@ class Line:
     claim: str | None = None
     run: str | None = None
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some lines of a history, the newest first. ``next_before``: older ones are below this number; None: there are no older ones."""
+
+    lines: Sequence[Line]
+    next_before: int | None = None
+
+
+def page_of(sizes: Sequence[tuple[int, int]], limit: int, most_bytes: int = MOST_PAGE_BYTES) -> tuple[Sequence[int], int | None]:
+    """The numbers of the lines in a page, and its ``next_before``. ``sizes`` has number and bytes of each line, the newest first, and one
+    line more than ``limit`` where there is one."""
+    fitting = _fitting([size for _, size in sizes[:limit]], most_bytes)
+    numbers = [number for number, _ in sizes[:fitting]]
+    return numbers, numbers[-1] if len(sizes) > fitting else None
+
+
+def _fitting(sizes: Sequence[int], most_bytes: int) -> int:
+    """How many, from the first on, have ``most_bytes`` together at the most; at least one where there is one."""
+    return max(sum(total <= most_bytes for total in accumulate(sizes)), min(len(sizes), 1))
 
 
 # ── configs ──
@@ -72,8 +100,8 @@ class ConfigHistory:
     next_before: int | None = None
 
 
-def config_history(lines: Sequence[Line], limit: int, shown: Shown, left_out: Iterable[str] = ()) -> ConfigHistory:
-    """The first ``limit`` of ``lines``, which are the newest first, as revisions. Keys that are ``left_out`` steer the DAG alone."""
+def config_history(page: Page, shown: Shown, left_out: Iterable[str] = ()) -> ConfigHistory:
+    """The lines of ``page`` as revisions. Keys that are ``left_out`` steer the DAG alone."""
     hidden_keys = frozenset(left_out)
 
     def visible(text: str | None) -> Config | None:
@@ -82,12 +110,12 @@ def config_history(lines: Sequence[Line], limit: int, shown: Shown, left_out: It
         return shown({key: value for key, value in json.loads(text).items() if key not in hidden_keys})
 
     revisions = []
-    for line in lines[:limit]:
+    for line in page.lines:
         old, new = visible(line.old), visible(line.new)
         changes = key_changes(old or {}, new or {})
         note = MAY_DIFFER if not changes and new is not None and any(HIDDEN in value for value in new.values()) else None
         revisions.append(ConfigRevision(line.id, line.at_ms, line.who, changes, new, note))
-    return ConfigHistory(revisions, lines[limit - 1].id if len(lines) > limit else None)
+    return ConfigHistory(revisions, page.next_before)
 
 
 def key_changes(old: Config, new: Config) -> list[KeyChange]:
@@ -155,21 +183,29 @@ class OffsetReturn:
 @dataclass(frozen=True, slots=True)
 class OffsetUndo:
     """The answer to an undo. ``to_ms``: the offsets of this instant; ``returns`` are the partitions that differ; ``dry_run``: nothing was
-    changed; ``message`` is the server's text."""
+    changed; ``message`` is the server's text. ``left_out``: how many more partitions differ than are listed."""
 
     to_ms: int
     dry_run: bool
     returns: Sequence[OffsetReturn]
     message: str
+    left_out: int | None = field(default=None, metadata=OMITTED)
+
+    @classmethod
+    def of(cls, to_ms: int, dry_run: bool, found: Sequence[OffsetReturn], message: str) -> OffsetUndo:
+        """An answer that lists the first of what was ``found``: ``MOST_RETURNS``, and no more than ``MOST_PAGE_BYTES`` of them."""
+        first = found[:MOST_RETURNS]
+        fitting = _fitting([len(json.dumps([each.partition, each.now, each.then])) for each in first], MOST_PAGE_BYTES)
+        return cls(to_ms, dry_run, first[:fitting], message, len(found) - fitting or None)
 
 
-def offset_history(lines: Sequence[Line], limit: int, begins_ms: int | None) -> OffsetHistory:
-    """The first ``limit`` of ``lines``, which are the newest first, put together by the claim under which they were written."""
+def offset_history(page: Page, begins_ms: int | None) -> OffsetHistory:
+    """The lines of ``page``, put together by the claim under which they were written."""
     groups: dict[str, list[Line]] = {}
-    for line in lines[:limit]:
+    for line in page.lines:
         groups.setdefault(line.claim or f"line {line.id}", []).append(line)
     changes = [_change(group[::-1]) for group in groups.values()]
-    return OffsetHistory(changes, begins_ms, lines[limit - 1].id if len(lines) > limit else None)
+    return OffsetHistory(changes, begins_ms, page.next_before)
 
 
 def _change(lines: Sequence[Line]) -> OffsetChange:

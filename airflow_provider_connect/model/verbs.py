@@ -61,7 +61,8 @@ class Verb:
 _CONNECTOR: Final = "/connectors/{connector}"
 _PLUGIN: Final = "/connector-plugins/{plugin}/config"
 _PAGE: Final = {
-    "limit": "How many at the most, from 1 to 1000; 50 when not given. Of offsets it counts partitions that changed",
+    "limit": "How many at the most, from 1 to 1000; 50 when not given. Of offsets it counts partitions that changed. There are fewer in an "
+    "answer where they would be more than 1 MiB of configs or offsets",
     "before": "Only those below this number, which an answer names as 'next_before'",
 }
 _VERBS = (

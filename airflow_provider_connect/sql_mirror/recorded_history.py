@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from airflow_provider_connect.model.history import Line, by_partition, offsets_before
+from airflow_provider_connect.model.history import Line, Page, by_partition, offsets_before, page_of
 from airflow_provider_connect.model.offsets import OFFSET, sink_partition
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
@@ -30,19 +30,19 @@ class RecordedHistory:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> list[Line]:
-        """The newest first, below line ``before``; ``old`` and ``new`` are whole configs as JSON, secrets hidden."""
+    def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page:
+        """The newest below line ``before``; ``old`` and ``new`` are whole configs as JSON, secrets hidden."""
         with self._sessions() as database:
-            return _newest(database, _of(connector, Kind.CONFIG), limit, before)
+            return _page(database, _of(connector, Kind.CONFIG), limit, before)
 
     def config_line(self, connector: str, number: int) -> Line | None:
         """One line; None: the connector has no such."""
         return self._line(connector, Kind.CONFIG, number)
 
-    def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> list[Line]:
-        """The newest first, below line ``before``, of what lies on ``topic``: an offsets topic, or for a sink the batch log."""
+    def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> Page:
+        """The newest below line ``before``, of what lies on ``topic``: an offsets topic, or for a sink the batch log."""
         with self._sessions() as database:
-            return _newest(database, [*_of(connector, Kind.OFFSET), history.c.topic == topic], limit, before)
+            return _page(database, (*_of(connector, Kind.OFFSET), history.c.topic == topic), limit, before)
 
     def offset_line(self, connector: str, number: int) -> Line | None:
         """One line; None: the connector has no such."""
@@ -58,8 +58,10 @@ class RecordedHistory:
     def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
         """By ``model.history.partition_key`` the offset at this instant, None: it had none, of each partition that has changed since."""
         where = (*_of(connector, Kind.OFFSET), history.c.topic == topic, history.c.at_ms > at_ms)
+        firsts = select(func.min(history.c.id).label("id")).where(*where).group_by(history.c.subject).subquery()
+        columns = (history.c.id, history.c.subject, history.c.at_ms, history.c.old)
         with self._sessions() as database:
-            rows = database.execute(select(history.c.id, history.c.subject, history.c.at_ms, history.c.old).where(*where).order_by("id"))
+            rows = database.execute(select(*columns).join(firsts, history.c.id == firsts.c.id).order_by(history.c.id))
             return offsets_before(Line(row.id, row.subject, row.at_ms, row.old, None) for row in rows)
 
     def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
@@ -75,22 +77,32 @@ class RecordedHistory:
 
     def _line(self, connector: str, kind: Kind, number: int) -> Line | None:
         with self._sessions() as database:
-            return next(iter(_newest(database, [*_of(connector, kind), history.c.id == number], 1, None)), None)
+            return next(iter(_lines(database, *_of(connector, kind), history.c.id == number)), None)
 
 
 def _of(connector: str, kind: Kind) -> tuple[Any, ...]:
     return history.c.connector == connector, history.c.kind == str(kind)
 
 
-def _newest(database: Database, where: Any, limit: int, before: int | None) -> list[Line]:
+def _page(database: Database, where: tuple[Any, ...], limit: int, before: int | None) -> Page:
+    """The database counts the bytes: a text is read once it is known to be in the page."""
+    older = (*where, *(() if before is None else (history.c.id < before,)))
+    size = func.length(history.c.subject) + func.coalesce(func.length(history.c.old), 0) + func.coalesce(func.length(history.c.new), 0)
+    sizes = database.execute(select(history.c.id, size).where(*older).order_by(history.c.id.desc()).limit(limit + 1))
+    numbers, next_before = page_of([(number, int(found)) for number, found in sizes], limit)
+    lines = _lines(database, *older, history.c.id.between(numbers[-1], numbers[0])) if numbers else []
+    return Page(lines, next_before)
+
+
+def _lines(database: Database, *where: Any) -> list[Line]:
+    """The newest first."""
     runs = runs_by_claim()
     columns = [history.c[name] for name in ("id", "subject", "at_ms", "old", "new", "who", "claim", "note")]
     statement = (
         select(*columns, runs.c.run)
         .outerjoin(runs, (runs.c.connector == history.c.connector) & (runs.c.claim == history.c.claim))
-        .where(*where, *(() if before is None else (history.c.id < before,)))
+        .where(*where)
         .order_by(history.c.id.desc())
-        .limit(limit)
     )
     return [Line(**row) for row in database.execute(statement).mappings()]
 

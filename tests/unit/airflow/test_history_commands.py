@@ -44,12 +44,13 @@ class Connect:
     done: list[tuple[object, ...]] = field(default_factory=list)
 
     def config_history(self, name: str, *, limit: int, before: int | None = None) -> ConfigHistory:
-        return ConfigHistory([each for each in REVISIONS if before is None or each.revision < before][:limit])
+        found = [each for each in REVISIONS if before is None or each.revision < before]
+        return ConfigHistory(found[:limit], found[limit - 1].revision if len(found) > limit else None)
 
     def rollback_config(self, name: str, revision: int) -> None:
         self.done.append(("rollback", revision))
 
-    def offsets_history(self, name: str, *, limit: int) -> OffsetHistory:
+    def offsets_history(self, name: str, *, limit: int, before: int | None = None) -> OffsetHistory:
         return OffsetHistory([OffsetChange(3, 1, 2, None, "run-1", [OffsetMove(FILE, None, {"position": 5})])], 0)
 
     def undo_offsets(self, name: str, *, to: object = None, entry: int | None = None, dry_run: bool) -> OffsetUndo:
@@ -95,6 +96,15 @@ def test_revisions_and_their_difference_are_printed(capsys: pytest.CaptureFixtur
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [["topic", "a", "b"]]
     with pytest.raises(NotFoundException, match="no revision 5"):
         run(Connect(), "config", "diff", "c", "5")
+
+
+def test_older_revisions_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    run(Connect(), "config", "history", "c", "--limit", "1")
+    printed = capsys.readouterr()
+    assert (printed.out.splitlines()[1].split()[0], printed.err) == ("9", "There are older ones: --before 9\n")
+    run(Connect(), "config", "history", "c", "--limit", "1", "--before", "9")
+    printed = capsys.readouterr()
+    assert (printed.out.splitlines()[1].split()[0], printed.err) == ("4", "")
 
 
 def test_a_revision_is_gone_back_to(capsys: pytest.CaptureFixture[str]) -> None:

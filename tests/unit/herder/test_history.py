@@ -242,6 +242,20 @@ def test_a_config_goes_back_and_its_secret_stays(past: Past) -> None:
     assert past.herder.config_history("c", limit=1).revisions[0].who == "anna"
 
 
+def test_revisions_of_a_big_config_come_page_by_page(past: Past) -> None:
+    past.herder.create_connector("c", {**CONFIG, "note": "0"}, TargetState.STOPPED)
+    for number in range(1, 6):
+        past.herder.put_connector_config("c", {**CONFIG, "note": f"{number} {'x' * 300_000}"})
+    past.take_configs()
+    pages: list[list[str]] = []
+    before = None
+    while not pages or before is not None:
+        found = past.herder.config_history("c", limit=1000, before=before)
+        pages.append([(each.config or {})["note"][0] for each in found.revisions])
+        before = found.next_before
+    assert pages == [["5"], ["4"], ["3"], ["2", "1", "0"]]
+
+
 def test_a_secret_goes_to_no_other_address(past: Past) -> None:
     past.herder.create_connector("c", {**CONFIG, "api.url": "http://old", "api.token": SECRET}, TargetState.STOPPED)
     past.herder.put_connector_config("c", {**CONFIG, "api.url": "http://new", "api.token": LATER})

@@ -10,10 +10,14 @@ from airflow_provider_connect.model.history import (
     KeyChange,
     Line,
     OffsetMove,
+    OffsetReturn,
+    OffsetUndo,
+    Page,
     config_history,
     instant_ms,
     offset_history,
     offsets_before,
+    page_of,
     returns,
 )
 from airflow_provider_connect.model.views import OffsetView
@@ -33,25 +37,51 @@ def test_a_revision_has_the_keys_that_changed_and_none_that_steer_the_dag() -> N
         line(7, "", {"a": "1", "gone": "x", "steers": "1"}, {"a": "2", "new": "y"}, who="anna"),
         line(3, "", None, {"a": "1", "gone": "x", "steers": "1"}),
     ]
-    found = config_history(lines, 2, dict, ["steers"])
+    found = config_history(Page(lines), dict, ["steers"])
     assert found.next_before is None
     newest, first = found.revisions
     assert (newest.revision, newest.who, newest.config) == (7, "anna", {"a": "2", "new": "y"})
     assert newest.changes == [KeyChange("a", "1", "2"), KeyChange("gone", "x", None), KeyChange("new", None, "y")]
     assert first.changes == [KeyChange("a", None, "1"), KeyChange("gone", None, "x")]
-    assert config_history(lines, 1, dict).next_before == 7
+    assert config_history(Page(lines, 3), dict).next_before == 3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "numbers", "next_before"),
+    [
+        ([], 2, [], None),
+        ([(7, 1), (3, 1)], 2, [7, 3], None),
+        ([(7, 1), (3, 1), (2, 1)], 2, [7, 3], 3),
+        ([(7, 6), (3, 4), (2, 1)], 9, [7, 3], 3),
+        ([(7, 6), (3, 5), (2, 1)], 9, [7], 7),
+        ([(7, 11), (3, 1)], 9, [7], 7),
+        ([(7, 11)], 9, [7], None),
+    ],
+)
+def test_a_page_has_some_lines_and_some_bytes(
+    sizes: list[tuple[int, int]], limit: int, numbers: list[int], next_before: int | None
+) -> None:
+    assert page_of(sizes, limit, most_bytes=10) == (numbers, next_before)
+
+
+def test_an_undo_of_many_partitions_lists_the_first() -> None:
+    many = [OffsetReturn({"file": str(number)}, {"n": 2}, {"n": 1}, "read again") for number in range(1003)]
+    found = OffsetUndo.of(5, True, many, "")
+    assert (len(found.returns), found.left_out) == (1000, 3)
+    long = [OffsetReturn({"file": "x" * 400_000}, None, None, "changed")] * 3
+    assert (len(OffsetUndo.of(5, True, long, "").returns), OffsetUndo.of(5, True, long[:1], "").left_out) == (2, None)
 
 
 def test_what_is_hidden_stays_hidden_and_may_differ() -> None:
     lines = [line(2, "", {"token": "[hidden]"}, {"token": "[hidden]"}), line(1, "", None, {"token": "late"})]
     hide = {"token": "[hidden]"}
-    newest, first = config_history(lines, 2, lambda config: {**config, **hide}).revisions
+    newest, first = config_history(Page(lines), lambda config: {**config, **hide}).revisions
     assert (newest.changes, newest.note) == ([], MAY_DIFFER)
     assert (first.config, first.changes) == (hide, [KeyChange("token", None, "[hidden]")])
 
 
 def test_a_deletion_is_a_revision_without_a_config() -> None:
-    (found,) = config_history([line(2, "", {"a": "1"}, None)], 5, dict).revisions
+    (found,) = config_history(Page([line(2, "", {"a": "1"}, None)]), dict).revisions
     assert (found.config, found.changes) == (None, [KeyChange("a", "1", None)])
 
 
@@ -63,7 +93,7 @@ def test_lines_of_one_claim_are_one_change() -> None:
         line(2, A, {"n": 0}, {"n": 1}, who="anna"),
         line(1, A, None, {"n": 0}, "c1"),
     ]
-    found = offset_history(lines, 5, 17)
+    found = offset_history(Page(lines), 17)
     assert [(change.entry, change.from_ms, change.to_ms, change.who, change.run) for change in found.changes] == [
         (3, 30, 50, None, "run of c2"),
         (2, 2, 2, "anna", None),
@@ -71,7 +101,7 @@ def test_lines_of_one_claim_are_one_change() -> None:
     ]
     assert found.changes[0].moves == [OffsetMove(A, {"n": 1}, {"n": 3}), OffsetMove(B, None, {"n": 9})]
     assert (found.begins_ms, found.next_before) == (17, None)
-    assert offset_history(lines, 2, 17).next_before == 4
+    assert offset_history(Page(lines, 1), 17).next_before == 1
 
 
 def test_going_back_takes_the_offset_before_the_first_change_of_each_partition() -> None:

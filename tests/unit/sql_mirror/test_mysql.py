@@ -1,5 +1,7 @@
 """Every statement of the mirror is one that MySQL has too, within its limits."""
 
+from contextlib import nullcontext
+
 import pytest
 from sqlalchemy import Connection, Table, event
 from sqlalchemy.dialects import mysql
@@ -18,6 +20,7 @@ from airflow_provider_connect.sql_mirror.follower import (
     rebuild,
 )
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
+from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
 from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import metadata
@@ -77,6 +80,10 @@ def test_every_statement_compiles(database: Connection, statements: list[str]) -
     queries.last_runs(database)
     queries.sink_lags(database, "orders", {})
     queries.offset_topics(database)
+    recorded = RecordedHistory(lambda: nullcontext(database))
+    recorded.config_lines("orders", limit=5, before=99)
+    recorded.offset_lines("orders", "offsets", limit=5)
+    recorded.offsets_at("orders", "offsets", 0)
     queries.forget_history(database, 0)
     sweep = Sweep(database, "offsets", 0)
     for verb in (sweep.configs, sweep.statuses, sweep.offsets, sweep.batches):
