@@ -24,6 +24,18 @@ export type Status = {
 };
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type Offset = { partition: Record<string, Json>; offset: Record<string, Json> | null };
+export type ConfigRevision = {
+  revision: number;
+  at_ms: number;
+  who: string | null;
+  changes: { key: string; old: string | null; new: string | null }[];
+  config: Config | null;
+  note?: string;
+};
+export type OffsetMove = { partition: Record<string, Json>; old: Record<string, Json> | null; new: Record<string, Json> | null };
+export type OffsetChange = { entry: number; from_ms: number; to_ms: number; who: string | null; run: string | null; moves: OffsetMove[] };
+export type OffsetReturn = { partition: Record<string, Json>; now: Record<string, Json> | null; then: Record<string, Json> | null; effect: string; records: number | null };
+export type OffsetUndo = { to_ms: number; dry_run: boolean; returns: OffsetReturn[]; message: string };
 export type Plugin = { class: string; type: string; version?: string };
 export type Definition = {
   name: string;

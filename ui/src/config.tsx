@@ -3,6 +3,7 @@ import { Box, Button, HStack, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { change, type Config, connectorPath, type Row, textOf } from "./api";
 import { ConfigForm, useChecked, Verdict } from "./form";
+import { ConfigHistory } from "./history";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
 import { usePolled } from "./polled";
 
@@ -52,6 +53,7 @@ export function ConfigTab({ row, definedIn, say }: { row: Row; definedIn: string
           Edit config
         </Button>
       ) : null}
+      <ConfigHistory row={row} mayChange={row.may_change && !definedIn} say={say} />
     </Box>
   );
 }

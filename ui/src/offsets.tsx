@@ -1,9 +1,11 @@
 // A connector's offsets: seen, edited and reset. The connector is stopped for a change, and goes on as it was.
 import { Box, Button, HStack, Input, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { change, connectorPath, get, type Json, type Offset, type Row, type Status, textOf } from "./api";
+import { change, connectorPath, type Json, type Offset, type Row, textOf } from "./api";
+import { OffsetsHistory } from "./history";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
 import { usePolled } from "./polled";
+import { whileStopped } from "./verbs";
 
 const text = (value: Json | undefined) => (value === null || value === undefined ? "none" : JSON.stringify(value));
 
@@ -55,7 +57,15 @@ export function OffsetsTab({ row, say }: { row: Row; say: (said: Said) => void }
       label: "Reset offsets",
       act: () => carryOut("The offsets are reset.", () => change("DELETE", connectorPath(row.name, "/offsets"))),
     });
-  if (!value.offsets.length) return <Text p={4}>The connector has committed no offset.</Text>;
+  const history = <OffsetsHistory row={row} say={say} changed={reload} />;
+  if (!value.offsets.length) {
+    return (
+      <>
+        <Text p={4}>The connector has committed no offset.</Text>
+        {history}
+      </>
+    );
+  }
   return (
     <Box>
       <Table.Root size="sm" aria-label="Offsets">
@@ -113,23 +123,8 @@ export function OffsetsTab({ row, say }: { row: Row; say: (said: Said) => void }
           </Button>
         </HStack>
       ) : null}
+      {history}
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>
   );
-}
-
-/** Carries out `act` with the connector stopped, and brings it back into the state that it had. Returns what became of it. */
-async function whileStopped(name: string, act: () => Promise<unknown>): Promise<string> {
-  const before = (await get<Status>(connectorPath(name, "/status"))).connector.state;
-  if (before !== "STOPPED") await change("PUT", connectorPath(name, "/stop"));
-  let failure: unknown;
-  try {
-    await act();
-  } catch (error) {
-    failure = error;
-  }
-  if (before === "PAUSED") await change("PUT", connectorPath(name, "/pause"));
-  else if (before !== "STOPPED") await change("PUT", connectorPath(name, "/resume"));
-  if (failure !== undefined) throw failure;
-  return before === "STOPPED" ? "The connector stays stopped." : before === "PAUSED" ? "The connector is paused again." : "The connector goes on.";
 }

@@ -1,5 +1,5 @@
 // What a user can do with a connector, and in which states. Each verb is one request of the REST API.
-import { change, connectorPath } from "./api";
+import { change, connectorPath, get, type Status } from "./api";
 
 export type VerbName = "pause" | "resume" | "stop" | "restart";
 export type Verb = { label: string; done: string; sense: (state: string | null) => boolean; send: (name: string) => Promise<unknown> };
@@ -48,4 +48,20 @@ export async function forEach(names: string[], act: (name: string) => Promise<un
   };
   await Promise.all([worker(), worker(), worker(), worker()]);
   return { done, failed };
+}
+
+/** Carries out `act` with the connector stopped, and brings it back into the state that it had. Returns what became of it. */
+export async function whileStopped(name: string, act: () => Promise<unknown>): Promise<string> {
+  const before = (await get<Status>(connectorPath(name, "/status"))).connector.state;
+  if (before !== "STOPPED") await change("PUT", connectorPath(name, "/stop"));
+  let failure: unknown;
+  try {
+    await act();
+  } catch (error) {
+    failure = error;
+  }
+  if (before === "PAUSED") await change("PUT", connectorPath(name, "/pause"));
+  else if (before !== "STOPPED") await change("PUT", connectorPath(name, "/resume"));
+  if (failure !== undefined) throw failure;
+  return before === "STOPPED" ? "The connector stays stopped." : before === "PAUSED" ? "The connector is paused again." : "The connector goes on.";
 }

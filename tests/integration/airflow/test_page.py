@@ -1,4 +1,4 @@
-"""The list of connectors in Airflow's UI, in a real Chromium.
+"""The page in Airflow's UI, in a real Chromium: list, connector, form, tab and card; in light and dark, for a viewer too.
 
 Screenshots are kept in ``.dev/screenshots``.
 """
@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from airflow_provider_connect.model.ids import dag_id_for
 from tests.chromium import find_chromium
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow, wait_until
@@ -134,3 +136,156 @@ def test_the_list_shows_real_connectors_and_hostile_names_as_text(page: Page, ai
     expect(page.locator("tr[data-connector]")).to_have_count(1)
     expect(page.get_by_label("Search connectors")).to_have_value("page-")
     assert "hacked" not in page.title()
+
+
+def test_pausing_and_resuming_from_the_list_moves_the_dag(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
+    name = connectors["runs"]
+    opened(page, airflow, "?q=page-runs")
+    row(page, name).get_by_text("Select page-runs").check(force=True)
+    page.get_by_role("button", name="Pause", exact=True).click()
+    wait_until(lambda: state(airflow, name) == "PAUSED" and airflow.is_paused(name), "status and DAG are paused")
+    expect(row(page, name)).to_contain_text("PAUSED")
+    row(page, name).get_by_text("Select page-runs").check(force=True)
+    page.get_by_role("button", name="Resume", exact=True).click()
+    wait_until(lambda: state(airflow, name) != "PAUSED" and not airflow.is_paused(name), "status and DAG go on")
+    expect(row(page, name)).not_to_contain_text("PAUSED")
+
+
+def test_offsets_are_changed_with_the_connector_stopped_meanwhile(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
+    name = connectors["runs"]
+    connect(airflow, "PUT", f"/connectors/{name}/pause")  # so that no run moves the offsets besides
+    wait_until(lambda: state(airflow, name) == "PAUSED" and airflow.is_paused(name), "it is paused")
+    opened(page, airflow, f"?connector={name}&tab=offsets")
+    (before,) = committed(airflow, name)
+    field = page.get_by_role("textbox", name=re.compile("^Offset of"))
+    expect(field).to_have_value(json.dumps(before["offset"], separators=(",", ":")))
+    field.fill("[1]")
+    expect(page.get_by_text("An offset is a JSON object")).to_be_visible()
+    field.fill('{"position": -1}')
+    page.get_by_role("button", name="Change offsets").click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_role("button", name="Change offsets").click()
+    expect(page.get_by_role("status").filter(has_text="position")).to_be_visible()  # refused, with the reason
+    dialog.wait_for(state="hidden")
+    assert committed(airflow, name) == [before]
+    field.fill('{"position": 4}')
+    page.get_by_role("button", name="Change offsets").click()
+    dialog.wait_for()
+    assert serious(page, "[role=alertdialog]") == []
+    dialog.get_by_role("button", name="Change offsets").click()
+    expect(page.get_by_text("The offsets are changed. The connector is paused again.")).to_be_visible()
+    wait_until(lambda: state(airflow, name) == "PAUSED", "it is paused again")
+    history = page.get_by_role("table", name="Offsets history")
+    expect(history).to_contain_text('{"position":4}')
+    page.screenshot(path=SCREENSHOTS / "page-offsets-light.png")
+    history.get_by_role("row").filter(has_text="admin").get_by_role("button").first.click()
+    expect(dialog).to_contain_text(f'{{"position":4}} → {json.dumps(before["offset"], separators=(",", ":"))}')
+    dialog.get_by_role("button", name="Go back").click()
+    expect(page.get_by_text("The offsets are set back. The connector is paused again.")).to_be_visible()
+    wait_until(lambda: committed(airflow, name) == [before], "the offsets are those of before")
+    connect(airflow, "PUT", f"/connectors/{name}/resume")
+
+
+def test_a_connector_in_the_dark_and_its_config_without_secrets(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(airflow.url)
+    page.evaluate("localStorage.setItem('theme', 'dark')")
+    try:
+        for tab in ("tasks", "runs", "topics", "config"):
+            opened(page, airflow, f"?connector={connectors['runs']}&tab={tab}")
+            page.get_by_role("tabpanel").get_by_role("table").or_(page.get_by_role("tabpanel").get_by_role("list")).first.wait_for()
+            assert page.evaluate("document.documentElement.classList.contains('dark')")
+            page.screenshot(path=SCREENSHOTS / f"page-{tab}-dark.png")
+            assert serious(page) == [], tab
+        config = page.get_by_role("table", name="Config", exact=True)
+        expect(config.get_by_role("row", name=re.compile(re.escape(SECRET_KEY)))).to_contain_text("[hidden]")
+        page.get_by_role("button", name="Edit config").click()
+        page.get_by_label("topic", exact=False).first.wait_for()
+        expect(page.get_by_text("No errors")).to_be_visible()
+        page.screenshot(path=SCREENSHOTS / "page-form-dark.png")
+        assert serious(page) == []
+        assert SECRET not in page.content()
+    finally:
+        page.evaluate("localStorage.setItem('theme', 'light')")
+        page.emulate_media(color_scheme="light")
+
+
+def test_a_config_is_rolled_back(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
+    name = connectors["stopped"]
+    changed = connect(airflow, "PATCH", f"/connectors/{name}/config", json={"topic": "page-other-lines"})
+    assert changed.status_code == 200, changed.text
+    opened(page, airflow, f"?connector={name}&tab=config")
+    history = page.get_by_role("table", name="Config history")
+    expect(history).to_contain_text("topic: page-lines → page-other-lines")
+    expect(history).to_contain_text("admin")
+    history.get_by_role("button", name=re.compile("^Roll back")).click()
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("topic: page-other-lines → page-lines")
+    dialog.get_by_role("button", name="Roll back").click()
+    expect(page.get_by_role("status").filter(has_text="The config is that of revision")).to_be_visible()
+    assert connect(airflow, "GET", f"/connectors/{name}/config").json()["topic"] == "page-lines"
+    expect(history).to_contain_text("topic: page-other-lines → page-lines")
+    assert SECRET not in page.content()
+    assert serious(page) == []
+
+
+def test_a_connector_is_made_by_the_form(page: Page, airflow: Airflow, tmp_path: Path) -> None:
+    name = "page-new"
+    opened(page, airflow, "?new=1")
+    page.get_by_label("Search classes").fill("filestreamsource")
+    page.get_by_role("link", name=re.compile("FileStreamSource")).first.click()
+    page.get_by_label("Name", exact=False).first.fill(name)
+    expect(page.get_by_text(re.compile("[1-9].* errors?$"))).to_be_visible()
+    expect(page.get_by_role("button", name="Create connector")).to_be_disabled()
+    (tmp_path / "new.txt").write_text("a line\n")
+    page.get_by_role("textbox", name=re.compile("^topic")).first.fill("page-new-lines")
+    page.get_by_role("textbox", name=re.compile(r"^file\b")).first.fill(str(tmp_path / "new.txt"))
+    page.get_by_label("Name of a further setting").fill("fil")
+    page.get_by_role("button", name="Add setting").click()
+    expect(page.get_by_text(re.compile("did you mean", re.IGNORECASE))).to_be_visible()
+    page.get_by_role("button", name="Remove fil").click()
+    expect(page.get_by_text("No errors")).to_be_visible()
+    records, late = page.get_by_role("table", name="Records of the dry run"), page.get_by_text("did not answer within")
+    for _ in range(10):  # a plugin has 30 s, which a busy machine may not have
+        page.get_by_role("button", name="Dry run").click()
+        expect(records.or_(late)).to_be_visible()
+        if records.is_visible():
+            break
+    expect(records).to_contain_text("a line")
+    page.screenshot(path=SCREENSHOTS / "page-new-light.png")
+    assert serious(page) == []
+    page.get_by_role("button", name="Create connector").click()
+    page.get_by_role("heading", name=name).wait_for()
+    try:
+        assert connect(airflow, "GET", f"/connectors/{name}/config").json()["topic"] == "page-new-lines"
+    finally:
+        connect(airflow, "DELETE", f"/connectors/{name}")
+
+
+def test_the_tab_and_the_card(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
+    page.goto(airflow.url)
+    card = page.get_by_role("link", name="Connectors", exact=True)
+    card.wait_for()
+    page.screenshot(path=SCREENSHOTS / "page-card-light.png")
+    card.click()
+    expect(row(page, connectors["runs"])).to_be_visible()
+    page.goto(f"{airflow.url}/dags/{dag_id_for(connectors['runs'])}/plugin/connector?tab=runs")
+    page.get_by_role("heading", name=connectors["runs"], level=1).last.wait_for()
+    expect(page.get_by_role("table", name="Runs that delivered something")).to_contain_text("2")
+    page.screenshot(path=SCREENSHOTS / "page-tab-light.png")
+
+
+def test_a_viewer_is_offered_no_change(
+    browser: Browser, airflow: Airflow, passwords: Mapping[str, str], connectors: dict[str, str]
+) -> None:
+    page = signed_in(browser, airflow, "viewer", passwords["viewer"])
+    opened(page, airflow)
+    expect(row(page, connectors["runs"])).to_be_visible()
+    for label in ("Pause", "Stop", "New connector"):
+        assert page.get_by_role("button", name=label, exact=True).count() + page.get_by_role("link", name=label, exact=True).count() == 0
+    assert page.get_by_role("checkbox").count() == 0
+    opened(page, airflow, f"?connector={connectors['runs']}&tab=offsets")
+    page.get_by_role("table", name="Offsets").wait_for()
+    page.get_by_role("table", name="Offsets history").wait_for()
+    assert page.get_by_role("button", name=re.compile("Pause|Stop|Restart|Delete|Change|Reset|Undo|Go back")).count() == 0
+    page.context.close()
