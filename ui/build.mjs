@@ -1,6 +1,7 @@
-// Builds the page's bundle into the Python package. React, Chakra and the router are Airflow's own: globals of the page that loads the bundle.
+// Builds two scripts into the Python package. connect.js is the page; React, Chakra and the router are globals of the page that loads it, Airflow's
+// own. host.js brings these globals where there is no Airflow, of Chakra only what connect.js uses, and host.licenses.txt has the licences of all it contains.
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
 const HOST = {
@@ -31,19 +32,44 @@ const sources = ["build.mjs", "package-lock.json", ...readdirSync("src").sort().
 const hash = createHash("sha256");
 for (const name of sources) hash.update(`${name}\n`).update(readFileSync(name));
 
-await build({
-  entryPoints: ["src/plugin.tsx"],
-  outfile: process.argv[2] ?? "../airflow_provider_connect/rest/ui/connect.js",
+const names = readdirSync("src").filter((name) => name !== "host.tsx").flatMap((name) => {
+  const found = [...readFileSync(`src/${name}`, "utf8").matchAll(/import \{([^}]*)\} from "@chakra-ui\/react"/g)];
+  return found.flatMap(([, list]) => list.split(",").map((each) => each.trim())).filter((each) => each && !each.startsWith("type "));
+});
+const chakraUsed = {
+  name: "chakra-used",
+  setup(builder) {
+    builder.onResolve({ filter: /^chakra-used$/ }, () => ({ path: "chakra-used", namespace: "used" }));
+    builder.onLoad({ filter: /.*/, namespace: "used" }, () => ({
+      contents: `export { ${[...new Set(names)].sort().join(", ")} } from "@chakra-ui/react"`,
+      resolveDir: process.cwd(),
+    }));
+  },
+};
+
+const folder = process.argv[2] ?? "../airflow_provider_connect/rest/ui";
+const common = {
   bundle: true,
   minify: true,
   format: "iife",
   target: "es2022",
   charset: "ascii",
   jsx: "automatic",
-  legalComments: "inline",
   loader: { ".css": "text" },
   define: { "process.env.NODE_ENV": '"production"' },
   banner: { js: `/* sources sha256:${hash.digest("hex")} */` },
-  plugins: [hostGlobals],
   logLevel: "warning",
+};
+await build({ ...common, entryPoints: ["src/plugin.tsx"], outfile: `${folder}/connect.js`, legalComments: "inline", plugins: [hostGlobals] });
+const { metafile } = await build({ ...common, entryPoints: ["src/host.tsx"], outfile: `${folder}/host.js`, legalComments: "none", metafile: true, plugins: [chakraUsed] });
+
+const [output] = Object.values(metafile.outputs);
+const contained = Object.entries(output.inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0);
+const packages = new Set(contained.flatMap(([path]) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []));
+const texts = [...packages].sort().map((name) => {
+  const about = JSON.parse(readFileSync(`node_modules/${name}/package.json`, "utf8"));
+  const file = ["LICENSE", "LICENSE.md", "LICENSE.txt", "license", "license.md"].map((each) => `node_modules/${name}/${each}`).find((path) => existsSync(path));
+  const text = file ? readFileSync(file, "utf8").trim() : `Licensed under ${about.license}; author: ${about.author?.name ?? about.author ?? "see the package"}`;
+  return `${name} ${about.version} (${about.license})\n\n${text}\n`;
 });
+writeFileSync(`${folder}/host.licenses.txt`, `host.js contains these packages, under these licences.\n\n${texts.join(`\n${"-".repeat(80)}\n\n`)}`);

@@ -31,12 +31,14 @@ def create_app(
     has_admin: bool = True,
     warnings: Callable[[], list[str]] = list,
     runs: Runs | None = None,
+    has_page: bool = False,
 ) -> FastAPI:
     """The app. ``herder`` is asked at each request and raises ConnectException while there is none; ``info`` may ask the broker.
 
     ``loggers`` is the process's own, where the host lets it follow requests to all workers. ``has_admin``: whether ``/admin`` is served
     here; Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere. ``warnings`` are shown by ``/health``: what an admin has to
-    correct although requests are answered. ``runs``: what is known of connectors' runs, for the page.
+    correct although requests are answered. ``runs``: what is known of connectors' runs, for the page. ``has_page``: whether ``/ui`` is the
+    page, for servers without Airflow's UI.
     """
     app = FastAPI(
         title="Kafka Connect REST API",
@@ -51,7 +53,7 @@ def create_app(
     app.state.calls = calls = Calls(herder, access)
     app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
     app.state.warnings, app.state.runs = warnings, runs or NoRuns()
-    routers = (*_ROUTERS, *((server_routes.admin_router,) if has_admin else ()))
+    routers = (*_ROUTERS, *((server_routes.admin_router,) if has_admin else ()), *((page.page_router,) if has_page else ()))
     for router in routers:
         app.include_router(router)
     routes = [route for router in routers for route in router.routes]  # app.routes has them from FastAPI 0.137 on inside of others

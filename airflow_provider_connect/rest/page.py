@@ -1,4 +1,5 @@
-"""``/ui``: the bundle of the page in Airflow's UI, and what the page shows beside the answers of Kafka Connect's API.
+"""``/ui``: the bundle of the page in Airflow's UI, what the page shows beside the answers of Kafka Connect's API, and the page itself where
+there is no Airflow.
 
 No part of that API, so not in its document: these routes change with the page. They only read; each change that the page asks for is a
 verb of the API.
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from typing import Protocol, cast
 
@@ -29,10 +31,28 @@ from airflow_provider_connect.rest.calls import calls_of, user_of
 from airflow_provider_connect.rest.routes import Connector
 
 BUNDLE_PATH = "/ui/connect.js"
+_HOST = "host.js"  # React, Chakra and the router, which Airflow's UI has otherwise
 _MOST_OF_A_TRACE = 300
 _KEPT = "private, max-age=31536000, immutable"
 
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_PAGE = """<!doctype html>
+<html lang="en" data-connect="alone">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Connect</title><base href="{root}/">
+<script defer src="ui/host.js?v={host}"></script><script defer src="ui/connect.js?v={connect}"></script></head>
+<body><div id="root"></div></body>
+</html>
+"""
+
 router = APIRouter(include_in_schema=False)
+page_router = APIRouter(include_in_schema=False)
+"""The page for a server of its own."""
 
 
 class Runs(Protocol):
@@ -58,15 +78,30 @@ class NoRuns:
 
 
 @cache
-def bundle() -> tuple[bytes, str]:
-    """The script, and its version for the query of its address: the beginning of its hash."""
-    script = files("airflow_provider_connect.rest").joinpath("ui", "connect.js").read_bytes()
+def bundle(name: str = "connect.js") -> tuple[bytes, str]:
+    """A script, and its version for the query of its address: the beginning of its hash."""
+    script = files("airflow_provider_connect.rest").joinpath("ui", name).read_bytes()
     return script, sha256(script).hexdigest()[:12]
 
 
 @router.get(BUNDLE_PATH)
 async def get_bundle(request: Request) -> Response:
-    script, version = bundle()
+    return _script(request, bundle())
+
+
+@page_router.get(f"/ui/{_HOST}")
+async def get_host(request: Request) -> Response:
+    return _script(request, bundle(_HOST))
+
+
+@page_router.get("/ui")
+async def get_page(request: Request) -> Response:
+    text = _PAGE.format(root=escape(request.scope.get("root_path", "")), host=bundle(_HOST)[1], connect=bundle()[1])
+    return Response(text, headers=_HEADERS, media_type="text/html; charset=utf-8")
+
+
+def _script(request: Request, found: tuple[bytes, str]) -> Response:
+    script, version = found
     is_current = request.query_params.get("v") == version
     headers = {"Cache-Control": _KEPT if is_current else "no-cache", "X-Content-Type-Options": "nosniff"}
     return Response(script, headers=headers, media_type="text/javascript; charset=utf-8")

@@ -290,4 +290,5 @@ def rest_server(
     """The server that the worker settings ``worker`` describe. ``access`` has the users where they name none. Raises ConfigException."""
     listener = RestListener.of(worker, host=host, port=port)
     who = access_of(worker, listener, otherwise=access)
-    return RestServer(create_app(herder=herder, access=who, info=info, has_admin=worker.get("admin.listeners") != ""), listener)
+    app = create_app(herder=herder, access=who, info=info, has_admin=worker.get("admin.listeners") != "", has_page=True)
+    return RestServer(app, listener)

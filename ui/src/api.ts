@@ -72,11 +72,16 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the page is shown by a server of its own, which has the API at its root and no DAGs, runs or histories. */
+export const isAlone = document.documentElement.dataset["connect"] === "alone";
+const API = isAlone ? "" : "connect/";
+
 const segment = encodeURIComponent;
 export const connectorPath = (name: string, rest = "") => `connectors/${segment(name)}${rest}`;
 export const pluginPath = (plugin: string, rest: string) => `connector-plugins/${segment(plugin)}/config${rest}`;
 
 function toLogin(): never {
+  if (isAlone) throw new ApiError(401, "You are signed out: load this page again");
   const next = encodeURIComponent(window.location.href);
   window.location.assign(new URL(`api/v2/auth/login?next=${next}`, document.baseURI));
   throw new ApiError(401, "You are signed out");
@@ -90,10 +95,10 @@ async function send(path: string, method: string, body: unknown, signal?: AbortS
   }
   let response: Response;
   try {
-    response = await fetch(new URL(`connect/${path}`, document.baseURI), init);
+    response = await fetch(new URL(`${API}${path}`, document.baseURI), init);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError(0, "Airflow's API server does not answer");
+    throw new ApiError(0, isAlone ? "The server does not answer" : "Airflow's API server does not answer");
   }
   if (response.status === 401) toLogin();
   if (!response.ok) throw new ApiError(response.status, await messageOf(response));

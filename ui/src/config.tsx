@@ -1,7 +1,7 @@
 // A connector's config: read, and changed by its form. Only what changed is sent, so keys that are not shown stay.
 import { Box, Button, HStack, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { change, type Config, connectorPath, type Row, textOf } from "./api";
+import { change, type Config, connectorPath, isAlone, type Row, textOf } from "./api";
 import { ConfigForm, useChecked, Verdict } from "./form";
 import { ConfigHistory } from "./history";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
@@ -53,7 +53,7 @@ export function ConfigTab({ row, definedIn, say }: { row: Row; definedIn: string
           Edit config
         </Button>
       ) : null}
-      <ConfigHistory row={row} mayChange={row.may_change && !definedIn} say={say} />
+      {isAlone ? null : <ConfigHistory row={row} mayChange={row.may_change && !definedIn} say={say} />}
     </Box>
   );
 }

@@ -2,7 +2,7 @@
 import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { Link } from "react-router-dom";
-import { change, connectorPath, type Detail, type Row, type Status, textOf } from "./api";
+import { change, connectorPath, type Detail, isAlone, type Row, type Status, textOf } from "./api";
 import { ConfigTab } from "./config";
 import { OffsetsTab } from "./offsets";
 import { Confirm, Notice, Problem, type Question, type Said, State, useTitle, Waiting } from "./parts";
@@ -87,7 +87,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
               Delete
             </Button>
           ) : null}
-          {back ? (
+          {back && !isAlone ? (
             <Button asChild size="xs" variant="outline">
               <Link to={`/dags/${encodeURIComponent(row.dag_id)}`}>DAG</Link>
             </Button>
@@ -108,7 +108,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         onValueChange={(event) => setQuery({ tab: event.value })}
       >
         <Tabs.List>
-          {TABS.map((each) => (
+          {TABS.filter((each) => each !== "runs" || !isAlone).map((each) => (
             <Tabs.Trigger key={each} value={each}>
               {TITLES[each]}
             </Tabs.Trigger>

@@ -1,7 +1,7 @@
 // A connector's offsets: seen, edited and reset. The connector is stopped for a change, and goes on as it was.
 import { Box, Button, HStack, Input, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { change, connectorPath, type Json, type Offset, type Row, textOf } from "./api";
+import { change, connectorPath, isAlone, type Json, type Offset, type Row, textOf } from "./api";
 import { OffsetsHistory } from "./history";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
 import { usePolled } from "./polled";
@@ -57,7 +57,7 @@ export function OffsetsTab({ row, say }: { row: Row; say: (said: Said) => void }
       label: "Reset offsets",
       act: () => carryOut("The offsets are reset.", () => change("DELETE", connectorPath(row.name, "/offsets"))),
     });
-  const history = <OffsetsHistory row={row} say={say} changed={reload} />;
+  const history = isAlone ? null : <OffsetsHistory row={row} say={say} changed={reload} />;
   if (!value.offsets.length) {
     return (
       <>

@@ -1,0 +1,104 @@
+"""The page on ``connect-standalone``, in a real Chromium: no Airflow, with React of its own."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from airflow_provider_connect.dev.own_server import is_listening
+from tests.chromium import find_chromium
+from tests.conftest import CACHE
+from tests.integration.standalone.agent import Agent, properties, wait_for
+
+MakeAgent = Callable[..., Agent]
+HANG_MS = 180_000
+HOSTILE = "<img src=x onerror='document.title=\"hacked\"'>"
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    chromium = find_chromium(CACHE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
+        yield browser
+        browser.close()
+
+
+def opened(browser: Browser, agent: Agent) -> tuple[Page, list[str]]:
+    """The page, and what goes wrong in it."""
+    page = browser.new_page()
+    page.set_default_timeout(HANG_MS)
+    expect.set_options(timeout=HANG_MS)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.goto(f"http://127.0.0.1:{agent.port}/ui")
+    return page, wrong
+
+
+def test_connectors_are_seen_paused_and_created_without_airflow(
+    make_agent: MakeAgent, browser: Browser, tmp_path: Path, unique: str
+) -> None:
+    (tmp_path / "in.txt").write_text("one\ntwo\n")
+    (tmp_path / "source.properties").write_text(
+        properties({"name": HOSTILE, "connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique})
+    )
+    agent = make_agent()
+    agent.start(tmp_path / "source.properties")
+    page, wrong = opened(browser, agent)
+    row = page.locator(f"tr[data-connector={json.dumps(HOSTILE)}]")
+    expect(row).to_contain_text("FileStreamSource")
+    expect(row).to_contain_text("RUNNING")
+    row.get_by_text(f"Select {HOSTILE}").check(force=True)
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(row).to_contain_text("PAUSED")
+    row.get_by_role("link", name=HOSTILE).click()
+    page.get_by_role("heading", name=HOSTILE, level=1).wait_for()
+    assert page.get_by_role("tab").all_text_contents() == ["Tasks", "Offsets", "Topics", "Config"]
+    page.get_by_role("tab", name="Offsets").click()
+    expect(page.get_by_role("textbox", name=re.compile("^Offset of"))).to_have_value('{"position":8}')
+    assert page.get_by_role("link", name="DAG").count() == 0
+    page.reload()  # the address has it all
+    expect(page.get_by_role("textbox", name=re.compile("^Offset of"))).to_have_value('{"position":8}')
+
+    page.get_by_role("link", name="All connectors").click()
+    page.get_by_role("link", name="New connector").click()
+    page.get_by_label("Search classes").fill("filestreamsink")
+    page.get_by_role("link", name=re.compile("FileStreamSink")).first.click()
+    page.get_by_label("Name", exact=False).first.fill(unique)
+    page.get_by_role("textbox", name=re.compile("^topics")).first.fill(unique)
+    page.get_by_role("textbox", name=re.compile(r"^file\b")).first.fill(str(tmp_path / "out.txt"))
+    page.get_by_role("button", name="Create connector").click()
+    page.get_by_role("heading", name=unique).wait_for()
+    wait_for(lambda: (tmp_path / "out.txt").exists() and (tmp_path / "out.txt").read_text() == "one\ntwo\n")
+    assert "hacked" not in page.title()
+    assert wrong == []
+
+
+def test_the_page_is_for_the_users_of_the_server_and_loads_nothing_from_elsewhere(make_agent: MakeAgent, tmp_path: Path) -> None:
+    users = tmp_path / "users.properties"
+    users.write_text("ada=secret\n")
+    users.chmod(0o600)
+    agent = make_agent(rest_basic_auth_credentials_file=str(users))
+    agent.start(answers=False)
+    wait_for(lambda: is_listening(agent.port))
+    with httpx.Client(base_url=f"http://127.0.0.1:{agent.port}", timeout=60) as stranger:
+        for path in ("/ui", "/ui/host.js", "/ui/connectors"):
+            answer = stranger.get(path)
+            assert (answer.status_code, answer.headers["WWW-Authenticate"].partition(" ")[0]) == (401, "Basic"), path
+    with httpx.Client(base_url=f"http://127.0.0.1:{agent.port}", timeout=60, auth=("ada", "secret")) as ada:
+        answer = ada.get("/ui", headers={"Accept": "text/html,*/*;q=0.8"})
+        assert answer.status_code == 200
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+        addresses = re.findall(r'(?:src|href)="([^"]*)"', answer.text)
+        assert [address.partition("?")[0] for address in addresses] == ["/", "ui/host.js", "ui/connect.js"]
+        for address in addresses[1:]:
+            script = ada.get(f"/{address}")
+            assert script.status_code == 200
+            assert "immutable" in script.headers["Cache-Control"]
