@@ -348,10 +348,10 @@ class Herder(HistoryVerbs):
         return self._task_metrics()
 
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
-        """How far the sinks among ``names`` are behind their topics, by Connect's metric names; see ``metrics.sink_lags``. Of what
-        ``task_metrics`` has read last."""
-        configs = self.config_state().connector_configs
-        return sink_lags(self.settings, self._batch_log.sink_positions(), {name: configs[name] for name in names if name in configs})
+        """How far the sinks among ``names`` are behind their topics, by Connect's metric names; see ``metrics.sink_lags``."""
+        known = self.config_state().connector_configs
+        configs = {name: known[name] for name in names if name in known}
+        return sink_lags(self.settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
 
     def status_update_metrics(self) -> dict[str, float]:
         """How this process's writes of statuses went, by Connect's metric names."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import closing
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.batches import ConnectorType
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_ends import topic_ends
 
 TaskMetrics = Mapping[tuple[str, int], Mapping[str, float]]
 ReadTaskMetrics = Callable[[], TaskMetrics]
@@ -59,19 +58,22 @@ def _counted(delivered: Delivered) -> dict[str, float]:
 
 def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, float]]:
     """``records-lag`` and ``records-lag-max`` of the sinks in ``configs``: all records, and those of the furthest partition, between the
-    positions and the ends that a read_committed reader sees. A topic that the config no longer names does not count.
+    positions and the ends that a read_committed reader sees. A topic that the config no longer names does not count, and neither does one
+    that is gone.
 
-    Three requests, for all connectors together. Empty while Kafka does not answer.
+    Two requests, for all connectors together. A sink is left out while one of its partitions cannot be read: a sum without it would be too
+    small.
     """
     known = {name: _still_read(configs[name], positions[name]) for name in configs.keys() & positions.keys()}
-    try:
-        ends = _ends(settings, {partition for partitions in known.values() for partition in partitions})
-    except ConnectException as error:
-        _log.warning("The ends of topics cannot be read for the lag of sinks: %s", error.message)
-        return {}
+    ends = topic_ends(settings, {partition for partitions in known.values() for partition in partitions})
+    unknown = sorted(name for name, partitions in known.items() if not partitions.keys().isdisjoint(ends.unread))
+    if unknown:
+        partition, reason = min(ends.unread.items())
+        _log.warning("The lag of %s is not known: the end of partition %s of %s cannot be read: %s", unknown, *partition[::-1], reason)
     lags = {
-        name: [max(ends[partition] - position, 0) for partition, position in partitions.items() if partition in ends]
+        name: [max(ends.offsets[partition] - position, 0) for partition, position in partitions.items() if partition in ends.offsets]
         for name, partitions in known.items()
+        if name not in unknown
     }
     return {name: {"records-lag": float(sum(found)), "records-lag-max": float(max(found))} for name, found in lags.items() if found}
 
@@ -79,11 +81,3 @@ def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mappi
 def _still_read(config: Mapping[str, str], positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     named = {topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()}
     return {partition: position for partition, position in positions.items() if not named or partition.topic in named}
-
-
-def _ends(settings: WorkerSettings, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-    if not partitions:
-        return {}
-    with closing(TopicAdmin(settings)) as admin:
-        counts = admin.partitions({partition.topic for partition in partitions})
-        return admin.end_offsets(partition for partition in partitions if partition.partition < counts.get(partition.topic, 0))

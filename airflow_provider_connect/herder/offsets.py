@@ -16,7 +16,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -38,12 +38,16 @@ from airflow_provider_connect.herder.sink_offsets import SinkOffsetChanges
 from airflow_provider_connect.herder.snapshot import Topics, config_of
 from airflow_provider_connect.herder.source_offsets import SourceOffsetChanges
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.offsets import ALTERED, ALTERED_INSIDE, NONE_GIVEN, NOT_STOPPED, RESET, RESET_INSIDE
 from airflow_provider_connect.model.records import ConfigRecord, FencingRecord
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.offset_location import is_elsewhere, sink_overrides
 from airflow_provider_connect.stores.transactional_producer import Fence
 
 _END_SECONDS = 10.0
@@ -111,6 +115,21 @@ class OffsetKeeper:
         config = config_of(self._reader.configs(), name)
         with closing(self._kind(name, config)) as kind:
             return kind.read()
+
+    def sink_positions(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[TopicPartition, int]]:
+        """What the sinks among ``configs`` have committed in their groups, for a worker without a batch log; empty where
+        there is one. A sink whose group cannot be read now is left out, and so is one on another cluster than the worker's."""
+        if self._backing.keeps_batch_log:
+            return {}
+        groups: dict[str, str] = {}
+        for name, config in configs.items():
+            with suppress(ConnectException):  # a variable without a value, or an override that is not allowed
+                resolved = self._resolve({**config, "name": name})
+                if self._is_sink(resolved) and not is_elsewhere(self._settings, sink_overrides(resolved)):
+                    groups[name] = consumer_group(name, resolved, self._settings.values)
+        with closing(GroupOffsets(self._settings)) as reader:
+            found = reader.committed_now(set(groups.values())) if groups else {}
+        return {name: {at: each.offset for at, each in found[group].items()} for name, group in groups.items() if group in found}
 
     def now(self, name: str) -> OffsetsNow:
         """As ``offsets``, with the topics on which they lie."""
@@ -248,12 +267,14 @@ class OffsetKeeper:
 
     def _kind(self, name: str, config: Mapping[str, str], author: str | None = None) -> Kinds:
         resolved = self._resolve({**config, "name": name})
-        known = self._type_of(resolved)
-        is_sink = known == "sink" or (known != "source" and ("topics" in resolved or "topics.regex" in resolved))
         ask = partial(asked, self._probe, name, config)
-        if is_sink:
+        if self._is_sink(resolved):
             return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
         return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
+
+    def _is_sink(self, resolved: Mapping[str, str]) -> bool:
+        known = self._type_of(resolved)
+        return known == "sink" or (known != "source" and ("topics" in resolved or "topics.regex" in resolved))
 
 
 def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:

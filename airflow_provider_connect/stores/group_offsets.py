@@ -61,6 +61,21 @@ class GroupOffsets:
                 )
             time.sleep(_UNSTABLE_SECONDS)
 
+    def committed_now(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
+        """The offsets of each group, all asked for at once. Waits for no transaction: a group with an offset that is part of one is left
+        out, and so is one that cannot be read."""
+        client, found = self._connection.client, dict[str, dict[TopicPartition, CommittedOffset]]()
+        for group, future in {group: self._asked(group, None) for group in groups}.items():
+            stage = f"reading the offsets of group {group}"
+            try:
+                partitions = self._connection.answer(future, stage).topic_partitions or []
+                if not any(_is_unstable(partition) for partition in partitions):
+                    found[group] = committed_offsets(partitions, stage)
+            except ConnectException as error:
+                _log.warning("%s", error.message)
+        del client  # kept until here: a request that timed out drops the connection, and the other answers come by this client
+        return found
+
     def _asked(self, group: str, partitions: list[_KafkaPartition] | None) -> "Future[ConsumerGroupTopicPartitions]":
         found: dict[str, Future[ConsumerGroupTopicPartitions]] = self._connection.client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, partitions)], require_stable=True, request_timeout=self._connection.timeout_seconds

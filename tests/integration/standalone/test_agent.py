@@ -66,6 +66,13 @@ def test_lines_flow_through_a_worker_that_obeys_connects_verbs(make_agent: MakeA
     wait_for(lambda: counted in agent.request("GET", "/metrics")[1])
     assert 'kafka_connect_connector_task_metrics_status{connector="lines",task="0",status="running"} 1\n' in page
 
+    lag = f'kafka_connect_connector_metrics_records_lag{{connector="{unique}"}} '
+    wait_for(lambda: f"{lag}0\n" in agent.request("GET", "/metrics")[1])
+    assert agent.request("PUT", f"/connectors/{unique}/pause")[0] == 202
+    wait_for(lambda: agent.states(unique) == ["PAUSED", "PAUSED"])
+    _append(source, "six")
+    wait_for(lambda: f"{lag}1\n" in agent.request("GET", "/metrics")[1])
+
     assert agent.request("DELETE", "/connectors/lines")[0] == 204
     assert agent.request("GET", "/connectors") == (200, [unique])
     assert agent.end() == 0, agent.log

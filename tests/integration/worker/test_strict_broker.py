@@ -15,11 +15,14 @@ from confluent_kafka.admin import (
 )
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.herder.metrics import sink_lags
 from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_ends import topic_ends
 from airflow_provider_connect.worker.delivery import kafka_writer
 from tests.conftest import CACHE, worker_properties
-from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, values_of
+from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, send, values_of
 from tests.integration.worker.test_topic_creation import ONE
 from tests.kafka_topics import add_rights
 
@@ -63,6 +66,20 @@ def test_a_topic_that_nobody_makes_is_not_passed_over(here: RunEnvironment, guar
     result = here.run(here.numbers("nowhere", until="100", delivery_guarantee=guarantee))
     assert (result.state, result.retriable) == (RunState.FAILED, False)
     assert "Topic nowhere does not exist, and the broker has created none within 1 s" in str(result.error)
+
+
+def test_a_topic_that_may_not_be_read_hides_the_lag_of_its_own_sinks_alone(here: RunEnvironment, unique: str) -> None:
+    readable, gone, hidden = (TopicPartition(f"{unique}-{word}", 0) for word in ("readable", "gone", "hidden"))
+    for topic, _ in (readable, hidden):
+        make_topic(here.bootstrap, topic)
+        send(here.bootstrap, topic, ["a", "b", "c"])
+    rule = (AclOperation.DESCRIBE, AclPermissionType.DENY)
+    add_rights(here.bootstrap, [AclBinding(ResourceType.TOPIC, hidden.topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", *rule)])
+    ends = topic_ends(here.settings, [readable, gone, hidden])
+    assert (ends.offsets, list(ends.unread)) == ({readable: 3}, [hidden])
+    positions = {"one": {readable: 1, gone: 0}, "two": {hidden: 1}, "three": {readable: 1, hidden: 1}}
+    configs = {name: {"topics.regex": ".*"} for name in positions}
+    assert sink_lags(here.settings, positions, configs) == {"one": {"records-lag": 2.0, "records-lag-max": 2.0}}
 
 
 def test_a_client_that_may_not_make_topics(here: RunEnvironment) -> None:
