@@ -34,7 +34,7 @@ def main() -> None:
     _step("packages", packaging, lambda: _install(constraints, environment))
     _run([PYTHON, "-m", "airflow_provider_connect.spark.prepare"], environment)
     _run([PYTHON, "-m", "airflow_provider_connect.dev.kafka_server"], environment)
-    _run([PYTHON, "-m", "airflow_provider_connect.java.runtime_jars"], environment)
+    _run([PYTHON, "-m", "airflow_provider_connect.java.prepare"], environment)
 
 
 def _environment() -> dict[str, str]:

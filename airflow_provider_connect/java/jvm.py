@@ -19,8 +19,10 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from airflow_provider_connect.errors import JavaException, RetriableException
+from airflow_provider_connect.java.class_data import OPTIONS
 from airflow_provider_connect.java.jvm_folder import JvmFolder
 from airflow_provider_connect.java.runtime_jars import gateway_jar
+from airflow_provider_connect.spark.class_data import ClassData, note_exit
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 
@@ -31,12 +33,6 @@ CALL_SECONDS: Final = 180.0
 """The longest that one call into Java may take; a JVM that is frozen is given up after that."""
 END_SECONDS: Final = 10.0
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
-_OPTIONS: Final = (
-    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr"),
-    "-XX:+ExitOnOutOfMemoryError",
-    "-Dorg.apache.kafka.automatic.config.providers=none",  # no config of a stranger may name one: they read files
-    "--add-exports=java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",  # without it Py4J finds no method of the MBean server
-)
 _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
 _LOG4J: Final = """\
 rootLogger.level = WARN
@@ -53,8 +49,19 @@ _LEVELS: Final = {"FATAL": logging.CRITICAL, "ERROR": logging.ERROR, "WARN": log
 class Jvm:
     """One JVM. ``java`` is Py4J's view of its classes: any, for Java has its own types. ``hide`` masks secrets in each line of its log."""
 
-    def __init__(self, runtime: JavaRuntime, class_path: Sequence[Path], *, heap: str, hide: Callable[[str], str]) -> None:
-        """Returns when it takes calls. Raises RetriableException when it does not start."""
+    def __init__(
+        self,
+        runtime: JavaRuntime,
+        class_path: Sequence[Path],
+        *,
+        heap: str,
+        hide: Callable[[str], str],
+        class_data: ClassData | None = None,
+        writes: Path | None = None,
+    ) -> None:
+        """Returns when it takes calls. ``class_data`` is that of this class path; ``writes`` names an archive that the JVM leaves at its end.
+        Raises RetriableException when it does not start."""
+        self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
         self.folder = self._own_folder.path
         self._hide = hide
@@ -63,7 +70,7 @@ class Jvm:
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the JVM's end
         try:
             (self.folder / "log4j2.properties").write_text(_LOG4J)
-            self._process = _started(self._command(runtime, class_path, heap), self.folder)
+            self._process = _started(self._command(runtime, class_path, heap, writes), self.folder)
             threading.Thread(target=self._read_log, args=(self._process,), name="java-log", daemon=True).start()
             port, token = _address(self._process)
             parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, read_timeout=CALL_SECONDS)
@@ -72,6 +79,10 @@ class Jvm:
             self.kill()
             raise
         self.java: Any = self._gateway.jvm
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
@@ -99,20 +110,24 @@ class Jvm:
         error.java_exception.printStackTrace(self.java.java.io.PrintWriter(writer))
         return str(writer.toString()).strip()
 
-    def close(self) -> None:
-        """Ask it to end; killed when it does not in ``END_SECONDS``. May be called again."""
+    def close(self, seconds: float = END_SECONDS) -> None:
+        """Ask it to end; killed when it does not in that time. May be called again."""
         process = self._process
         if process is not None and process.poll() is None and process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(END_SECONDS)
+                process.wait(seconds)
         self.kill()
 
     def kill(self) -> None:
         """End it at once. Safe from any thread; calls that wait for it raise."""
         gateway, self._gateway = self._gateway, None
         if self._process is not None:
+            if note_exit(self._class_data, self._process.poll()):
+                log.warning(
+                    "The JVM of the Java plugins crashed, so its archive of classes is deleted: python -m airflow_provider_connect.java.prepare builds it again"
+                )
             self._process.kill()
             self._process.wait()
         if gateway is not None:
@@ -120,10 +135,12 @@ class Jvm:
                 gateway.close()
         self._own_folder.remove()
 
-    def _command(self, runtime: JavaRuntime, class_path: Sequence[Path], heap: str) -> list[str]:
+    def _command(self, runtime: JavaRuntime, class_path: Sequence[Path], heap: str, writes: Path | None) -> list[str]:
         major = int(runtime.version.partition(".")[0].partition("-")[0].partition("+")[0])
-        options = [*_OPTIONS, *(_OPTIONS_OF_NEW_JAVA if major >= 24 else ()), f"-Xmx{heap}"]
+        options = [*OPTIONS, *(_OPTIONS_OF_NEW_JAVA if major >= 24 else ()), f"-Xmx{heap}"]
         options += [f"-Djava.io.tmpdir={self.folder}", f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
+        options += [] if self._class_data is None else [f"-XX:SharedArchiveFile={self._class_data.connect}"]
+        options += [] if writes is None else [f"-XX:ArchiveClassesAtExit={writes}"]
         jars = ":".join(map(str, (gateway_jar(), *class_path)))
         main = ("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
         return [str(runtime.executable), *options, "-cp", jars, *main]

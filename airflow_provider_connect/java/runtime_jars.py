@@ -1,7 +1,4 @@
-"""The jars of Kafka Connect's runtime, by which Java plugins run: fetched once into the cache, each checked against its pinned SHA-512.
-
-``python -m airflow_provider_connect.java.runtime_jars`` fetches them beforehand: for images, and for hosts that reach no repository later.
-"""
+"""The jars of Kafka Connect's runtime, by which Java plugins run: fetched once into the cache, each checked against its pinned SHA-512."""
 
 import importlib.util
 from collections.abc import Callable
@@ -9,9 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.jar_cache import announce, fetch_jars
-from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
+from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
 KAFKA_CONNECT: Final = "4.3.1"
 """The version whose classes ``connect_worker`` builds. They are no public API: a change of version is a change of that module."""
@@ -55,7 +51,3 @@ def _of_pyspark(pattern: str) -> Path:
         for found in sorted(Path(folder).glob(f"jars/{pattern}")):
             return found
     raise ConnectException("Java connectors are driven by the Py4J inside PySpark, and PySpark is not installed. Run: pip install pyspark")
-
-
-if __name__ == "__main__":
-    runtime_jars(cache_directory(), find_java())

@@ -22,7 +22,7 @@ from airflow_provider_connect.spark.cache import cache_directory, forget_old, ma
 from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
 from airflow_provider_connect.spark.spark_home import SparkHome, find_spark
 
-_DRIVER, _LAUNCHER, _SIZES, _FAILED = "driver.jsa", "launcher.jsa", "sizes.json", "failed.log"
+_DRIVER, _LAUNCHER, _CONNECT, _SIZES, _FAILED = "driver.jsa", "launcher.jsa", "connect.jsa", "sizes.json", "failed.log"
 _CLASS_PATH_VARIABLES = ("SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_PREPEND_CLASSES")
 _CRASHES = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL})
 _BUILD_SECONDS = 180
@@ -44,7 +44,7 @@ logger.native.level = ERROR
 
 @dataclass(frozen=True, slots=True)
 class ClassData:
-    """The archives of one Java and one Spark; ``folder`` need not exist yet."""
+    """The archives of one Java and one Spark, or the one of Kafka Connect's runtime; ``folder`` need not exist yet."""
 
     folder: Path
 
@@ -57,8 +57,12 @@ class ClassData:
         return self.folder / _LAUNCHER
 
     @property
+    def connect(self) -> Path:
+        return self.folder / _CONNECT
+
+    @property
     def is_built(self) -> bool:
-        """Whether both archives are there and whole. Archives that are not are deleted."""
+        """Whether all archives are there and whole. Archives that are not are deleted."""
         try:
             sizes = json.loads((self.folder / _SIZES).read_text())
         except (OSError, ValueError):
@@ -76,15 +80,27 @@ class ClassData:
     def delete(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def note_built(self, archives: Sequence[Path]) -> None:
+        """From now on they count, as long as they have the sizes that they have now."""
+        (self.folder / _SIZES).write_text(json.dumps({archive.name: _size(archive) for archive in archives}))
+
+    def note_failure(self, reason: str) -> None:
+        """There is no further attempt as long as the folder is there."""
+        (self.folder / _FAILED).write_text(reason)
+
 
 def class_data_for(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], cache: Path) -> ClassData:
     """Where the archives for this Java and this Spark lie."""
     jars = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(spark.jars))
-    jvm = java.real_home / "lib" / "server" / "libjvm.so"
     class_path = {name: environ.get(name) for name in _CLASS_PATH_VARIABLES}
-    machine = [str(java.home), str(java.real_home), java.version, _size(jvm), str(spark.path), spark.version, str(spark.conf)]
+    machine = [*mark_of(java), str(spark.path), spark.version, str(spark.conf)]
     known_by = json.dumps([*machine, class_path, driver_options(spark, cache), jars])
     return ClassData(cache / "class-data" / hashlib.sha256(known_by.encode()).hexdigest()[:20])
+
+
+def mark_of(java: JavaRuntime) -> list[object]:
+    """What another Java has differently, also one that has taken its place."""
+    return [str(java.home), str(java.real_home), java.version, _size(java.real_home / "lib" / "server" / "libjvm.so")]
 
 
 def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> ClassData:
@@ -143,9 +159,9 @@ def _build(folder: Path, java: JavaRuntime, spark: SparkHome, environ: Mapping[s
     output = _run(command, environment)
     archives = [folder / name for name in (_DRIVER, _LAUNCHER) if _size(folder / name)]
     if folder / _DRIVER in archives:
-        (folder / _SIZES).write_text(json.dumps({archive.name: _size(archive) for archive in archives}))
+        ClassData(folder).note_built(archives)
     else:
-        (folder / _FAILED).write_text(output)
+        ClassData(folder).note_failure(output)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> str:

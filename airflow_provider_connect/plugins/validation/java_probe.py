@@ -14,6 +14,7 @@ from typing import Any, Final
 from airflow_provider_connect.config.client_settings import clients_of, refused_overrides
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.java.class_data import connect_class_data
 from airflow_provider_connect.java.config_rules import refuse, refused_keys
 from airflow_provider_connect.java.manifests import allowed_locations
 from airflow_provider_connect.java.runtime_jars import runtime_jars
@@ -104,12 +105,14 @@ class JavaProbe:
     def _process(self) -> ProbeProcess:
         cache = cache_directory()
         java = find_java(cache=cache)
+        jars = runtime_jars(cache, java)
         process = _JvmProcess(self._passed_on, _ADDRESS_SPACE, module=MODULE)
         try:
             request = {
                 "ask": "start",
                 "java": {"home": str(java.home), "version": java.version, "real_home": str(java.real_home)},
-                "class_path": [str(jar) for jar in runtime_jars(cache, java)],
+                "class_path": [str(jar) for jar in jars],
+                "class_data": str(connect_class_data(cache, java, jars).folder),
                 "heap": self._settings.values.get("java.memory", "512m"),
                 "converters": {f"{role}.converter": self._converter(role) for role in CONVERTER_KINDS},
                 "locations": [location.path for location in self._locations()],

@@ -14,6 +14,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.java.jvm import Jvm
 from airflow_provider_connect.java.plugin_inspector import PluginInspector
 from airflow_provider_connect.plugins.validation.probe_worker import serve
+from airflow_provider_connect.spark.class_data import ClassData
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
 
@@ -45,7 +46,8 @@ class JavaAnswers:
     def _started(self, request: Mapping[str, Any]) -> PluginInspector:
         java = request["java"]
         runtime = JavaRuntime(Path(java["home"]), java["version"], Path(java["real_home"]))
-        jvm = Jvm(runtime, [Path(jar) for jar in request["class_path"]], heap=request["heap"], hide=str)
+        class_data = ClassData(Path(request["class_data"]))
+        jvm = Jvm(runtime, [Path(jar) for jar in request["class_path"]], heap=request["heap"], hide=str, class_data=class_data)
         support = "enabled" if self._settings.exactly_once_source_enabled else "disabled"
         own = {"group.id": self._settings.group_id, "exactly.once.source.support": support, **request["converters"]}
         return PluginInspector(jvm, own, [Path(location) for location in request["locations"]])

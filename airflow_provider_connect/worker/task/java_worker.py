@@ -8,6 +8,7 @@ from typing import Final
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.class_data import connect_class_data
 from airflow_provider_connect.java.connect_worker import ConnectWorker
 from airflow_provider_connect.java.jvm import Jvm
 from airflow_provider_connect.java.manifests import SETTING, allowed_locations
@@ -36,7 +37,8 @@ def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, is_sou
     cache = cache_directory()
     runtime = find_java(cache=cache)
     heap = settings.values.get(MEMORY, _DEFAULT_MEMORY)
-    jvm = Jvm(runtime, runtime_jars(cache, runtime), heap=heap, hide=hide)
+    jars = runtime_jars(cache, runtime)
+    jvm = Jvm(runtime, jars, heap=heap, hide=hide, class_data=connect_class_data(cache, runtime, jars))
     try:
         flush = {} if is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends by its commits
         return ConnectWorker(jvm, {**java_settings(settings), **flush}, [Path(location) for location in locations])
