@@ -59,7 +59,7 @@ class Jvm:
         class_data: ClassData | None = None,
         writes: Path | None = None,
     ) -> None:
-        """Returns when it takes calls. ``class_data`` is that of this class path; ``writes`` names an archive that the JVM leaves at its end.
+        """Returns when it takes calls. ``class_data`` is that of this class path; ``writes`` names an archive that the JVM leaves.
         Raises RetriableException when it does not start."""
         self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
@@ -125,9 +125,7 @@ class Jvm:
         gateway, self._gateway = self._gateway, None
         if self._process is not None:
             if note_exit(self._class_data, self._process.poll()):
-                log.warning(
-                    "The JVM of the Java plugins crashed, so its archive of classes is deleted: python -m airflow_provider_connect.java.prepare builds it again"
-                )
+                log.warning("The JVM of the Java plugins crashed, so its archive of classes is deleted; java.prepare builds it again")
             self._process.kill()
             self._process.wait()
         if gateway is not None:
