@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from airflow.api.common.airflow_health import HEALTHY, get_airflow_health
+from airflow.configuration import conf
+from airflow.exceptions import AirflowConfigException
+from airflow.utils.session import create_session
+from sqlalchemy import text as sql
+from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE
 from airflow_provider_connect.config.worker_settings import COMPACTED_SOON, WorkerSettings
@@ -148,6 +153,41 @@ def _not_running(process: str) -> Finding:
     if process == "triggerer":
         return warning("airflow", "No triggerer is running: deferred operators and sensors wait for ever", _COMMANDS[process])
     return wrong("airflow", f"No {process.replace('_', '-')} is running: no connector runs", _COMMANDS[process])
+
+
+def page_findings() -> list[Finding]:
+    """Whether users see the page, which Airflow's UI learns of from ``GET /api/v2/plugins``: FAB's roles for users may not read that."""
+    try:
+        manager = conf.getimport("core", "auth_manager")
+    except AirflowConfigException as error:
+        return [wrong("page", f"auth_manager in section [core] cannot be used: {error}", "correct it, or install its package")]
+    if not any(base.__module__.startswith(_FAB) for base in manager.__mro__):
+        return []
+    try:
+        with create_session() as session:
+            known, granted = (set(session.scalars(sql(statement))) for statement in (_ROLES, _GRANTED))
+    except SQLAlchemyError as error:
+        return [warning("page", f"FAB's roles could not be checked: {type(error).__name__}", "airflow db migrate")]
+    lacking = sorted(known - granted)
+    if not lacking:
+        return [ok("page", "FAB's roles Viewer and User see Connect's page in Airflow's UI")]
+    return [
+        warning(
+            "page",
+            f"Users of FAB's {' and '.join(lacking)} do not see Connect's page in Airflow's UI: these roles lack 'can read on Plugins'",
+            f"airflow roles add-perms {' '.join(lacking)} -a can_read -r Plugins",
+        )
+    ]
+
+
+_FAB = "airflow.providers.fab."
+_ROLES = "SELECT name FROM ab_role WHERE name IN ('User', 'Viewer')"
+_GRANTED = (
+    "SELECT ab_role.name FROM ab_role JOIN ab_permission_view_role held ON held.role_id = ab_role.id "
+    "JOIN ab_permission_view pair ON pair.id = held.permission_view_id JOIN ab_permission ON ab_permission.id = pair.permission_id "
+    "JOIN ab_view_menu ON ab_view_menu.id = pair.view_menu_id WHERE ab_permission.name = 'can_read' AND ab_view_menu.name = 'Plugins'"
+)
+"""FAB's tables are read as they are: importing its models makes them part of Airflow's own."""
 
 
 def problems(findings: Sequence[Finding]) -> list[str]:

@@ -26,6 +26,7 @@ from airflow_provider_connect.api_server.cluster_checks import (
     bundle_findings,
     kafka_findings,
     ok,
+    page_findings,
     settings_findings,
     warning,
     wrong,
@@ -74,6 +75,7 @@ def _findings() -> Iterator[Finding]:
         yield from kafka_findings(settings)
         yield from _port(settings)
     yield from _rest()
+    yield from page_findings()
 
 
 def _packages() -> Iterator[Finding]:

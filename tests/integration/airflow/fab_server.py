@@ -31,10 +31,12 @@ MINE = "mine"
 
 @dataclass(frozen=True, slots=True)
 class FabServer:
-    """``passwords`` by user: admin, op, user and viewer, with the roles of these names, and owner, who has rights on one DAG."""
+    """``passwords`` by user: admin, op, user and viewer, with the roles of these names, and owner, who has rights on one DAG.
+    ``environment`` is of processes that share its database."""
 
     url: str
     passwords: Mapping[str, str]
+    environment: Mapping[str, str]
 
 
 @contextmanager
@@ -60,7 +62,7 @@ def fab_server(folder: Path, worker: Mapping[str, str]) -> Iterator[FabServer]:
         )
     try:
         _wait_until_it_answers(f"http://{LOOPBACK}:{port}", server, folder / "api-server.log")
-        yield FabServer(f"http://{LOOPBACK}:{port}/connect", json.loads((home / _PASSWORDS).read_text()))
+        yield FabServer(f"http://{LOOPBACK}:{port}/connect", json.loads((home / _PASSWORDS).read_text()), environment)
     finally:
         server.terminate()
         try:

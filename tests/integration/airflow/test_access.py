@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.airflow_home import run_python
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
 
@@ -102,6 +103,28 @@ def test_with_fab_a_user_has_the_rights_on_the_dag_of_a_connector(fab: FabServer
         others, own = status(fab.url, route, OTHER, **of("owner")), status(fab.url, route, MINE, **of("owner"))
         assert (others == 403) is (route.names_a_connector or (route.path == CHANGED_BY_ALL and not route.is_read)), (route, others)
         assert (own == 403) is (route.path == CHANGED_BY_ALL and not route.is_read), (route, own)
+
+
+def test_doctor_names_fabs_roles_that_do_not_see_the_page(fab: FabServer) -> None:
+    """And the line that it prints corrects that."""
+    before, fix, after = json.loads(run_python(fab.environment, "-c", _DOCTOR).splitlines()[-1])
+    assert before == "Users of FAB's User and Viewer do not see Connect's page in Airflow's UI: these roles lack 'can read on Plugins'"
+    assert fix == "airflow roles add-perms User Viewer -a can_read -r Plugins"
+    assert after == "FAB's roles Viewer and User see Connect's page in Airflow's UI"
+
+
+_DOCTOR = """
+import json
+from airflow.cli.cli_parser import get_parser
+from airflow_provider_connect.api_server.cluster_checks import page_findings
+from airflow_provider_connect.cli.settings import use_database
+use_database()
+(before,) = page_findings()
+arguments = get_parser().parse_args(before.fix.split()[1:])
+arguments.func(arguments)
+(after,) = page_findings()
+print(json.dumps([before.text, before.fix, after.text]))
+"""
 
 
 def test_a_right_on_a_dag_named_in_the_query_opens_nothing(fab: FabServer) -> None:
