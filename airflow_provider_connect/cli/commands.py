@@ -46,6 +46,13 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     version = Arg(("--plugin-version",), help="A version or range of its plugin to try", metavar="RANGE")
     source = Arg(("source",), help="A running Kafka Connect, such as http://connect:8083; or a file: YAML of Strimzi, JSON, properties")
     some = Arg(("names",), help="These connectors alone; all when not given", nargs="*", metavar="name")
+    last = Arg(
+        ("--limit",),
+        help="How many at the most, of the last ones of each partition; 10 when not given, at most 1000",
+        type=int,
+        default=10,
+        metavar="N",
+    )
     return (
         _verb("list", "List the connectors with their states", "connectors.list_connectors", _OUTPUT),
         _verb("get", "Print a connector's config, secrets hidden", "connectors.get", _NAME, _OUTPUT),
@@ -55,6 +62,10 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("delete", "Delete connectors; their offsets are kept", "connectors.delete", _NAMES),
         _verb("status", "Print the states of a connector and its tasks", "connectors.status", _NAME, trace, _OUTPUT),
         _verb("tasks", "Print the configs of a connector's tasks", "connectors.tasks", _NAME, _OUTPUT),
+        _verb("lag", "Print how many records sinks are behind their topics, by partition and in all", "lag.lag", some, _OUTPUT),
+        _verb(
+            "dlq", "Print the last dead-letter records of a sink, with what went wrong", "dead_letters.dead_letters", _NAME, last, _OUTPUT
+        ),
         _verb("pause", "Pause connectors", "connectors.pause", _NAMES),
         _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES),
         _verb("stop", "Stop connectors, so that their offsets may be changed", "connectors.stop", _NAMES),

@@ -4,7 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from tests.integration.client.commands import run_commands
+from tests.kafka_topics import create_topic
 
 
 def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, file_source: dict[str, str], tmp_path: Path) -> None:
@@ -69,11 +72,37 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
     assert not any("geheim" in each.out + each.err for each in done.values())
 
 
+def with_dead_letters(bootstrap: str, topic: str, letters: str, connector: str) -> None:
+    """A topic of three records, and a queue with one record of another connector, one of this, and one that is of any."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for name in (topic, letters):
+        create_topic(bootstrap, name)
+    for number in range(3):
+        producer.produce(topic, str(number).encode(), partition=0)
+    about = {"connector.name": connector, "task.id": "0", "exception.message": "no geheim"}
+    headers: list[tuple[str, str | bytes | None]] = [
+        ("trace", b"7"),
+        *((f"__connect.errors.{name}", text.encode()) for name, text in about.items()),
+    ]
+    producer.produce(letters, b"other", partition=0, headers=[("__connect.errors.connector.name", b"other")])
+    producer.produce(letters, b"bad geheim", partition=0, headers=headers)
+    producer.produce(letters, b"\xff\x00", partition=0)
+    assert producer.flush(60) == 0
+
+
 def test_the_cluster_of_this_airflow(
-    home: dict[str, str], worker_settings: Callable[..., dict[str, str]], unique: str, file_source: dict[str, str]
+    home: dict[str, str],
+    worker_settings: Callable[..., dict[str, str]],
+    unique: str,
+    file_source: dict[str, str],
+    file_sink: dict[str, str],
 ) -> None:
-    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings())}
-    pairs = [f"{key}={value}" for key, value in file_source.items()]
+    settings = worker_settings()
+    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(settings)}
+    pairs, sink_pairs = ([f"{key}={value}" for key, value in config.items()] for config in (file_source, file_sink))
+    sink, letters, stopped = f"sink-{unique}", f"letters-{unique}", ["--initial-state", "stopped"]
+    partition = {"kafka_topic": file_sink["topics"], "kafka_partition": 0}
+    with_dead_letters(settings["bootstrap.servers"], file_sink["topics"], letters, sink)
     commands = {
         "empty": ["list", "-o", "json"],
         "none": ["list"],
@@ -91,6 +120,14 @@ def test_the_cluster_of_this_airflow(
         "preview-json": ["preview", unique, "--records", "1", "-o", "json"],
         "no-upgrade": ["upgrade", unique],
         "no-version": ["upgrade", unique, "--to", "[98,99)"],
+        "no-lag": ["lag", unique],
+        "sink": ["create", sink, *sink_pairs, f"errors.deadletterqueue.topic.name={letters}", "db.password=geheim", *stopped],
+        "sink-offset": ["offsets", "alter", sink, "--partition", json.dumps(partition), "--offset", '{"kafka_offset": 1}'],
+        "lag": ["lag", "-o", "json"],
+        "lag-table": ["lag", sink],
+        "dlq": ["dlq", sink, "-o", "json"],
+        "dlq-table": ["dlq", sink, "--limit", "1"],
+        "dlq-source": ["dlq", unique],
         "plugins": ["plugins", "list", "-o", "json"],
         "workers": ["workers", "-o", "json"],
         "loggers": ["loggers", "list"],
@@ -116,6 +153,20 @@ def test_the_cluster_of_this_airflow(
     assert [record["value"] for record in done["preview-json"].json["records"]] == ["two"]
     assert (done["no-upgrade"].code, done["no-upgrade"].err) == (1, f"No upgrade of connector {unique} was asked for")
     assert (done["no-version"].code, "available versions" in done["no-version"].err) == (1, True)
+    assert (done["no-lag"].code, "Only a sink has a lag" in done["no-lag"].err) == (1, True)
+    assert done["sink"].code == 0, done["sink"].err
+    assert done["sink-offset"].code == 0, done["sink-offset"].err
+    assert done["lag"].json == [{"name": sink, "lag": 2, "partitions": [{"topic": file_sink["topics"], "partition": 0, "lag": 2}]}]
+    assert [line.split() for line in done["lag-table"].out.splitlines()[1:]] == [
+        [sink, file_sink["topics"], "0", "2"],
+        [sink, "all", "-", "2"],
+    ]
+    first, second = done["dlq"].json
+    assert (first["offset"], first["value"], first["headers"]) == (1, "bad [hidden]", {"trace": "7"})
+    assert (first["errors"]["exception.message"], first["errors"]["task.id"]) == ("no [hidden]", "0")
+    assert (second["offset"], second["value"], second["errors"]) == (2, "0xff00", {})
+    assert (len(done["dlq-table"].out.splitlines()), "0xff00" in done["dlq-table"].out) == (2, True), done["dlq-table"]
+    assert (done["dlq-source"].code, "has no dead letter queue" in done["dlq-source"].err) == (1, True)
     assert "FileStreamSource" in str(done["plugins"].json)
     assert done["workers"].json == []
     assert (done["loggers"].code, "--url" in done["loggers"].err) == (1, True)

@@ -1,0 +1,64 @@
+"""``airflow connect lag``: how far sinks are behind the ends of their topics, partition by partition."""
+
+import sys
+from typing import Any
+
+from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.hooks.airflow_settings import worker_settings
+from airflow_provider_connect.hooks.connect import ConnectHook
+from airflow_provider_connect.hooks.lag import sink_lag
+from airflow_provider_connect.model.views import ConnectorInfo
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.admin_connection import server_info
+
+Lag = dict[TopicPartition, int]
+
+
+@speaks_to_connect
+def lag(arguments: Any, verbs: Verbs) -> None:
+    """A row for each partition and one for their sum, of the sinks that are named, else of all. A sink whose lag is not known goes to
+    standard error, and the exit code is 1."""
+    names, found, is_unknown = arguments.names or _sinks(verbs), dict[str, Lag](), False
+    for name in dict.fromkeys(names):
+        try:
+            found[name] = _lag(verbs, name)
+        except ConnectException as error:
+            if len(names) == 1:
+                raise
+            print(f"{name}: {error.message}", file=sys.stderr)
+            is_unknown = True
+    _print(found, arguments.output)
+    if is_unknown:
+        sys.exit(1)
+
+
+def _sinks(verbs: Verbs) -> list[str]:
+    infos = {name: views.get("info") for name, views in verbs.expanded(info=True, status=False).items()}
+    return sorted(name for name, info in infos.items() if isinstance(info, ConnectorInfo) and info.type == "sink")
+
+
+def _lag(verbs: Verbs, name: str) -> Lag:
+    """For a server of ``--url`` the brokers are those of this host's worker settings, which are refused where they are another cluster."""
+    if isinstance(verbs, ConnectHook):
+        return verbs.sink_lag(name)
+    settings = verbs.settings if isinstance(verbs, Herder) else worker_settings()
+    server = server_info(settings) if isinstance(verbs, Herder) else verbs.server_info()
+    return sink_lag(settings, server, verbs.connector_config(name), verbs.offsets(name))
+
+
+def _print(found: dict[str, Lag], output: str) -> None:
+    partitions = {
+        name: [{"topic": at.topic, "partition": at.partition, "lag": records} for at, records in sorted(lags.items())]
+        for name, lags in found.items()
+    }
+    if output != "table":
+        print_value([{"name": name, "lag": sum(found[name].values()), "partitions": rows} for name, rows in partitions.items()], output)
+        return
+    rows: list[dict[str, object]] = []
+    for name, each in partitions.items():
+        rows += [{"name": name, **row} for row in each]
+        rows.append({"name": name, "topic": "all", "partition": None, "lag": sum(found[name].values())})
+    print_rows(rows, output)
