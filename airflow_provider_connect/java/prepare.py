@@ -35,7 +35,7 @@ _SETTINGS: Final = {
 
 
 def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
-    """Builds the archive where it is missing, which takes ten seconds. Raises ConnectException where a JVM or Connect does not start."""
+    """Builds the archive where it is missing, in 10 to 30 s. Raises ConnectException where a JVM or Connect does not start."""
     jars = runtime_jars(cache, java)
     found = connect_class_data(cache, java, jars)
     if not found.is_built:
