@@ -14,6 +14,8 @@ const value = (text: string | null | undefined) => (text === null || text === un
 const json = (some: Json | undefined) => (some === null || some === undefined ? "none" : JSON.stringify(some));
 const time = (ms: number) => <span title={new Date(ms).toLocaleString()}>{ago(ms)}</span>;
 
+const isCreation = ({ changes }: ConfigRevision) => changes.some(({ key, old }) => key === "connector.class" && old === null);
+
 /** The first lines of a list, and how many there are besides. */
 function shortened(lines: string[]): string {
   const more = lines.length - MOST_SHOWN;
@@ -101,7 +103,7 @@ export function ConfigHistory({ row, mayChange, say }: Parts & { mayChange: bool
             <Table.Cell whiteSpace="nowrap">{time(revision.at_ms)}</Table.Cell>
             <Table.Cell wordBreak="break-all">{revision.who ?? "not known"}</Table.Cell>
             <Table.Cell wordBreak="break-all" whiteSpace="pre-wrap">
-              {revision.config === null ? "deleted" : shortened(revision.changes.map((each) => `${each.key}: ${value(each.old)} → ${value(each.new)}`)) || (revision.note ?? "nothing")}
+              {revision.config === null ? "deleted" : isCreation(revision) ? `created with ${count(revision.changes.length)} settings` : shortened(revision.changes.map((each) => `${each.key}: ${value(each.old)} → ${value(each.new)}`)) || (revision.note ?? "nothing")}
             </Table.Cell>
             {mayChange ? (
               <Table.Cell>
@@ -173,7 +175,7 @@ export function OffsetsHistory({ row, say, changed }: Parts & { changed: () => v
               <Table.Cell>
                 {begins !== null && each.from_ms > begins ? (
                   <Button size="xs" variant="outline" onClick={() => void goBack({ entry: each.entry })}>
-                    Undo <span className="connect-hidden">change {each.entry}</span> and later ones
+                    Undo this and later <span className="connect-hidden">changes, from change {each.entry}</span>
                   </Button>
                 ) : null}
               </Table.Cell>
