@@ -64,8 +64,8 @@ AIRFLOW = {
 SERVER = {
     "api_server": "config dag_files errors herder hooks model operators plugins rest sql_mirror stores worker",
     "cli": (
-        "api_server client config dag_files dev errors herder hooks java model operators plugins rest skeleton spark standalone stores "
-        "worker"
+        "api_server client config dag_files dev errors herder hooks java model operators plugins rest sdk skeleton spark standalone "
+        "stores worker"
     ),
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW, SERVER)
