@@ -39,7 +39,7 @@ class SftpServer(OwnServer):
         host_key, user_key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
         (self._folder / "host").write_bytes(host_key.export_private_key())
         (self._folder / "users").write_bytes(user_key.export_public_key())
-        self.user_key = user_key.export_private_key(passphrase=PASSPHRASE, rounds=1).decode()
+        self.user_key = user_key.export_private_key(passphrase=PASSPHRASE, rounds=50).decode()
         self.fingerprint = host_key.get_fingerprint("sha256")
         self.known_hosts = f"[{LOOPBACK}]:{self.port} {host_key.export_public_key().decode()}"
         self.again()

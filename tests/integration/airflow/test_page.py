@@ -106,7 +106,10 @@ def row(page: Page, name: str) -> Locator:
 
 
 def serious(page: Page, selector: str = "section[aria-label]") -> list[str]:
-    """What axe finds in the page's own part."""
+    """What axe finds in the page's own part, once nothing moves or fades in there."""
+    page.wait_for_function(
+        "document.getAnimations().every((each) => each.playState !== 'running' || each.effect.getTiming().iterations === Infinity)"
+    )
     if not page.evaluate("'axe' in window"):
         page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
     found = page.evaluate("(selector) => axe.run(selector)", selector)

@@ -130,7 +130,7 @@ def test_a_login_by_key_to_a_server_known_by_its_fingerprint(server: SftpServer,
 
 
 OTHER = asyncssh.generate_private_key("ssh-ed25519")
-OTHER_KEY = OTHER.export_private_key(passphrase="a", rounds=1).decode()
+OTHER_KEY = OTHER.export_private_key(passphrase="a", rounds=50).decode()
 OTHER_HOST = OTHER.export_public_key().decode()
 
 
