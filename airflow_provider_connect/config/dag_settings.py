@@ -20,6 +20,8 @@ DEFINED_IN = "airflow.defined.in"
 RELEASED = "airflow.released"  # on a config that no DAG file defines any more: the connector's last target state
 SCHEDULE = "airflow.schedule"
 TASKS_PER_APPLICATION = "tasks.per.application"
+SPARK, PROCESS = "spark", "process"
+"""What ``airflow.engine`` may be: tasks run as Spark jobs, or in the application's own process, without Spark."""
 MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 ANY = "*"
 _SPREAD_SECONDS = 300
@@ -53,22 +55,24 @@ class DagSettings:
     doc: str | None = None
     max_duration_seconds: float | None = None
     tasks_per_application: int | None = None
+    engine: str = SPARK
 
 
 @dataclass(frozen=True, slots=True)
 class DagLimits:
     """What authors of configs may ask of Airflow, where the config came by REST or the config topic: worker settings. A DAG file's author
-    is not bound by them. ``pools`` and ``queues`` may be used beside Airflow's default ones; ``*`` in them is any."""
+    is not bound by them. ``pools``, ``queues`` and ``engines`` may be used beside the default ones; ``*`` in them is any."""
 
     min_interval_seconds: float = 10.0
     pools: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
+    engines: frozenset[str] = frozenset()
     max_pool_slots: int = 8
     max_priority_weight: int = 100
 
 
 MIN_INTERVAL = "airflow.min.schedule.interval"
-ALLOWED_POOLS, ALLOWED_QUEUES = "airflow.allowed.pools", "airflow.allowed.queues"
+ALLOWED_POOLS, ALLOWED_QUEUES, ALLOWED_ENGINES = "airflow.allowed.pools", "airflow.allowed.queues", "airflow.allowed.engines"
 MAX_SLOTS, MAX_PRIORITY = "airflow.max.pool.slots", "airflow.max.priority.weight"
 
 ShortestInterval = Callable[[str], float | None]
@@ -104,6 +108,7 @@ def steering_errors(
     for key, value, allowed, own, setting in (
         ("airflow.pool", settings.pool, limits.pools, _OWN_POOL, ALLOWED_POOLS),
         ("airflow.queue", settings.queue, limits.queues, _OWN_QUEUE, ALLOWED_QUEUES),
+        ("airflow.engine", settings.engine, limits.engines, SPARK, ALLOWED_ENGINES),
     ):
         if value is not None and value != own and not allowed & {value, ANY}:
             read.refuse(key, value, f"the worker setting {setting} does not name it; ask an admin to, or leave the key out")
@@ -272,6 +277,15 @@ def _count(at_least: int, at_most: int) -> Callable[[str], int]:
     return parse
 
 
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.strip() not in words:
+            raise ValueError(f"give one of {', '.join(words)}")
+        return text.strip()
+
+    return parse
+
+
 def _factor(at_least: float, at_most: float) -> Callable[[str], float]:
     def parse(text: str) -> float:
         value = parse_double(text)
@@ -304,6 +318,7 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "airflow.display.name": ("display_name", _text(2000)),
     "airflow.doc": ("doc", _text(50_000)),
     "airflow.max.duration": ("max_duration_seconds", _positive_duration),
+    "airflow.engine": ("engine", _one_of(SPARK, PROCESS)),
     TASKS_PER_APPLICATION: ("tasks_per_application", _count(1, MAX_TASKS)),
 }
 """By key: the field of ``DagSettings``, which has the default, and the parser."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.config_providers import ConfigProvider
 from airflow_provider_connect.config.dag_settings import (
+    ALLOWED_ENGINES,
     ALLOWED_POOLS,
     ALLOWED_QUEUES,
     MAX_PRIORITY,
@@ -320,20 +321,18 @@ def _bootstrap_servers(read: _Reader) -> str:
 def _allowed_paths(read: _Reader) -> AllowedPaths:
     """The folders whose files connectors may reach. Where the worker's own folder is known, the default was put into the mapping."""
     folders = read.names(ALLOWED_PATHS)
-    for folder in folders:
-        if not folder.startswith("/"):
-            read.refuse(ALLOWED_PATHS, folder, "Each folder must be an absolute path")
+    for folder in (each for each in folders if not each.startswith("/")):
+        read.refuse(ALLOWED_PATHS, folder, "Each folder must be an absolute path")
     return AllowedPaths(folders)
 
 
 def _schedule(read: _Reader) -> str | None:
     """The schedule of connectors without one of their own; None: every five minutes."""
     text = read.values.get(SCHEDULE)
-    if text is not None:
-        try:
-            schedule_of(text)
-        except ValueError as error:
-            read.refuse(SCHEDULE, text, str(error))
+    try:
+        schedule_of(text or "none")
+    except ValueError as error:
+        read.refuse(SCHEDULE, text or "", str(error))
     return text
 
 
@@ -344,6 +343,7 @@ def _dag_limits(read: _Reader) -> DagLimits:
         min_interval_seconds=read.duration(MIN_INTERVAL, defaults.min_interval_seconds),
         pools=frozenset(read.names(ALLOWED_POOLS)),
         queues=frozenset(read.names(ALLOWED_QUEUES)),
+        engines=frozenset(read.names(ALLOWED_ENGINES)),
         max_pool_slots=read.number(MAX_SLOTS, defaults.max_pool_slots, 1),
         max_priority_weight=read.number(MAX_PRIORITY, defaults.max_priority_weight, 1),
     )

@@ -110,6 +110,7 @@ def stored_connector_dags(file: str, connectors: Mapping[str, str], *, paused: C
 
 def _add_tasks(connector: str, settings: DagSettings, first: Mapping[str, Any], run: Mapping[str, Any], every: Mapping[str, Any]) -> None:
     """The tasks of a connector's DAG, in the DAG that is open: the arguments of its first task, of ``run``, and of every task."""
+    run = {**run, "engine": settings.engine}
     if settings.tasks_per_application is None:
         ConnectTaskOperator(task_id="run", connector=connector, **first, **run, **every)
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
+from airflow_provider_connect.config.dag_settings import SPARK
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
@@ -25,7 +26,8 @@ _LABEL_LENGTH, _COLUMN_LENGTH = 200, 250  # Airflow keeps so many characters of 
 
 
 class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
-    """Runs a connector's tasks in one Spark application, and starts none when there is nothing to do.
+    """Runs a connector's tasks in one Spark application, or for ``engine="process"`` in one process without Spark, and starts none when
+    there is nothing to do.
 
     ``tasks`` and ``claim`` come from a plan (``tasks.per.application``); without them the application claims and plans. Delivered records
     become asset events on ``kafka://«first bootstrap server»/«topic»``, through the asset alias of the DAG's id; a sink has its consumer
@@ -44,9 +46,10 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
         tasks: Sequence[int] | None = None,
         claim: str | None = None,
         spark_conn_id: str | None = None,
+        engine: str = SPARK,
         **kwargs: Any,
     ) -> None:
-        super().__init__(connector=connector, spark_conn_id=spark_conn_id, **kwargs)
+        super().__init__(connector=connector, spark_conn_id=spark_conn_id, engine=engine, **kwargs)
         self.connector_definition = connector_definition
         self.dag_mark = dag_mark
         self.tasks = tasks
@@ -86,7 +89,7 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
         )
         directory.write_spec(spec)
         try:
-            exit_code, log_tail = self.submit_application(directory)
+            exit_code, log_tail = self.run_application(directory)
         finally:
             directory.forget_secrets()
         result = directory.result()

@@ -1,4 +1,5 @@
-"""SparkSubmitOperator of Airflow's Spark provider, as far as a connector's application needs it: submit, wait, kill.
+"""SparkSubmitOperator of Airflow's Spark provider, as far as a connector's application needs it: submit, wait, kill. Beside it, the same
+for an application without Spark.
 
 Internals of apache-airflow-providers-apache-spark 6.3.4: of the operator ``_conn_id``, ``_archives``, ``_hook`` and ``_get_hook``; of its
 hook ``_submit_sp``, ``_last_submit_log_lines`` and ``_process_spark_submit_log``, which takes an iterator of lines; that ``submit`` hands
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from airflow_provider_connect.config.built_in_providers import AIRFLOWS_OWN
+from airflow_provider_connect.config.dag_settings import PROCESS, SPARK
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import SPARK_CONNECTION, own_option
 from airflow_provider_connect.model.log_lines import LineReader
@@ -62,6 +65,7 @@ with _loaded_at_first_use("requests"):
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 _log = logging.getLogger(__name__)
+_KEPT_LINES = 10  # as many as the Spark hook keeps
 _KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it called on_kill
 
 
@@ -69,7 +73,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
     """Runs the program of this package by spark-submit, with the settings of the Spark connection. Deploy mode is always ``client`` and
     ``durable`` always off: the claims on the config topic decide who may write, and an application ends with its task."""
 
-    def __init__(self, *, connector: str, spark_conn_id: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, connector: str, spark_conn_id: str | None = None, engine: str = SPARK, **kwargs: Any) -> None:
         refused = {"env_vars", "application_args", "application"} & kwargs.keys()
         if refused:
             raise ConfigException(f"ConnectTaskOperator does not take {', '.join(sorted(refused))}: it sets these itself")
@@ -79,14 +83,42 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         self._archives: str | None
         self.connector = connector
         self.spark_conn_id = spark_conn_id
+        self.engine = engine
         self._kill_requested = False
         self._directory: RunDirectory | None = None
+        self._process: subprocess.Popen[str] | None = None
 
-    def submit_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
+    def run_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
         """Run the application to its end, in this thread: the signal of ``die_with_parent`` follows the thread that forks.
 
-        Returns spark-submit's exit code and the last lines of its log.
+        Returns the exit code, and the last lines of the log.
         """
+        return self._run_process(directory) if self.engine == PROCESS else self.submit_application(directory)
+
+    def _run_process(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
+        if self._kill_requested:
+            raise AirflowFailException(f"Connector {self.connector}: killed before its application was started")
+        command = [sys.executable, "-m", "airflow_provider_connect.worker.application.driver", "--run-dir", str(directory.path)]
+        tail, reader = deque[str](maxlen=_KEPT_LINES), LineReader()
+        with subprocess.Popen(
+            command,
+            env=_without_airflow(os.environ) | {"TMPDIR": str(directory.scratch())},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            preexec_fn=dies_with_parent(own_group=True),  # as for spark-submit  # noqa: PLW1509
+        ) as self._process:
+            for line in self._process.stdout or ():
+                tail.append(line.rstrip())
+                if not reader.read(line):
+                    _log.info("%s", tail[-1])
+        return self._process.returncode, list(tail)
+
+    def submit_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
+        """See ``run_application``."""
         from airflow_provider_connect.spark.class_data import build_behind, note_exit
         from airflow_provider_connect.spark.submit_options import submit_options
 
@@ -137,7 +169,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         """
         self._kill_requested = True
         try:
-            process = None if self._hook is None else self._hook._submit_sp
+            process = self._process or (None if self._hook is None else self._hook._submit_sp)
             if process is not None and process.poll() is None:
                 self._end(process)
         except BaseException:

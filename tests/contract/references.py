@@ -114,7 +114,7 @@ def _allowed(parse: Callable[[str], Any]) -> str:
         try:
             parse(wrong)
         except ValueError as error:
-            if found := re.search(r"give (?:no more than|a whole number|a number) .*|(?:no longer than) \w+|expected .*", str(error)):
+            if found := re.search(r"give (?:no more than|an? \w*|one of) .*|(?:no longer than) \w+|expected .*", str(error)):
                 return found[0].removeprefix("give ").removeprefix("expected ") + (" characters" if "characters long" in str(error) else "")
     raise LookupError("the parser refuses nothing")
 
@@ -138,7 +138,8 @@ def airflow_keys() -> dict[str, tuple[str, str]]:
         field = fields[key][0] if key in fields else ""
         default = getattr(defaults, field) if field else getattr(RetrySettings(), of_retries[key]) if key in of_retries else None
         unit = "s" if field.endswith("_seconds") or of_retries.get(key, "").endswith("_seconds") else ""
-        found[key] = (_allowed(parsers[key]), "–" if default in (None, ()) else f"`{default:g}{unit}`")
+        shown = default if isinstance(default, str) else "" if default in (None, ()) else f"{default:g}{unit}"
+        found[key] = (_allowed(parsers[key]), f"`{shown}`" if shown else "–")
     return found
 
 

@@ -6,6 +6,7 @@ WORKER = {
     "access.control.allow.methods": "Methods that a page of an allowed origin may use. Separate server and standalone modes only.",
     "access.control.allow.origin": "Origins whose pages may call the REST API. Separate server and standalone modes only.",
     "airflow.allowed.pools": "The pools that configs may name, beside `default_pool`; `*`: any.",
+    "airflow.allowed.engines": "The engines that configs may name, beside `spark`: `process`; `*`: any.",
     "airflow.allowed.queues": "The queues that configs may name, beside `default`; `*`: any.",
     "airflow.max.pool.slots": "The largest `airflow.pool.slots` that a config may request.",
     "airflow.max.priority.weight": "The largest `airflow.priority.weight` that a config may request.",
@@ -97,6 +98,8 @@ AIRFLOW = {
     "airflow.description": "The DAG's description.",
     "airflow.display.name": "The DAG's name in Airflow's UI.",
     "airflow.doc": "The DAG's documentation, in Markdown. It is never a path and never a template.",
+    "airflow.engine": "What runs the tasks: `spark`, an application on the master of the Spark connection, or `process`, one process of "
+    "the Airflow worker without Spark ([deployment](deployment.md#runs-without-spark)).",
     "airflow.max.duration": "Airflow fails a task of the DAG that takes longer. Unset: no limit.",
     "airflow.owner": "The DAG's owner. Unset: Airflow's.",
     "airflow.pool": "The pool in which runs take slots. Unset: `default_pool`.",

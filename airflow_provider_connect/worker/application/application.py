@@ -153,7 +153,7 @@ class Application:
                     "Connector %s, task %s: its Spark job %s", plan.connector.name, task, "was lost" if is_lost else "did not start"
                 )
                 trace = self._mask(_lost_trace(error) if is_lost else trace_of(error))
-                results[task] = TaskResult(task, State.FAILED, trace, retriable=True)
+                results[task] = TaskResult(task, State.FAILED, trace, retriable=may_pass(error))
                 statuses.put_task(self._lost_status(plan, results[task]))
             with lock:
                 if len(results) < len(plan.tasks):

@@ -89,9 +89,9 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
     return result
 
 
-def run_in_driver(payload: TaskPayload, mask: Mask) -> TaskResult:
-    """The same in a thread of the application's driver, which hides what ``mask`` has."""
-    return run_task(payload, replace(_executor(payload, WorkerSettings.of(payload.settings, payload.secrets)), mask=mask))
+def run_in_driver(payload: TaskPayload, mask: Mask, java: JavaHost | None = None) -> TaskResult:
+    """The same in a thread of the application's driver, which hides what ``mask`` has, and whose JVM for Java plugins is in ``java``."""
+    return run_task(payload, replace(_executor(payload, WorkerSettings.of(payload.settings, payload.secrets)), mask=mask, java=java))
 
 
 def _executor(payload: TaskPayload, settings: WorkerSettings) -> TaskHost:

@@ -13,6 +13,7 @@ from airflow_provider_connect.model.ids import dag_id_for
 from tests.integration.airflow.conftest import SECRET, Airflow, wait_until
 
 Connector = tuple[Path, dict[str, str]]
+ENGINES = pytest.mark.parametrize("engine", ["spark", "process"])
 
 
 def test_lines_go_from_a_file_to_a_topic_and_on_into_a_file_and_then_no_spark_starts(
@@ -22,10 +23,12 @@ def test_lines_go_from_a_file_to_a_topic_and_on_into_a_file_and_then_no_spark_st
     (read, source_config), (written, sink_config) = file_source, file_sink
     read.write_text("".join(f"line {number}\n" for number in range(1000)))
     airflow.write_dag(source, source_config)
-    airflow.write_dag(sink, sink_config)
+    airflow.write_dag(sink, {**sink_config, "airflow.engine": "process"})
     run = airflow.run(source)
     assert airflow.xcoms(source, run)["return_value"]["0"]["records"] == 1000
-    airflow.run(sink)
+    run = airflow.run(sink)
+    assert airflow.xcoms(sink, run)["return_value"]["0"]["records"] == 1000
+    assert "Spark" not in airflow.log(sink, run)
     assert written.read_text() == read.read_text()
     for connector in (source, sink):
         run = airflow.run(connector)
@@ -165,12 +168,12 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def slow_source(airflow: Airflow, unique: str, file_source: Connector) -> tuple[str, str, dict[int, str]]:
+def slow_source(airflow: Airflow, unique: str, file_source: Connector, engine: str) -> tuple[str, str, dict[int, str]]:
     """A run whose application lives long enough to be killed, and its processes."""
     connector = f"slow-{unique}"
     with file_source[0].open("w") as file:
         file.writelines(f"{number:090d}\n" for number in range(3_000_000))
-    airflow.write_dag(connector, {**file_source[1], "airflow.retry.delay": "1s"})
+    airflow.write_dag(connector, {**file_source[1], "airflow.retry.delay": "1s", "airflow.engine": engine})
     run = airflow.trigger(connector)
     wait_until(
         lambda: list((airflow.stack.folder / "runs").glob(f"{dag_id_for(connector)}-*/*/try-*/claim.json")),
@@ -184,21 +187,23 @@ def moved(airflow: Airflow, connector: str, run: str) -> int:
     return int(airflow.xcoms(connector, run).get("return_value", {}).get("0", {}).get("records", 0))
 
 
+@ENGINES
 def test_a_killed_task_process_takes_its_application_along_and_the_retry_does_the_rest(
-    airflow: Airflow, unique: str, file_source: Connector
+    airflow: Airflow, unique: str, file_source: Connector, engine: str
 ) -> None:
-    connector, run, processes = slow_source(airflow, unique, file_source)
+    connector, run, processes = slow_source(airflow, unique, file_source, engine)
     submit = next(pid for pid in processes if parent_of(pid) not in processes)
     os.kill(parent_of(submit), signal.SIGKILL)
-    wait_until(lambda: not processes.keys() & processes_of(f"{dag_id_for(connector)}-").keys(), "JVM and driver are gone")
+    wait_until(lambda: not processes.keys() & processes_of(f"{dag_id_for(connector)}-").keys(), "the application is gone")
     assert airflow.wait_for_run(connector, run) == "success", airflow.log(connector, run)
     (task,) = airflow.tasks(connector, run)
     assert task["try_number"] >= 2
     assert moved(airflow, connector, run) > 0, "the application was killed before its end"
 
 
-def test_a_run_marked_failed_ends_after_its_batch(airflow: Airflow, unique: str, file_source: Connector) -> None:
-    connector, run, processes = slow_source(airflow, unique, file_source)
+@ENGINES
+def test_a_run_marked_failed_ends_after_its_batch(airflow: Airflow, unique: str, file_source: Connector, engine: str) -> None:
+    connector, run, processes = slow_source(airflow, unique, file_source, engine)
     airflow.api("PATCH", f"/dags/{dag_id_for(connector)}/dagRuns/{run.replace('+', '%2B')}", json={"state": "failed"})
     wait_until(lambda: not processes.keys() & processes_of(f"{dag_id_for(connector)}-").keys(), "the application has ended")
     assert moved(airflow, connector, airflow.run(connector)) > 0, "it had not come to the end of the file"
