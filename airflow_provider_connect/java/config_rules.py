@@ -28,6 +28,7 @@ TUNING: Final = _words("""
 """What the config of a Java connector may override of its Kafka clients: none of it reaches a file, a class or another server."""
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
+_TRIMMED: Final = "".join(map(chr, range(33)))  # by Java's String.trim
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -37,13 +38,18 @@ def refused_keys(config: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _refusal(key: str, value: str) -> str | None:
-    if _CONTROL.search(key) or (key != "name" and _CONTROL.search(value)):  # Connect's own rule for names says it of them
+    if _CONTROL.search(key) or (_CONTROL.search(value) and not _is_refused_name(key, value)):
         return "control characters are not allowed: Java leaves out some of them where others look at the whole text"
     if _PROVIDERS.search(key):
         return "config providers are those of the worker settings: remove this key"
     if (found := _OVERRIDE.fullmatch(key)) and found[1] not in TUNING:
         return f"a Java connector overrides only settings that tune its Kafka clients, not {found[1]}: remove this key"
     return None
+
+
+def _is_refused_name(key: str, value: str) -> bool:
+    """Whether Connect itself, which trims first, names the control characters of a connector's name."""
+    return key == "name" and _CONTROL.search(value.strip(_TRIMMED)) is not None
 
 
 def refuse(config: Mapping[str, str | None]) -> None:

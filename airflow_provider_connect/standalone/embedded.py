@@ -34,7 +34,8 @@ class Connect:
     """Connectors in this process::
 
         with Connect("orders-app", {"offset.storage.file.filename": "/var/lib/orders/offsets"}) as connect:
-            topics = connect.add_connector({"name": "orders", "connector.class": "FileStreamSource", "file": "in.txt", "topic": "orders"})
+            config = {"name": "orders", "connector.class": "FileStreamSource", "file": "connect-data/in.txt", "topic": "orders"}
+            topics = connect.add_connector(config)
 
     With ``offset.storage.file.filename`` configs live in memory and source offsets in that file: at least once. Without it everything is
     kept on the topics ``«app_id»-configs``, ``-offsets``, ``-status`` and ``-batches``, unless ``worker_config`` names others, for the

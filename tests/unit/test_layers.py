@@ -99,7 +99,7 @@ PICTURE = {
     "worker": "plan, tasks, delivery, errors: inside the Spark application (pyspark); readiness and previews outside",
     "herder": "every verb of Kafka Connect",
     "sql_mirror": "what the topics hold, with its history, in SQL (sqlalchemy)",
-    "client": "who calls the REST API",
+    "client": "a client of the REST API",
     "rest": "the REST API (fastapi)",
     "standalone": "agent, one run, embedded",
     "dev": "servers of the demonstration and the tests",

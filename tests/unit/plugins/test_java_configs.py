@@ -40,3 +40,8 @@ def test_what_tunes_clients_may_be_overridden_and_a_plugins_own_keys_are_its_own
         refused_keys({**tuned, "file": "/in", "note": "two\nlines\tand a tab", "source.cluster.bootstrap.servers": "a:1", "gone": None})
         == {}
     )
+
+
+@pytest.mark.parametrize(("name", "expected"), [("\x01orders", ["name"]), ("orders\x1f", ["name"]), ("or\x01ders", []), ("orders", [])])
+def test_control_characters_that_java_trims_off_a_name_are_refused_here(name: str, expected: list[str]) -> None:
+    assert [*refused_keys({"name": name})] == expected
