@@ -86,7 +86,7 @@ def undo(arguments: Any, verbs: Verbs) -> None:
         return
     if not arguments.yes:
         _confirm(f"Set the offsets of connector {arguments.name} so?")  # 2
-    state = verbs.connector_status(arguments.name).connector.state if arguments.stop else _STOPPED
+    state = _wanted(verbs, arguments.name) if arguments.stop else _STOPPED
     if state != _STOPPED:
         verbs.stop(arguments.name)  # 3
     try:
@@ -99,6 +99,12 @@ def undo(arguments: Any, verbs: Verbs) -> None:
         raise
     print(message, file=sys.stderr if arguments.output != "table" else sys.stdout)
     _give_back(verbs, arguments.name, state)  # 5
+
+
+def _wanted(verbs: Verbs, name: str) -> str:
+    """The state that users have asked for; of a foreign server only the status is known, which follows it in time."""
+    target = cast("Herder", verbs).config_state().target_state(name) if isinstance(verbs, Herder) else None
+    return verbs.connector_status(name).connector.state if target is None else str(target)
 
 
 def _point_to_older(next_before: int | None) -> None:

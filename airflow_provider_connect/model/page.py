@@ -48,9 +48,11 @@ class ConnectorRows:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDetail:
-    """One connector with its runs, the newest first. ``defined_in``: the DAG file that has its config; None: REST may change it."""
+    """One connector with its runs, the newest first. ``target`` is the state that users have asked for, STARTED, PAUSED or STOPPED, which
+    the status follows in time. ``defined_in``: the DAG file that has its config; None: REST may change it."""
 
     row: ConnectorRow
+    target: str
     may_delete: bool
     defined_in: str | None
     runs: Sequence[RunView]

@@ -24,6 +24,7 @@ from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.page import ConnectorDetail, ConnectorRow, ConnectorRows, RunView
+from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import answer
@@ -134,10 +135,12 @@ async def get_detail(request: Request, connector: Connector) -> Response:
 
     def shown(herder: Herder) -> Response:
         info, runs = herder.connector_info(connector), _runs(request).of(connector)
-        defined_in = (herder.config_state().connector_config(connector) or {}).get(DEFINED_IN)
+        state = herder.config_state()
+        defined_in = (state.connector_config(connector) or {}).get(DEFINED_IN)
         may_change = calls.access.may(user, Right.CHANGE, connector)
         row = row_of(info, _status(herder, connector), may_change=may_change, last_run=runs[0] if runs else None)
-        return answer(ConnectorDetail(row, calls.access.may(user, Right.DELETE, connector), defined_in, runs))
+        target = str(state.target_state(connector) or TargetState.STARTED)
+        return answer(ConnectorDetail(row, target, calls.access.may(user, Right.DELETE, connector), defined_in, runs))
 
     return await calls.read(request, connector, shown)
 

@@ -15,7 +15,7 @@ export type Row = {
   last_run: RunView | null;
 };
 export type Overview = { connectors: Row[]; may_create: boolean };
-export type Detail = { row: Row; may_delete: boolean; defined_in: string | null; runs: RunView[] };
+export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[] };
 export type Status = {
   name: string;
   type: string;
@@ -35,7 +35,7 @@ export type ConfigRevision = {
 export type OffsetMove = { partition: Record<string, Json>; old: Record<string, Json> | null; new: Record<string, Json> | null };
 export type OffsetChange = { entry: number; from_ms: number; to_ms: number; who: string | null; run: string | null; moves: OffsetMove[] };
 export type OffsetReturn = { partition: Record<string, Json>; now: Record<string, Json> | null; then: Record<string, Json> | null; effect: string; records: number | null };
-export type OffsetUndo = { to_ms: number; dry_run: boolean; returns: OffsetReturn[]; message: string };
+export type OffsetUndo = { to_ms: number; dry_run: boolean; returns: OffsetReturn[]; left_out?: number; message: string };
 export type Plugin = { class: string; type: string; version?: string };
 export type Definition = {
   name: string;

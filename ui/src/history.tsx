@@ -17,8 +17,8 @@ const time = (ms: number) => <span title={new Date(ms).toLocaleString()}>{ago(ms
 const isCreation = ({ changes }: ConfigRevision) => changes.some(({ key, old }) => key === "connector.class" && old === null);
 
 /** The first lines of a list, and how many there are besides. */
-function shortened(lines: string[]): string {
-  const more = lines.length - MOST_SHOWN;
+function shortened(lines: string[], leftOut = 0): string {
+  const more = leftOut + Math.max(0, lines.length - MOST_SHOWN);
   return [...lines.slice(0, MOST_SHOWN), ...(more > 0 ? [`and ${count(more)} more`] : [])].join("\n");
 }
 
@@ -136,7 +136,7 @@ export function OffsetsHistory({ row, say, changed }: Parts & { changed: () => v
       const stops = row.state === "STOPPED" ? "The connector is stopped and stays so." : "The connector is stopped for this, and goes on afterwards.";
       setQuestion({
         title: `Set the offsets of ${new Date(tried.to_ms).toLocaleString()}?`,
-        text: `${shortened(lines)}\n\n${stops}`,
+        text: `${shortened(lines, tried.left_out)}\n\n${stops}`,
         label: "Go back",
         act: async () => {
           try {

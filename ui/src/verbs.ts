@@ -1,5 +1,5 @@
 // What a user can do with a connector, and in which states. Each verb is one request of the REST API.
-import { change, connectorPath, get, type Status } from "./api";
+import { ApiError, change, connectorPath, type Detail, get, textOf } from "./api";
 
 export type VerbName = "pause" | "resume" | "stop" | "restart";
 export type Verb = { label: string; done: string; sense: (state: string | null) => boolean; send: (name: string) => Promise<unknown> };
@@ -50,18 +50,25 @@ export async function forEach(names: string[], act: (name: string) => Promise<un
   return { done, failed };
 }
 
-/** Carries out `act` with the connector stopped, and brings it back into the state that it had. Returns what became of it. */
+/** Carries out `act` with the connector stopped, and has it do again what users have asked of it. Returns what became of it.
+ *
+ * After a failure that may have changed something the connector stays STOPPED. */
 export async function whileStopped(name: string, act: () => Promise<unknown>): Promise<string> {
-  const before = (await get<Status>(connectorPath(name, "/status"))).connector.state;
-  if (before !== "STOPPED") await change("PUT", connectorPath(name, "/stop"));
-  let failure: unknown;
+  const { target } = await get<Detail>(`ui/connectors/${encodeURIComponent(name)}`);
+  if (target === "STOPPED") {
+    await act();
+    return "The connector stays stopped.";
+  }
+  await change("PUT", connectorPath(name, "/stop"));
+  const goOn = () => change("PUT", connectorPath(name, target === "PAUSED" ? "/pause" : "/resume"));
   try {
     await act();
   } catch (error) {
-    failure = error;
+    const isRefused = error instanceof ApiError && error.status >= 400 && error.status < 500;
+    if (!isRefused) throw new ApiError(0, `The connector stays STOPPED: ${textOf(error)}`);
+    await goOn();
+    throw error;
   }
-  if (before === "PAUSED") await change("PUT", connectorPath(name, "/pause"));
-  else if (before !== "STOPPED") await change("PUT", connectorPath(name, "/resume"));
-  if (failure !== undefined) throw failure;
-  return before === "STOPPED" ? "The connector stays stopped." : before === "PAUSED" ? "The connector is paused again." : "The connector goes on.";
+  await goOn();
+  return target === "PAUSED" ? "The connector is paused again." : "The connector goes on.";
 }

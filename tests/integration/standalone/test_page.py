@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -57,6 +58,7 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     row.get_by_text(f"Select {HOSTILE}").check(force=True)
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(row).to_contain_text("PAUSED")
+    assert agent.request("GET", f"/ui/connectors/{quote(HOSTILE, safe='')}")[1]["target"] == "PAUSED"
     row.get_by_role("link", name=HOSTILE).click()
     page.get_by_role("heading", name=HOSTILE, level=1).wait_for()
     assert page.get_by_role("tab").all_text_contents() == ["Tasks", "Offsets", "Topics", "Config"]
