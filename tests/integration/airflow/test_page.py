@@ -288,7 +288,7 @@ def test_a_viewer_is_offered_no_change(
         assert page.get_by_role("button", name=label, exact=True).count() + page.get_by_role("link", name=label, exact=True).count() == 0
     assert page.get_by_role("checkbox").count() == 0
     opened(page, airflow, f"?connector={connectors['runs']}&tab=offsets")
-    page.get_by_role("table", name="Offsets").wait_for()
+    page.get_by_role("table", name="Offsets", exact=True).wait_for()
     page.get_by_role("table", name="Offsets history").wait_for()
     assert page.get_by_role("button", name=re.compile("Pause|Stop|Restart|Delete|Change|Reset|Undo|Go back")).count() == 0
     page.context.close()
