@@ -48,7 +48,7 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     some = Arg(("names",), help="These connectors alone; all when not given", nargs="*", metavar="name")
     last = Arg(
         ("--limit",),
-        help="How many at the most, of the last ones of each partition; 10 when not given, at most 1000",
+        help="How many at the most, the newest of all partitions; 10 when not given, at most 1000",
         type=int,
         default=10,
         metavar="N",

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect, speaks_to_server
-from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import BadRequestException, ConnectException, UnauthorizedException
 from airflow_provider_connect.model.offsets import requested_offsets
@@ -95,7 +95,7 @@ def status(arguments: Any, verbs: Verbs) -> None:
     print_rows(rows, "table")
     for what, each in instances:
         if each.trace:
-            print(f"\n{what}: {each.trace.strip() if arguments.trace else short_trace(each.trace)}")
+            print(visible(f"\n{what}: {each.trace.strip() if arguments.trace else short_trace(each.trace)}"))
 
 
 def short_trace(trace: str) -> str:
@@ -181,7 +181,7 @@ def validate(arguments: Any, verbs: Verbs) -> None:
     else:
         print("valid")
     for warning in validation.warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        print(visible(f"Warning: {warning}"), file=sys.stderr)
     if rows:
         sys.exit(1)
 
@@ -209,12 +209,12 @@ def get_offsets(arguments: Any, verbs: Verbs) -> None:
 @speaks_to_connect
 def alter_offsets(arguments: Any, verbs: Verbs) -> None:
     """From ``--file``, as ``get -o json`` prints it or as Connect's PATCH takes it, or one ``--partition`` with its ``--offset``."""
-    print(verbs.alter_offsets(arguments.name, _wanted(arguments)))
+    print(visible(verbs.alter_offsets(arguments.name, _wanted(arguments))))
 
 
 @speaks_to_connect
 def reset_offsets(arguments: Any, verbs: Verbs) -> None:
-    print(verbs.reset_offsets(arguments.name))
+    print(visible(verbs.reset_offsets(arguments.name)))
 
 
 def _wanted(arguments: Any) -> list[OffsetView]:
@@ -262,9 +262,9 @@ def _change_each(names: Sequence[str], change: Callable[[str], None]) -> None:
         except ConnectException as error:
             if is_single or error.retriable or isinstance(error, UnauthorizedException):
                 if left:
-                    print(f"Not tried: {', '.join(left)}", file=sys.stderr)
+                    print(visible(f"Not tried: {', '.join(left)}"), file=sys.stderr)
                 raise
-            print(f"{name}: {error.message}", file=sys.stderr)
+            print(visible(f"{name}: {error.message}"), file=sys.stderr)
             is_refused = True
     if is_refused:
         sys.exit(1)

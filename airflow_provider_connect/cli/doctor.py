@@ -32,7 +32,7 @@ from airflow_provider_connect.api_server.cluster_checks import (
     wrong,
 )
 from airflow_provider_connect.api_server.plugin import URL_PREFIX
-from airflow_provider_connect.cli.printing import print_rows
+from airflow_provider_connect.cli.printing import print_rows, visible
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
@@ -57,7 +57,7 @@ def doctor(arguments: Any) -> None:
     found = list(_findings())
     if arguments.output == "text":
         for each in found:
-            print(f"{_MARKS[each.outcome]}  {each.subject:9} {each.text}" + (f"\n{'':20} → {each.fix}" if each.fix else ""))
+            print(visible(f"{_MARKS[each.outcome]}  {each.subject:9} {each.text}" + (f"\n{'':20} → {each.fix}" if each.fix else "")))
     else:
         print_rows([asdict(each) for each in found], arguments.output)
     sys.exit(1 if any(each.outcome is Outcome.WRONG for each in found) else 0)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
-from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.history import ConfigRevision, KeyChange, OffsetUndo, key_changes
@@ -97,7 +97,7 @@ def undo(arguments: Any, verbs: Verbs) -> None:
         elif state != _STOPPED:
             print(f"Connector {arguments.name} stays STOPPED", file=sys.stderr)
         raise
-    print(message, file=sys.stderr if arguments.output != "table" else sys.stdout)
+    print(visible(message), file=sys.stderr if arguments.output != "table" else sys.stdout)
     _give_back(verbs, arguments.name, state)  # 5
 
 

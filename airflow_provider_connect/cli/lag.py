@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
-from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
@@ -28,7 +28,7 @@ def lag(arguments: Any, verbs: Verbs) -> None:
         except ConnectException as error:
             if len(names) == 1:
                 raise
-            print(f"{name}: {error.message}", file=sys.stderr)
+            print(visible(f"{name}: {error.message}"), file=sys.stderr)
             is_unknown = True
     _print(found, arguments.output)
     if is_unknown:

@@ -33,9 +33,9 @@ def print_rows(rows: Sequence[Row], output: str) -> None:
 def print_value(value: Any, output: str) -> None:
     """One value. As a table: a mapping line by line, anything else as it is."""
     if output == "json":
-        print(json.dumps(value, indent=2, ensure_ascii=False))
+        print(_escaped(json.dumps(value, indent=2, ensure_ascii=False)))
     elif output == "yaml":
-        print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="")
+        print(_yaml(value), end="")
     elif isinstance(value, Mapping):
         print("\n".join(f"{visible(key)}={_cell(each)}" for key, each in value.items()))
     else:
@@ -45,6 +45,20 @@ def print_value(value: Any, output: str) -> None:
 def visible(text: str) -> str:
     """A text for a terminal: characters that would steer it are replaced, but for the end of a line and a tabulator."""
     return text if text.isprintable() else "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
+
+
+def _escaped(text: str) -> str:
+    """A text in JSON whose characters that would steer a terminal are escape sequences of JSON. Any such character is within a string."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+
+
+def _yaml(value: Any) -> str:
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    if not text.replace("\n", "").isprintable():  # YAML lets bidirectional marks and the line ends of Unicode stand as they are
+        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=False)
+    return str(text)
 
 
 def _table(rows: Sequence[Row]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from airflow_provider_connect.cli.configs import unhidden
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
-from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview, PreviewedRecord
@@ -62,9 +62,9 @@ def _show(found: T, output: str, as_tables: Callable[[T], None]) -> None:
 
 
 def _print_upgrade(found: Upgrade) -> None:
-    print(f"{found.state}: from version {found.old} to {found.new} ({found.to})")
+    print(visible(f"{found.state}: from version {found.old} to {found.new} ({found.to})"))
     if found.reason:
-        print(found.reason)
+        print(visible(found.reason))
     if found.comparison is not None:
         print()
         _print_comparison(Comparison.of_json(found.comparison))
@@ -72,9 +72,10 @@ def _print_upgrade(found: Upgrade) -> None:
 
 def _print_comparison(found: Comparison) -> None:
     if not found.has_seen_enough:
-        print(f"Version {found.old_version} found no record: there is nothing to compare")
+        print(visible(f"Version {found.old_version} found no record: there is nothing to compare"))
         return
-    print(f"{found.equal_records} of {found.records} records are the same in versions {found.old_version} and {found.new_version}")
+    versions = f"{found.old_version} and {found.new_version}"
+    print(visible(f"{found.equal_records} of {found.records} records are the same in versions {versions}"))
     rows = [
         {"topic": each.topic or None, "of": str(each.subject), "field": each.path, "is": str(each.change), "old": each.old, "new": each.new}
         for each in found.differences
@@ -84,16 +85,16 @@ def _print_comparison(found: Comparison) -> None:
 
 def _print(found: Preview) -> None:
     versions = ", ".join(f"{location} {version}" for location, version in found.versions.items() if location != "task")
-    print(f"{found.type} {found.class_name}: {versions}")
+    print(visible(f"{found.type} {found.class_name}: {versions}"))
     print(f"{found.read} records read in {found.seconds:g} s; nothing is committed\n")
     if found.skipped:
-        print(f"{found.skipped} records have failed and are left out:\n" + "\n".join(found.failures) + "\n")
+        print(visible(f"{found.skipped} records have failed and are left out:\n" + "\n".join(found.failures) + "\n"))
     rows = [
         {"task": task.task, "records": task.records, "ended": str(task.end), "partitions": list(task.partitions)} for task in found.tasks
     ]
     print_rows(rows, "table")
     for topic in found.topics:
-        print(f"\n{topic.topic}: {topic.records} records, {topic.bytes} bytes")
+        print(visible(f"\n{topic.topic}: {topic.records} records, {topic.bytes} bytes"))
         types = [("key", topic.key), ("value", topic.value)]
         print_rows([{"of": part, "field": path, "type": kind} for part, fields in types for path, kind in fields.items()], "table")
     if found.records:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import ConfigValue, Type, parse_type
@@ -140,12 +142,17 @@ class ConnectorSettings:
 
     def reads_topic(self, topic: str) -> bool:
         """Whether a sink reads this topic. Raises ConfigException where ``topics.regex`` takes too long for it."""
-        return topic in self.topics if self.topics_regex is None else _topics_pattern(self.topics_regex).matches(topic)
+        return topic in self.topics if self.topics_regex is None else topics_pattern(self.topics_regex).matches(topic)
 
 
 @lru_cache(maxsize=100)
-def _topics_pattern(expression: str) -> BoundedRegex:
-    return BoundedRegex(expression, "topics.regex")
+def topics_pattern(expression: str) -> BoundedRegex:
+    """The value of ``topics.regex``. Raises ConfigException for one that is valid in Java's syntax alone."""
+    try:
+        return BoundedRegex(expression, "topics.regex")
+    except re.error as error:
+        reason = f"the expression is not valid in Python's syntax, by which topics are matched here: {cut(error.msg)}"
+        raise ConfigException.of("topics.regex", cut(expression), reason) from error
 
 
 def text_errors(config: Mapping[str, str | None]) -> dict[str, str]:
@@ -194,7 +201,7 @@ def check_topics(found: Mapping[str, ConfigValue]) -> None:
 
 def _check_dead_letters(found: Mapping[str, ConfigValue], regex: str, dead_letters: str) -> None:
     try:
-        is_read = _topics_pattern(regex).matches(dead_letters)
+        is_read = topics_pattern(regex).matches(dead_letters)
     except ConfigException as error:
         _report(found, ("topics.regex",), error.message)
         return

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 
 from airflow_provider_connect.config.worker_settings import COMPACTED_SOON, KAFKAS_OWN, InternalTopic, WorkerSettings
 from airflow_provider_connect.errors import ConnectException, StoreException, StoreTimeoutException, WorkerSettingsException
-from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+from airflow_provider_connect.model.connector_settings import topics_pattern
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.kafka_errors import NO_LEADER, TopicMissingException, kafka_error, unreachable
@@ -114,8 +114,8 @@ class TopicAdmin:
 
     def matching(self, pattern: str) -> dict[str, int]:
         """How many partitions each topic has whose whole name matches. Kafka's internal topics never match, nor do the worker's: each run
-        writes to those, so their reader would never come to an end."""
-        matches = BoundedRegex(pattern, "topics.regex").matches
+        writes to those, so their reader would never come to an end. Raises ConfigException for a pattern that Java alone takes."""
+        matches = topics_pattern(pattern).matches
         internal = KAFKAS_OWN | {topic.name for topic in self._settings.internal_topics}
         return {topic: count for topic, count in self._all_partitions().items() if topic not in internal and matches(topic)}
 

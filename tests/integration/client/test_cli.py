@@ -73,10 +73,10 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
 
 
 def with_dead_letters(bootstrap: str, topic: str, letters: str, connector: str) -> None:
-    """A topic of three records, and a queue with one record of another connector, one of this, and one that is of any."""
+    """A topic of three records, and a queue with one record of another connector, one of this, one that is of any, and many of another."""
     producer = Producer({"bootstrap.servers": bootstrap})
-    for name in (topic, letters):
-        create_topic(bootstrap, name)
+    create_topic(bootstrap, topic)
+    create_topic(bootstrap, letters, message_timestamp_after_max_ms=str(2**63 - 1))
     for number in range(3):
         producer.produce(topic, str(number).encode(), partition=0)
     about = {"connector.name": connector, "task.id": "0", "exception.message": "no geheim"}
@@ -84,9 +84,12 @@ def with_dead_letters(bootstrap: str, topic: str, letters: str, connector: str) 
         ("trace", b"7"),
         *((f"__connect.errors.{name}", text.encode()) for name, text in about.items()),
     ]
-    producer.produce(letters, b"other", partition=0, headers=[("__connect.errors.connector.name", b"other")])
-    producer.produce(letters, b"bad geheim", partition=0, headers=headers)
-    producer.produce(letters, b"\xff\x00", partition=0)
+    others: list[tuple[str, str | bytes | None]] = [("__connect.errors.connector.name", b"other")]
+    producer.produce(letters, b"other", partition=0, headers=others)
+    producer.produce(letters, b"bad geheim verborgen", partition=0, headers=headers)
+    producer.produce(letters, b"\xff\x00", partition=0, timestamp=9 * 10**17)
+    for _ in range(50):
+        producer.produce(letters, b"other", partition=0, headers=others)
     assert producer.flush(60) == 0
 
 
@@ -97,10 +100,11 @@ def test_the_cluster_of_this_airflow(
     file_source: dict[str, str],
     file_sink: dict[str, str],
 ) -> None:
-    settings = worker_settings()
-    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(settings)}
+    settings = worker_settings(config_providers_variable_param_allowlist_pattern="hidden")
+    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(settings), "AIRFLOW_VAR_HIDDEN": "verborgen"}
     pairs, sink_pairs = ([f"{key}={value}" for key, value in config.items()] for config in (file_source, file_sink))
     sink, letters, stopped = f"sink-{unique}", f"letters-{unique}", ["--initial-state", "stopped"]
+    queue = f"errors.deadletterqueue.topic.name={letters}"
     partition = {"kafka_topic": file_sink["topics"], "kafka_partition": 0}
     with_dead_letters(settings["bootstrap.servers"], file_sink["topics"], letters, sink)
     commands = {
@@ -121,7 +125,7 @@ def test_the_cluster_of_this_airflow(
         "no-upgrade": ["upgrade", unique],
         "no-version": ["upgrade", unique, "--to", "[98,99)"],
         "no-lag": ["lag", unique],
-        "sink": ["create", sink, *sink_pairs, f"errors.deadletterqueue.topic.name={letters}", "db.password=geheim", *stopped],
+        "sink": ["create", sink, *sink_pairs, queue, "db.password=geheim", "db.token=${variable:hidden}", *stopped],
         "sink-offset": ["offsets", "alter", sink, "--partition", json.dumps(partition), "--offset", '{"kafka_offset": 1}'],
         "lag": ["lag", "-o", "json"],
         "lag-table": ["lag", sink],
@@ -162,10 +166,12 @@ def test_the_cluster_of_this_airflow(
         [sink, "all", "-", "2"],
     ]
     first, second = done["dlq"].json
-    assert (first["offset"], first["value"], first["headers"]) == (1, "bad [hidden]", {"trace": "7"})
+    assert done["dlq"].err == ""
+    assert (first["offset"], first["value"], first["headers"]) == (1, "bad [hidden] [hidden]", {"trace": "7"})
     assert (first["errors"]["exception.message"], first["errors"]["task.id"]) == ("no [hidden]", "0")
     assert (second["offset"], second["value"], second["errors"]) == (2, "0xff00", {})
-    assert (len(done["dlq-table"].out.splitlines()), "0xff00" in done["dlq-table"].out) == (2, True), done["dlq-table"]
+    assert len(done["dlq-table"].out.splitlines()) == 2, done["dlq-table"]
+    assert done["dlq-table"].out.splitlines()[1].split() == [str(9 * 10**17), "0:2", "-", "-", "-", "-", "0xff00"]
     assert (done["dlq-source"].code, "has no dead letter queue" in done["dlq-source"].err) == (1, True)
     assert "FileStreamSource" in str(done["plugins"].json)
     assert done["workers"].json == []
@@ -174,4 +180,4 @@ def test_the_cluster_of_this_airflow(
     assert (done["revisions"].code, done["revisions"].out) == (0, ""), done["revisions"]
     assert done["delete"].code == 0, done["delete"].err
     assert (done["gone"].code, done["gone"].err) == (1, f"Connector {unique} not found")
-    assert not any("geheim" in each.out + each.err for each in done.values())
+    assert not any(secret in each.out + each.err for each in done.values() for secret in ("geheim", "verborgen"))

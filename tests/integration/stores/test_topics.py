@@ -290,3 +290,12 @@ def test_a_read_to_the_end_reads_every_partition_and_leaves_nothing_behind(
 
 def _threads() -> int:
     return len(os.listdir("/proc/self/task"))
+
+
+def test_a_pattern_in_javas_syntax_alone_is_refused_by_its_key(settings: WorkerSettings) -> None:
+    admin = TopicAdmin(settings)
+    for pattern in (r"\p{Alpha}+", "(?<name>x)", "(" * 3000):
+        with pytest.raises(ConfigException, match=r"for configuration topics\.regex: the expression is not valid in Python") as refused:
+            admin.matching(pattern)
+        assert (refused.value.keys, len(refused.value.message) < 1000) == (["topics.regex"], True)
+    admin.close()
