@@ -1,0 +1,18 @@
+"""Runs without Spark: what they refuse."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.config.masking import Mask
+from airflow_provider_connect.errors import ConfigException, may_pass
+from airflow_provider_connect.worker.application.driver import _here
+from airflow_provider_connect.worker.task.java_connector import JavaHost
+
+
+def test_a_connector_that_works_with_spark_is_refused_for_good() -> None:
+    payload: Any = SimpleNamespace(needs_spark=True)
+    with pytest.raises(ConfigException, match=r"airflow\.engine: .*leave the key out") as raised:
+        _here(Mask(), JavaHost())(payload)
+    assert not may_pass(raised.value)
