@@ -124,11 +124,14 @@ class OffsetKeeper:
         groups: dict[str, str] = {}
         for name, config in configs.items():
             with suppress(ConnectException):  # a variable without a value, or an override that is not allowed
-                resolved = self._resolve({**config, "name": name})
-                if self._is_sink(resolved) and not is_elsewhere(self._settings, sink_overrides(resolved)):
-                    groups[name] = consumer_group(name, resolved, self._settings.values)
+                if self._is_sink(self._resolved(name, config, _is_of_type)):
+                    clients = self._resolved(name, config, _is_of_group)
+                    if not is_elsewhere(self._settings, sink_overrides(clients)):
+                        groups[name] = consumer_group(name, clients, self._settings.values)
+        if not groups:
+            return {}
         with closing(GroupOffsets(self._settings)) as reader:
-            found = reader.committed_now(set(groups.values())) if groups else {}
+            found = reader.committed_now(set(groups.values()))
         return {name: {at: each.offset for at, each in found[group].items()} for name, group in groups.items() if group in found}
 
     def now(self, name: str) -> OffsetsNow:
@@ -272,9 +275,24 @@ class OffsetKeeper:
             return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
         return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
 
+    def _resolved(self, name: str, config: Mapping[str, str], is_needed: Callable[[str], bool]) -> Mapping[str, str]:
+        """The settings that are needed, with values for their variables. Asks no provider where they have none."""
+        needed = {key: text for key, text in config.items() if is_needed(key)} | {"name": name}
+        return self._resolve(needed) if config_providers.variables(needed) else needed
+
     def _is_sink(self, resolved: Mapping[str, str]) -> bool:
         known = self._type_of(resolved)
         return known == "sink" or (known != "source" and ("topics" in resolved or "topics.regex" in resolved))
+
+
+def _is_of_type(key: str) -> bool:
+    """Whether the setting decides if the connector is a sink."""
+    return key.startswith("connector.") or key in ("topics", "topics.regex")
+
+
+def _is_of_group(key: str) -> bool:
+    """Whether the setting decides in which group, and on which cluster, a sink commits."""
+    return key.endswith((".override.group.id", ".override.bootstrap.servers"))
 
 
 def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:

@@ -16,6 +16,9 @@ from airflow_provider_connect.java.runtime_jars import gateway_jar
 from airflow_provider_connect.spark.class_data import ClassData, mark_of
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
+PREFIX: Final = "connect-"
+"""Of the names of its folders, among those of Spark's archives."""
+
 OPTIONS: Final = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr"),
     "-XX:+ExitOnOutOfMemoryError",
@@ -28,7 +31,7 @@ OPTIONS: Final = (
 def connect_class_data(cache: Path, java: JavaRuntime, jars: Sequence[Path]) -> ClassData:
     """Where the archive for this Java and these ``runtime_jars`` lies; it need not be there."""
     known_by = json.dumps([mark_of(java), OPTIONS, [_mark(jar) for jar in (gateway_jar(), *jars)]])
-    return ClassData(cache / "class-data" / f"connect-{hashlib.sha256(known_by.encode()).hexdigest()[:20]}")
+    return ClassData(cache / "class-data" / f"{PREFIX}{hashlib.sha256(known_by.encode()).hexdigest()[:20]}")
 
 
 def _mark(jar: Path) -> tuple[str, int, int]:

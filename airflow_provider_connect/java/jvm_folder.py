@@ -1,7 +1,8 @@
 """A private folder for each JVM, in the temporary directory: it goes with the JVM, or where its owner was killed, when another is made.
 
-Its owner holds a lock on it, which the kernel lets go of however the owner ends. Names prove nothing there: only folders of this user, that
-nobody holds, are removed, and no link is followed.
+Its owner holds a lock on it, which the kernel lets go of however the owner ends; the end of its name marks a folder with a lock, since the
+owners of former versions held none. Names prove nothing there: only folders of this user, that no process holds, are removed, and no link
+is followed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 _PREFIX: Final = "connect-java-"
+_LOCKED: Final = ".locked"
 
 
 class JvmFolder:
@@ -27,7 +29,7 @@ class JvmFolder:
         self._closing = threading.Lock()
         _sweep(Path(tempfile.gettempdir()))
         while True:
-            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, suffix=_LOCKED))
             self._lock = _locked(self.path)
             if self._lock is not None:
                 return
@@ -58,7 +60,7 @@ def _locked(path: Path) -> int | None:
 def _sweep(directory: Path) -> None:
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name.startswith(_PREFIX):
+            if entry.name.startswith(_PREFIX) and entry.name.endswith(_LOCKED):
                 with suppress(OSError):
                     _remove_left(Path(entry.path))
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 
-from airflow_provider_connect.java.class_data import connect_class_data
+from airflow_provider_connect.java.class_data import PREFIX, connect_class_data
 from airflow_provider_connect.java.connect_herder import ConnectHerder
 from airflow_provider_connect.java.jvm import Jvm
 from airflow_provider_connect.java.runtime_jars import runtime_jars
@@ -40,7 +40,7 @@ def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
     found = connect_class_data(cache, java, jars)
     if not found.is_built:
         found.folder.parent.mkdir(exist_ok=True)
-        forget_old(found.folder.parent, time.time())
+        forget_old(found.folder.parent, time.time(), pattern=f"{PREFIX}*")
         made_once(found.folder, lambda folder: _build(ClassData(folder), java, jars))
     return found
 

@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from airflow_provider_connect.errors import ConnectException
@@ -74,11 +74,19 @@ def made_once(target: Path, make: Callable[[Path], None]) -> Path:
     return target
 
 
-def forget_old(folder: Path, now: float, *, days: float = 14) -> None:
-    """Deletes entries of ``folder`` that are older. Those still in use are built again; a process that has one open keeps it."""
-    for entry in folder.iterdir():
+def forget_old(folder: Path, now: float, *, days: float = 14, pattern: str = "*") -> None:
+    """Deletes folders in ``folder`` that are older and whose names match ``pattern``. Those still in use are built again; a process that
+    has one open keeps it."""
+    for entry in folder.glob(pattern):
         if entry.is_dir() and not entry.name.startswith(".") and entry.stat().st_mtime < now - days * 86400:
             shutil.rmtree(entry, ignore_errors=True)
+
+
+def note_use(folder: Path, now: float, *, days: float = 1) -> None:
+    """Makes ``folder`` count as new for ``forget_old``, at most once in ``days``. Does nothing where it cannot be changed."""
+    with suppress(OSError):
+        if folder.stat().st_mtime < now - days * 86400:
+            os.utime(folder)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_connect.spark.cache import cache_directory, forget_old, made_once
+from airflow_provider_connect.spark.cache import cache_directory, forget_old, made_once, note_use
 from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
 from airflow_provider_connect.spark.spark_home import SparkHome, find_spark
 
@@ -26,6 +26,7 @@ _DRIVER, _LAUNCHER, _CONNECT, _SIZES, _FAILED = "driver.jsa", "launcher.jsa", "c
 _CLASS_PATH_VARIABLES = ("SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_PREPEND_CLASSES")
 _CRASHES = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL})
 _BUILD_SECONDS = 180
+_NAME_LENGTH = 20
 QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 _LOG_SETTINGS = """\
@@ -62,12 +63,13 @@ class ClassData:
 
     @property
     def is_built(self) -> bool:
-        """Whether all archives are there and whole. Archives that are not are deleted."""
+        """Whether all archives are there and whole. Archives that are not are deleted; those that are count as used today."""
         try:
             sizes = json.loads((self.folder / _SIZES).read_text())
         except (OSError, ValueError):
             return False
         if all(_size(self.folder / name) == size for name, size in sizes.items()):
+            note_use(self.folder, time.time())
             return True
         self.delete()
         return False
@@ -95,7 +97,7 @@ def class_data_for(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, st
     class_path = {name: environ.get(name) for name in _CLASS_PATH_VARIABLES}
     machine = [*mark_of(java), str(spark.path), spark.version, str(spark.conf)]
     known_by = json.dumps([*machine, class_path, driver_options(spark, cache), jars])
-    return ClassData(cache / "class-data" / hashlib.sha256(known_by.encode()).hexdigest()[:20])
+    return ClassData(cache / "class-data" / hashlib.sha256(known_by.encode()).hexdigest()[:_NAME_LENGTH])
 
 
 def mark_of(java: JavaRuntime) -> list[object]:
@@ -111,7 +113,8 @@ def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | No
     found = class_data_for(java, spark, environ, cache)
     if not found.is_built:
         (cache / "class-data").mkdir(exist_ok=True)
-        forget_old(cache / "class-data", time.time())  # archives of all former versions would fill the disk
+        # archives of all former versions would fill the disk; no run builds Kafka Connect's again, so those stay
+        forget_old(cache / "class-data", time.time(), pattern="[0-9a-f]" * _NAME_LENGTH)
         made_once(found.folder, lambda folder: _build(folder, java, spark, environ, driver_options(spark, cache)))
     return found
 

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Integer, func, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
 
 from airflow_provider_connect.model.history import Line, Page, by_partition, offsets_before, page_of
 from airflow_provider_connect.model.offsets import OFFSET, sink_partition
@@ -87,11 +90,30 @@ def _of(connector: str, kind: Kind) -> tuple[Any, ...]:
 def _page(database: Database, where: tuple[Any, ...], limit: int, before: int | None) -> Page:
     """The database counts the bytes: a text is read once it is known to be in the page."""
     older = (*where, *(() if before is None else (history.c.id < before,)))
-    size = func.length(history.c.subject) + func.coalesce(func.length(history.c.old), 0) + func.coalesce(func.length(history.c.new), 0)
+    size = _Bytes(history.c.subject) + func.coalesce(_Bytes(history.c.old), 0) + func.coalesce(_Bytes(history.c.new), 0)
     sizes = database.execute(select(history.c.id, size).where(*older).order_by(history.c.id.desc()).limit(limit + 1))
     numbers, next_before = page_of([(number, int(found)) for number, found in sizes], limit)
     lines = _lines(database, *older, history.c.id.between(numbers[-1], numbers[0])) if numbers else []
     return Page(lines, next_before)
+
+
+class _Bytes(GenericFunction[int]):
+    """The length of a text in ASCII. PostgreSQL takes it from the header of the value; its ``length`` reads and unpacks the whole value."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(_Bytes)
+def _length(found: _Bytes, compiler: SQLCompiler, **options: Any) -> str:
+    return f"length{compiler.function_argspec(found, **options)}"
+
+
+@compiles(_Bytes, "postgresql")
+@compiles(_Bytes, "mysql")
+@compiles(_Bytes, "mariadb")
+def _octet_length(found: _Bytes, compiler: SQLCompiler, **options: Any) -> str:
+    return f"octet_length{compiler.function_argspec(found, **options)}"
 
 
 def _lines(database: Database, *where: Any) -> list[Line]:

@@ -10,7 +10,8 @@ from confluent_kafka import TopicPartition as _KafkaPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConflictException, ConnectException, NotFoundException, StoreTimeoutException
+from airflow_provider_connect.errors import ConfigException, ConflictException, ConnectException, NotFoundException, StoreTimeoutException
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.kafka_errors import kafka_error
@@ -25,6 +26,7 @@ _IN_USE = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
+_LONGEST_GROUP = 0x7FFF
 _RETENTION = "offsets.retention.minutes"
 _UNSTABLE_SECONDS = 0.02
 _log = logging.getLogger(__name__)
@@ -65,7 +67,13 @@ class GroupOffsets:
         """The offsets of each group, all asked for at once. Waits for no transaction: a group with an offset that is part of one is left
         out, and so is one that cannot be read."""
         client, found = self._connection.client, dict[str, dict[TopicPartition, CommittedOffset]]()
-        for group, future in {group: self._asked(group, None) for group in groups}.items():
+        futures: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
+        for group in groups:
+            try:
+                futures[group] = self._asked(group, None)
+            except (ConnectException, KafkaException) as error:
+                _log.warning("The offsets of group %s cannot be read: %s", cut(group), error)
+        for group, future in futures.items():
             stage = f"reading the offsets of group {group}"
             try:
                 partitions = self._connection.answer(future, stage).topic_partitions or []
@@ -78,7 +86,9 @@ class GroupOffsets:
 
     def _asked(self, group: str, partitions: list[_KafkaPartition] | None) -> "Future[ConsumerGroupTopicPartitions]":
         found: dict[str, Future[ConsumerGroupTopicPartitions]] = self._connection.client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, partitions)], require_stable=True, request_timeout=self._connection.timeout_seconds
+            [ConsumerGroupTopicPartitions(_sendable(group), partitions)],
+            require_stable=True,
+            request_timeout=self._connection.timeout_seconds,
         )
         return found[group]
 
@@ -124,6 +134,18 @@ class GroupOffsets:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _sendable(group: str) -> str:
+    """The name, unless it cannot be sent: ConfigException. The client may crash the process on such names, and at longer ones a broker
+    drops the connection, with all other answers."""
+    try:
+        length = len(group.encode())
+    except UnicodeEncodeError as error:
+        raise ConfigException.of("group.id", repr(cut(group)), "it has characters that are not in UTF-8") from error
+    if not 0 < length <= _LONGEST_GROUP:
+        raise ConfigException.of("group.id", repr(cut(group)), f"a name has 1 to {_LONGEST_GROUP} bytes in UTF-8")
+    return group
 
 
 def _is_unstable(partition: _KafkaPartition) -> bool:

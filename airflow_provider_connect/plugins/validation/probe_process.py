@@ -126,23 +126,27 @@ class ProbeProcess:
 
 
 class _LastWords:
-    """Reads a pipe to its end, and keeps the last of it: what runs for days may write for days."""
+    """Reads a pipe to its end, and keeps the last lines of it: what runs for days may write for days. A line of which the beginning is not
+    kept is left out: it may end in part of a secret, which is hidden only where it is whole."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
-        self._tail = b""
+        self._tail, self._was_cut = b"", False
         self._reader = threading.Thread(target=self._read, name="probe-errors", daemon=True)
         self._reader.start()
 
     def text(self) -> str:
         """The last of what was written, of a process that has ended."""
         self._reader.join(_ENDING_SECONDS)  # who has inherited the pipe may live on
-        return self._tail.decode("utf-8", "replace").strip()
+        kept = self._tail.partition(b"\n")[2] if self._was_cut else self._tail
+        return kept.decode("utf-8", "replace").strip()
 
     def _read(self) -> None:
         with self._pipe:
             while piece := os.read(self._pipe.fileno(), 1 << 16):
-                self._tail = (self._tail + piece)[-_TAIL_BYTES:]
+                read = self._tail + piece
+                self._was_cut = self._was_cut or len(read) > _TAIL_BYTES
+                self._tail = read[-_TAIL_BYTES:]
 
 
 class ProbePool:

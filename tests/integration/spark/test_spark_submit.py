@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
+from airflow_provider_connect.java.class_data import PREFIX
 from airflow_provider_connect.spark.class_data import ClassData, build_behind, ensure_archive, note_exit
 from airflow_provider_connect.spark.submit_options import SubmitOptions, submit_options
 from tests.spark_cluster import SparkCluster
@@ -130,11 +131,16 @@ def test_archives_are_built_behind_a_run(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("AIRFLOW_PROVIDER_CONNECT_CACHE", str(tmp_path))
     found = submit_options("local[1]").class_data
     assert found is not None
+    connects, former = (tmp_path / "class-data" / name for name in (f"{PREFIX}{'a' * 20}", "c" * 20))
+    for old in (connects, former):
+        old.mkdir(parents=True)
+        os.utime(old, (1_000_000, 1_000_000))
     build_behind(found)
     deadline = time.monotonic() + 300
     while not found.is_built and time.monotonic() < deadline:
         time.sleep(0.5)
     assert found.is_built
+    assert (connects.exists(), former.exists()) == (True, False), "Kafka Connect's is not Spark's to delete"
     assert "SharedArchiveFile" in submit_options("local[1]").driver_java_options
 
 

@@ -36,6 +36,12 @@ def test_offsets_are_read_and_removed(settings: WorkerSettings, unique: str, at:
     groups.delete(unique)
 
 
+def test_a_group_whose_name_cannot_be_sent_hides_no_other(settings: WorkerSettings, unique: str, at: list[TopicPartition]) -> None:
+    commit(settings, unique, at[0], 5)
+    names = ["\ud800", "", "é" * 16384, unique]
+    assert GroupOffsets(settings).committed_now(names) == {unique: {at[0]: CommittedOffset(5, "")}}
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: str, at: list[TopicPartition], protocol: str) -> None:
     groups = GroupOffsets(settings)

@@ -60,17 +60,25 @@ def test_what_a_stranger_plants_is_not_touched(directory: Path, tmp_path: Path) 
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "file").write_text("mine")
-    (directory / "connect-java-link").symlink_to(kept)
-    (directory / "connect-java-file").write_text("")
-    os.mkfifo(directory / "connect-java-pipe")
+    (directory / "connect-java-link.locked").symlink_to(kept)
+    (directory / "connect-java-file.locked").write_text("")
+    os.mkfifo(directory / "connect-java-pipe.locked")
     (directory / "another-folder").mkdir()
     if os.geteuid() == 0:
-        (directory / "connect-java-theirs").mkdir()
-        os.chown(directory / "connect-java-theirs", 12345, 12345)
+        (directory / "connect-java-theirs.locked").mkdir()
+        os.chown(directory / "connect-java-theirs.locked", 12345, 12345)
     before = sorted(directory.iterdir())
     JvmFolder().remove()
     assert sorted(directory.iterdir()) == before
     assert (kept / "file").read_text() == "mine"
+
+
+def test_a_folder_of_a_former_version_whose_owner_may_live_stays(directory: Path) -> None:
+    """Its owner holds no lock, so that nothing shows whether it lives."""
+    (directory / "connect-java-without-lock").mkdir()
+    (directory / "connect-java-left.locked").mkdir()
+    JvmFolder().remove()
+    assert [entry.name for entry in directory.iterdir()] == ["connect-java-without-lock"]
 
 
 def test_folders_that_are_made_at_once_are_not_taken_for_left_ones(directory: Path) -> None:

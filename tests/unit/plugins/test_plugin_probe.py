@@ -26,6 +26,7 @@ BEHAVIOURS = {
     "Recursive": "def down(): return down()\ndown()",
     "Exiting": "raise SystemExit(7)",
     "Dying": "import os, sys\nsys.stderr.write('x' * (8 << 20) + '\\nlast words')\nsys.stderr.flush()\nos._exit(9)",
+    "Babbling": "import os, sys\nsys.stderr.write('secret' * 1000)\nsys.stderr.flush()\nos._exit(9)",
     "Printing": 'print(\'{"not": "an answer"}\' * 1000)',
     "Closing": "import os\nfor number in range(3, 30):\n    try:\n        os.close(number)\n    except OSError:\n        pass",
 }
@@ -79,6 +80,7 @@ def errors_of(probe: PluginProbe, **config: str) -> dict[str, list[str]]:
         ("Recursive", "cannot be imported: RecursionError"),
         ("Exiting", r"called exit\(7\)"),
         ("Dying", "ended with exit code 9: last words"),
+        ("Babbling", "ended with exit code 9$"),
         ("Closing", "broke off without an answer|ended with exit code"),
     ],
 )

@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.cache import CACHE_VARIABLE, cache_directory, forget_old, made_once
+from airflow_provider_connect.spark.cache import CACHE_VARIABLE, cache_directory, forget_old, made_once, note_use
 
 
 def test_the_variable_names_the_folder(tmp_path: Path) -> None:
@@ -84,3 +85,23 @@ def test_what_was_made_long_ago_is_forgotten(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (made, made))
     forget_old(tmp_path, 2_300_000, days=14)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == [".hidden", "new"]
+
+
+def test_of_folders_that_share_one_those_that_match_are_forgotten(tmp_path: Path) -> None:
+    for name in ("ab", "connect-ab"):
+        (tmp_path / name).mkdir()
+    now = time.time() + 100 * 86400
+    forget_old(tmp_path, now, pattern="[0-9a-f]" * 2)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["connect-ab"]
+    forget_old(tmp_path, now, pattern="connect-*")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_used_is_new_again_at_most_daily(tmp_path: Path) -> None:
+    made = tmp_path.stat().st_mtime
+    note_use(tmp_path, made + 3600)
+    assert tmp_path.stat().st_mtime == made
+    os.utime(tmp_path, (1_000_000, 1_000_000))
+    note_use(tmp_path, made)
+    assert tmp_path.stat().st_mtime >= made - 60
+    note_use(tmp_path / "gone", made)

@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.spark.cache import forget_old
 from airflow_provider_connect.spark.class_data import ClassData, class_data_for, note_exit
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from airflow_provider_connect.spark.spark_home import SparkHome
@@ -51,6 +53,14 @@ def test_an_archive_of_another_size_than_was_written_is_deleted(tmp_path: Path) 
     os.truncate(archives.driver, 99)
     assert not archives.is_built
     assert not archives.folder.exists()
+
+
+def test_archives_in_use_outlive_those_of_former_versions(tmp_path: Path) -> None:
+    for name in ("used", "unused"):
+        os.utime(_built(tmp_path / name).folder, (1_000_000, 1_000_000))
+    assert ClassData(tmp_path / "used").is_built
+    forget_old(tmp_path, time.time())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["used"]
 
 
 @pytest.mark.parametrize(
