@@ -66,7 +66,7 @@ def _sweep(directory: Path) -> None:
 
 
 def _remove_left(path: Path) -> None:
-    """Remove the folder, if it is one of this user and nobody holds its lock. Raises OSError where it is not, or somebody does."""
+    """Remove the folder, if it is one of this user and no process holds its lock. Raises OSError where it is not, or a process does."""
     if not _is_own(path.lstat()):
         return  # before it is opened: to open a stranger's pipe waits
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
