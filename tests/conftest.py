@@ -13,7 +13,7 @@ import time
 import uuid
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -150,6 +150,23 @@ def _quick_first(item: pytest.Item) -> int:
 def _slow_first(item: pytest.Item) -> tuple[int, int]:
     group = _group(_below_tests(item))
     return LONGEST.index(group) if group in LONGEST else len(LONGEST), -_quick_first(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, object, object]:
+    """Half a surrogate pair that a test has logged becomes an escape: xdist ends the whole session over a report that is not UTF-8."""
+    return _escaped((yield))
+
+
+def _escaped(value: object) -> object:
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_escaped(key): _escaped(each) for key, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_escaped, value))
+    return value
 
 
 @pytest.fixture(autouse=True)

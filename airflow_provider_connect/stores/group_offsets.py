@@ -72,7 +72,7 @@ class GroupOffsets:
             try:
                 futures[group] = self._asked(group, None)
             except (ConnectException, KafkaException) as error:
-                _log.warning("The offsets of group %s cannot be read: %s", cut(group), error)
+                _log.warning("The offsets of group %r cannot be read: %s", cut(group), error)
         for group, future in futures.items():
             stage = f"reading the offsets of group {group}"
             try:
