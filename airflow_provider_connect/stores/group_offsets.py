@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as _KafkaPartition
@@ -26,9 +27,11 @@ _IN_USE = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
+_MOVING = frozenset({KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS})
 _LONGEST_GROUP = 0x7FFF
 _RETENTION = "offsets.retention.minutes"
 _UNSTABLE_SECONDS = 0.02
+_MOVING_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 _NO_MEMBERS = frozenset({ConsumerGroupState.DEAD, ConsumerGroupState.EMPTY})
 
@@ -52,6 +55,8 @@ class GroupOffsets:
             return {}
         stage = f"reading the offsets of group {group}"
         deadline = time.monotonic() + self._connection.timeout_seconds
+        for failure in self._without_coordinator([_sendable(group)], stage).values():
+            raise failure
         while True:
             found = self._connection.answer(self._asked(group, asked), stage).topic_partitions or []
             if not any(_is_unstable(partition) for partition in found):
@@ -67,12 +72,16 @@ class GroupOffsets:
         """The offsets of each group, all asked for at once. Waits for no transaction: a group with an offset that is part of one is left
         out, and so is one that cannot be read."""
         client, found = self._connection.client, dict[str, dict[TopicPartition, CommittedOffset]]()
-        futures: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
+        sendable: list[str] = []
         for group in groups:
             try:
-                futures[group] = self._asked(group, None)
-            except (ConnectException, KafkaException) as error:
+                sendable.append(_sendable(group))
+            except ConfigException as error:
                 _log.warning("The offsets of group %r cannot be read: %s", cut(group), error)
+        without = self._without_coordinator(sendable, "finding the coordinators of groups")
+        for group, failure in without.items():
+            _log.warning("The offsets of group %s cannot be read: %s", group, failure)
+        futures = {group: self._asked(group, None) for group in sendable if group not in without}
         for group, future in futures.items():
             stage = f"reading the offsets of group {group}"
             try:
@@ -83,6 +92,30 @@ class GroupOffsets:
                 _log.warning("%s", error.message)
         del client  # kept until here: a request that timed out drops the connection, and the other answers come by this client
         return found
+
+    def _without_coordinator(self, groups: Iterable[str], stage: str) -> dict[str, Exception]:
+        """The groups whose coordinator did not answer in time, each with the reason.
+
+        librdkafka ends the whole process where a broker that is not the coordinator, or not yet, is asked for offsets (issue 5040). It
+        survives the same answer to a description, and then looks for the coordinator again.
+        """
+        client, seconds = self._connection.client, self._connection.timeout_seconds
+        deadline, left, failed = time.monotonic() + seconds, [*groups], dict[str, KafkaException]()
+        while left:
+            asked, left = left, []
+            for group, future in client.describe_consumer_groups(asked, request_timeout=seconds).items():
+                try:
+                    future.result(seconds + 1)
+                except FutureTimeoutError:
+                    failed[group] = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+                except KafkaException as error:
+                    code = found.code() if (found := kafka_error(error)) else KafkaError.UNKNOWN
+                    if code in _MOVING and time.monotonic() < deadline:
+                        left.append(group)
+                    elif code in _MOVING or code < 0:
+                        failed[group] = error
+            time.sleep(_MOVING_SECONDS if left else 0)
+        return {group: self._connection.failure(error, stage) for group, error in failed.items()}
 
     def _asked(self, group: str, partitions: list[_KafkaPartition] | None) -> "Future[ConsumerGroupTopicPartitions]":
         found: dict[str, Future[ConsumerGroupTopicPartitions]] = self._connection.client.list_consumer_group_offsets(

@@ -52,23 +52,25 @@ _NO_LEADER: Final = frozenset(
     }
 )
 """The answers about a partition that is new or about to move."""
-_MAY_COME: Final = _NO_LEADER | {
-    "BROKER_NOT_AVAILABLE",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-    "KAFKA_STORAGE_ERROR",
-    "NETWORK_EXCEPTION",
-    "NOT_CONTROLLER",
-    "NOT_COORDINATOR",
-    "NOT_ENOUGH_REPLICAS",
-    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-    "REBALANCE_IN_PROGRESS",
-    "REPLICA_NOT_AVAILABLE",
-    "REQUEST_TIMED_OUT",
-    "THROTTLING_QUOTA_EXCEEDED",
-    "UNKNOWN_TOPIC_OR_PART",
-    "UNSTABLE_OFFSET_COMMIT",
-}
+_NO_COORDINATOR: Final = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
+_MAY_COME: Final = (
+    _NO_LEADER
+    | _NO_COORDINATOR
+    | {
+        "BROKER_NOT_AVAILABLE",
+        "KAFKA_STORAGE_ERROR",
+        "NETWORK_EXCEPTION",
+        "NOT_CONTROLLER",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "REBALANCE_IN_PROGRESS",
+        "REPLICA_NOT_AVAILABLE",
+        "REQUEST_TIMED_OUT",
+        "THROTTLING_QUOTA_EXCEEDED",
+        "UNKNOWN_TOPIC_OR_PART",
+        "UNSTABLE_OFFSET_COMMIT",
+    }
+)
 """What Java's clients call a RetriableException, of what requests of mirrors are answered."""
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
 _COMPACTED: Final = {"cleanup.policy": "compact"}
@@ -139,10 +141,30 @@ class Cluster:
 
     def group_offsets(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
         """Where a group stands in each partition, with the metadata it has committed."""
+        self._await_coordinator(group)
         asked = [client.ConsumerGroupTopicPartitions(group)]
         future = self.admin_client.list_consumer_group_offsets(asked, request_timeout=self._seconds)[group]
         found = self.answer(future, f"listing the offsets of group {group}").topic_partitions or []
         return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found if p.offset >= 0}
+
+    def _await_coordinator(self, group: str) -> None:
+        """librdkafka ends the whole process where a broker that is not the coordinator, or not yet, is asked for offsets (issue 5040). It
+        survives the same answer to a description, and then looks for the coordinator again."""
+        deadline = time.monotonic() + self._seconds
+        while True:
+            future = self.admin_client.describe_consumer_groups([group], request_timeout=self._seconds)[group]
+            try:
+                future.result(self._seconds + 1)
+            except client.KafkaException as error:
+                is_moving = error.args[0].name() in _NO_COORDINATOR
+                if is_moving and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                    continue
+                if is_moving or error.args[0].code() < 0:
+                    raise self._failure(error.args[0], f"finding the coordinator of group {group}") from error
+            except concurrent.futures.TimeoutError as error:
+                raise self._failure(client.KafkaError(client.KafkaError._TIMED_OUT), f"finding the coordinator of group {group}") from error
+            return
 
     def offsets(
         self, partitions: Collection[TopicPartition], spec: Callable[[], admin.OffsetSpec], *, read_committed: bool = True
