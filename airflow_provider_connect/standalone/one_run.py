@@ -15,14 +15,13 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
-from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.log_lines import escape_unprintable, quiet_libraries
-from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
+from airflow_provider_connect.model.run import RunResult, RunSpec, RunState
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.standalone.files import (
     ConnectorFile,
@@ -35,7 +34,8 @@ from airflow_provider_connect.standalone.files import (
 from airflow_provider_connect.standalone.watch import watch
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.offset_file import SETTING
-from airflow_provider_connect.worker.application.application import Application, TaskRunner
+from airflow_provider_connect.worker.application.application import Application
+from airflow_provider_connect.worker.application.task_threads import TaskThreads
 from airflow_provider_connect.worker.errors.traces import line_of_author
 from airflow_provider_connect.worker.task.checked_connector import (
     check_connector,
@@ -44,8 +44,6 @@ from airflow_provider_connect.worker.task.checked_connector import (
     warn_of_what_is_not_used,
 )
 from airflow_provider_connect.worker.task.java_connector import JavaHost
-from airflow_provider_connect.worker.task.stop_signal import StopWire
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 DONE, FAILED, WRONG, LATER, SIGNALLED = 0, 1, 2, 75, 143
 """Exit codes: all done or nothing to do; FAILED for good; a config that cannot run; FAILED, but a later try may succeed (EX_TEMPFAIL);
@@ -149,8 +147,9 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
             configs.put_connector(connector.name, connector.config)  # 2
     spec = RunSpec(connector.name, settings.originals, run_id=f"connect-run-{int(time.time() * 1000)}")
     java = JavaHost()
-    engine = partial(_engine, backing, mask, java)
-    application = Application(spec, engine, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask, java=java)
+    application = Application(
+        spec, lambda: TaskThreads(mask, java, backing).run, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask, java=java
+    )
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: application.request_end())
@@ -160,21 +159,6 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
             "Connector %s task %d: %d records, %d bytes in %.2f s", result.connector, task.task, task.records, task.bytes, task.seconds
         )
     return result
-
-
-def _engine(backing: Backing, mask: Mask, java: JavaHost) -> TaskRunner:
-    """What runs tasks: this process, in the application's threads. What tasks need is loaded after the connector's plugins, which may bring
-    compiled code that must come first."""
-    loading = threading.Lock()  # a thread that waits for another's import gets half a module if that fails
-
-    def run(payload: TaskPayload) -> TaskResult:
-        with loading:
-            from airflow_provider_connect.worker.task.task_body import TaskHost, run_task
-
-        wire = StopWire(payload.stop_address, payload.stop_token)
-        return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", wire, mask=mask, java=java))
-
-    return run
 
 
 def _exit_code(result: RunResult) -> int:

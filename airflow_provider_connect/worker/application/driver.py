@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -22,6 +21,7 @@ from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FI
 from airflow_provider_connect.worker.application.application import Application, TaskRunner
 from airflow_provider_connect.worker.application.plan_process import write_private
 from airflow_provider_connect.worker.application.spark_engine import SparkEngine, exit_at_once, starter
+from airflow_provider_connect.worker.application.task_threads import TaskThreads
 from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
@@ -75,15 +75,12 @@ def _run(
 
 
 def _here(mask: Mask, java: JavaHost) -> TaskRunner:
-    loading = threading.Lock()  # a thread that waits for another's import gets half a module if that fails
+    threads = TaskThreads(mask, java)
 
     def run(payload: TaskPayload) -> TaskResult:
         if payload.needs_spark:
             raise ConfigException.of("airflow.engine", "process", "the connector works with Spark: leave the key out, or write spark")
-        with loading:
-            from airflow_provider_connect.worker.task.task_body import run_in_driver  # after plugins, whose compiled code may come first
-
-        return run_in_driver(payload, mask, java)
+        return threads.run(payload)
 
     return run
 

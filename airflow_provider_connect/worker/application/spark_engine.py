@@ -21,6 +21,7 @@ from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.model.log_lines import KeptLines, LineReader, write_logs
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.plugins.loading.plugin_path import unpacked_paths, write_archive
+from airflow_provider_connect.worker.application.task_threads import TaskThreads
 from airflow_provider_connect.worker.task.task_payload import TaskPayload, refuse_second_attempt
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class SparkEngine:
     def __init__(self, connector: str, mask: Mask | None = None) -> None:
         """``mask`` hides the secrets of bodies that run in this process, whose output is masked by it."""
         self._context = _context(connector)
-        self._mask = mask or Mask()
+        self._threads = TaskThreads(mask or Mask())
         self._lock = threading.Lock()
         self._sent: Sequence[str] = ()
 
@@ -47,10 +48,7 @@ class SparkEngine:
     def run(self, payload: TaskPayload) -> TaskResult:
         """The task as a Spark job. Raises when the job is lost: its Python worker or its executor died."""
         if payload.needs_spark:
-            with self._lock:  # a thread that waits for another's import gets half a module if that fails
-                from airflow_provider_connect.worker.task.task_body import run_in_driver
-
-            return run_in_driver(payload, self._mask)
+            return self._threads.run(payload)
         name = f"{payload.connector}-{payload.task}"
         self._context.setLocalProperty("spark.job.description", name)
         run = body

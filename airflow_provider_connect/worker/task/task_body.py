@@ -89,14 +89,17 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
     return result
 
 
-def run_in_driver(payload: TaskPayload, mask: Mask, java: JavaHost | None = None) -> TaskResult:
-    """The same in a thread of the application's driver, which hides what ``mask`` has, and whose JVM for Java plugins is in ``java``."""
-    return run_task(payload, replace(_executor(payload, WorkerSettings.of(payload.settings, payload.secrets)), mask=mask, java=java))
+def run_in_driver(payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None) -> TaskResult:
+    """The same in a thread of the application's driver, which hides what ``mask`` has, and whose JVM for Java plugins is in ``java``.
+    ``backing`` None: the topics keep the task's state."""
+    host = _executor(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
+    return run_task(payload, replace(host, mask=mask, java=java))
 
 
-def _executor(payload: TaskPayload, settings: WorkerSettings) -> TaskHost:
+def _executor(payload: TaskPayload, settings: WorkerSettings, backing: Backing | None = None) -> TaskHost:
     name = socket.gethostname() if payload.stop_address[0] != "127.0.0.1" else "127.0.0.1"
-    return TaskHost(TopicBacking(settings, known=payload.known, only=payload.connector), f"{name}:{os.getpid()}", _wire(payload))
+    kept = backing or TopicBacking(settings, known=payload.known, only=payload.connector)
+    return TaskHost(kept, f"{name}:{os.getpid()}", _wire(payload))
 
 
 def _wire(payload: TaskPayload) -> StopWire | None:

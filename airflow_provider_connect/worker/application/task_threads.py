@@ -1,0 +1,34 @@
+"""Runs tasks in the application's own process, each in the thread that asks for it. Knows no Spark.
+
+What tasks need is loaded at the first one, after the connector's plugins: these may bring compiled code that must come first.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from airflow_provider_connect.config.masking import Mask
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.worker.task.java_connector import JavaHost
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
+
+_LOADING: Final = threading.Lock()  # a thread that waits for another's import gets half a module if that fails
+
+
+class TaskThreads:
+    """``run`` may be called from several threads at once."""
+
+    def __init__(self, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None) -> None:
+        """``mask`` hides the secrets of tasks, whose output is this process's. ``backing`` keeps their state; None: the topics do."""
+        self._mask = mask
+        self._java = java
+        self._backing = backing
+
+    def run(self, payload: TaskPayload) -> TaskResult:
+        """The task's result, which may be a failure."""
+        with _LOADING:
+            from airflow_provider_connect.worker.task.task_body import run_in_driver
+
+        return run_in_driver(payload, self._mask, self._java, self._backing)
