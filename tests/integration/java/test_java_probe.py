@@ -8,6 +8,7 @@ import signal
 import zipfile
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -58,7 +59,13 @@ def errors(validation: Validation) -> dict[str, tuple[str, ...]]:
 
 
 def children(of: str) -> list[psutil.Process]:
-    return [child for child in psutil.Process().children(recursive=True) if of in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children(recursive=True) if of in _command_line(child)]
+
+
+def _command_line(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):  # it has ended, and other tests may leave ended processes that nothing waits for
+        return " ".join(process.cmdline())
+    return ""
 
 
 def test_installed_plugins_are_listed_with_the_versions_that_connect_reports(plugins: Path, probe: PluginProbe) -> None:
