@@ -6,7 +6,7 @@ SHARED := -n $(or $(JOBS),2)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test contract bench chaos soak docs hashes ui
+.PHONY: help setup demo up down status check test coverage contract bench chaos soak docs hashes ui
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -35,7 +35,10 @@ check: setup ## lint, types, unit tests that start no process
 test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of each test are in .dev/durations.json
 	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & \
 	$(PY) -m ruff check $(SOURCES) && $(PY) -m ruff format --check $(SOURCES) && $(PY) -m mypy && \
-	$(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json --cov --cov-report=html:.dev/coverage $(SHARED)
+	$(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json --cov --cov-report= $(SHARED)
+
+coverage: ## pages in .dev/coverage of what the last make test has run
+	@$(PY) -m coverage html -d .dev/coverage --quiet
 
 contract: setup ## replay all that was recorded of a real Kafka Connect, with real runs; S="NAME …" for some sessions
 	@$(PY) -m tests.contract.rest $(S)

@@ -64,7 +64,7 @@ class AirflowRun:
         while not self.struck and time.monotonic() < deadline:
             if self.state() in ENDED:
                 return self.struck
-            time.sleep(0.05)
+            time.sleep(0.2)
         return self.struck
 
 

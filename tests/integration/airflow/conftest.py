@@ -40,6 +40,14 @@ def wait_until(condition: Callable[[], Any], what: str, within_seconds: float = 
     return answer
 
 
+def long_input(file: Path, lines: int = 3_000_000) -> None:
+    """Appends lines of 90 digits, in whole thousands. A run that reads three million lives long enough to be stopped or killed."""
+    block = "".join(f"{number:090d}\n" for number in range(1000))
+    with file.open("a") as written:
+        for _ in range(lines // 1000):
+            written.write(block)
+
+
 @dataclass
 class Airflow:
     """A running Airflow, as its users see it."""
@@ -175,6 +183,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",  # at the stack's 0.1 an idle one takes a fifth of a core
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer,user:user,op:op",
         "AIRFLOW__CONNECT__CONFIG_PROVIDERS_AIRFLOW_PARAM_ALLOWLIST_PATTERN": "shop:.*",
         "AIRFLOW__CONNECT__CONFIG_PROVIDERS_VARIABLE_PARAM_ALLOWLIST_PATTERN": "file-.*",

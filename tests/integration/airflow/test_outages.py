@@ -17,7 +17,7 @@ import pytest
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE
 from airflow_provider_connect.model.states import TargetState
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow, long_input, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 CONNECTION = "own_connect"
@@ -82,8 +82,7 @@ def frozen_run(airflow: Airflow, connector: str) -> Iterator[None]:
 def long_file(folder: Path, connector: str) -> dict[str, str]:
     """The config of a connector that has something to read for some seconds."""
     file = folder / f"{connector}.txt"
-    with file.open("w") as lines:
-        lines.writelines(f"{number:090d}\n" for number in range(1_000_000))
+    long_input(file, 1_000_000)
     return {"connector.class": "FileStreamSource", "file": str(file), "topic": connector, "tasks.max": "1"}
 
 

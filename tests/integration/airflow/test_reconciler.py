@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.config_store import ConfigStore
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow, long_input, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 
@@ -62,8 +62,7 @@ def test_a_run_triggered_while_paused_waits_and_runs_when_resumed(airflow: Airfl
 def test_a_run_in_progress_ends_after_its_batch_when_its_connector_is_paused(
     airflow: Airflow, connector: str, file_source: Connector
 ) -> None:
-    with file_source[0].open("w") as file:
-        file.writelines(f"{number:090d}\n" for number in range(3_000_000))
+    long_input(file_source[0])
     run = airflow.trigger(connector)
     runs = airflow.stack.folder / "runs"
     wait_until(lambda: list(runs.glob(f"{dag_id_for(connector)}-*/*/try-*/claim.json")), "the application has claimed")
@@ -240,11 +239,6 @@ def test_a_run_that_a_user_marked_as_failed_names_the_user(airflow: Airflow, cre
     (task,) = airflow.client.get(f"/connect/connectors/{created}/status").json()["tasks"]
     assert task["trace"].startswith(f"Run {run} was marked as failed by user admin in Airflow.")
     assert "restart?includeTasks=true" in task["trace"]
-
-
-def long_input(file: Path) -> None:
-    with file.open("a") as lines:
-        lines.writelines(f"{number:090d}\n" for number in range(3_000_000))
 
 
 def test_a_killed_run_does_not_stay_running(airflow: Airflow, created: str, file_source: Connector) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.model.ids import dag_id_for
-from tests.integration.airflow.conftest import SECRET, Airflow, wait_until
+from tests.integration.airflow.conftest import SECRET, Airflow, long_input, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 ENGINES = pytest.mark.parametrize("engine", ["spark", "process"])
@@ -171,8 +171,7 @@ def parent_of(pid: int) -> int:
 def slow_source(airflow: Airflow, unique: str, file_source: Connector, engine: str) -> tuple[str, str, dict[int, str]]:
     """A run whose application lives long enough to be killed, and its processes."""
     connector = f"slow-{unique}"
-    with file_source[0].open("w") as file:
-        file.writelines(f"{number:090d}\n" for number in range(3_000_000))
+    long_input(file_source[0])
     airflow.write_dag(connector, {**file_source[1], "airflow.retry.delay": "1s", "airflow.engine": engine})
     run = airflow.trigger(connector)
     wait_until(
