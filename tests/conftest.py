@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
@@ -43,6 +43,8 @@ OF_ONE_SERVER = (
     "integration/mirror_maker",
     "integration/registry",
 )
+REPEATED = "integration/jdbc"  # whose cases are values and tables for the same lines; no thread but the test's own runs these
+COVERED_CASES = 5  # of each test there: coverage takes a third of the processor's time
 LONGEST = ("integration/airflow", "integration/test_readme.py")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
@@ -120,10 +122,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupSc
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test below ``tests/unit`` is marked ``unit``, and so on. In one process the quick folders run first, in several the slow ones."""
+    cases: Counter[str] = Counter()
     for item in items:
         if (folder := _folder(item)) in FOLDERS:
             item.add_marker(folder)
-        if folder == "e2e":
+        cases[test := item.nodeid.partition("[")[0]] += 1
+        if folder == "e2e" or (str(_below_tests(item).parent) == REPEATED and cases[test] > COVERED_CASES):
             item.add_marker("no_cover")
         if config.getoption("--no-process") and item.get_closest_marker("process"):
             item.add_marker(pytest.mark.skip("starts a process"))

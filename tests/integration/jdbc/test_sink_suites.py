@@ -69,7 +69,9 @@ class LinesOfTheBase(JdbcSinkSuite):
 
 
 class TestPostgresqlInLinesOfTheBase(LinesOfTheBase, TestPostgresql):
-    pass
+    @pytest.mark.soak  # a plain run has each line of the base with SQLite, and every eleventh of the connector with PostgreSQL
+    def test_a_kill_at_any_line_loses_and_doubles_nothing(self) -> None:
+        super().test_a_kill_at_any_line_loses_and_doubles_nothing()
 
 
 class TestPostgresqlAtLeastOnce(TestPostgresql):
