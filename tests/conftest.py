@@ -219,8 +219,8 @@ def bootstrap(kafka: KafkaServer) -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A real PostgreSQL that all tests of the session share."""
-    with PostgresServer() as server:
+    """A real PostgreSQL that all tests of the session share. A test that makes a replication slot drops it, or the WAL grows."""
+    with PostgresServer(wal_level="logical") as server:
         yield server
 
 

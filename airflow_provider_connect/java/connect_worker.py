@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
+
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.connect_herder import ConnectHerder
 from airflow_provider_connect.java.jvm import Jvm
@@ -137,6 +139,21 @@ class ConnectWorker:
                     if isinstance(value, int | float) and not math.isnan(value):  # an average of nothing is NaN
                         found[str(name.name())] = float(value)
             return found
+
+    def attributes(self, pattern: str, names: Sequence[str]) -> dict[str, object]:
+        """The values of an MBean of a plugin, whose name ``pattern`` matches; empty where there is none at this instant."""
+        with self.jvm.calls():
+            beans = self.jvm.java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+            found = list(beans.queryNames(self.jvm.java.javax.management.ObjectName(pattern), None))
+            if not found:
+                return {}
+            listed = self.jvm.array(self.jvm.java.java.lang.String, len(names))
+            for number, name in enumerate(names):
+                listed[number] = name
+            try:
+                return {str(each.getName()): each.getValue() for each in beans.getAttributes(found[0], listed)}
+            except Py4JJavaError:
+                return {}  # it is gone since
 
     def counter(self, task: JavaTask, name: str) -> Counter:
         """One of these numbers, to be read often. Raises ConfigException where the task has no such metric."""

@@ -1,7 +1,8 @@
 """When a Java task's run is over.
 
 Nothing in Connect reports a poll that returned nothing, so a source task is paused: it reports PAUSED only when its poll has returned, and
-what it returned is delivered and committed. If that was nothing, there is no more. No poll that brings records is cut off. A sink has no
+what it returned is delivered and committed. If that was nothing, there is no more. No poll that brings records is cut off. A source that
+reads in threads of its own has a goal besides: its empty poll means nothing before that is received. A sink has no
 more once its group has committed the offsets that were there at the start, which it does by itself every ``SINK_FLUSH_MS``. It is never
 paused: that wakes its consumer, and one that is woken while it takes its partitions over may commit nothing of them any more.
 Knows nothing of topics, claims or JVMs.
@@ -9,9 +10,11 @@ Knows nothing of topics, claims or JVMs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from enum import StrEnum
+from typing import Final, Generic, Protocol, TypeVar
 
 from airflow_provider_connect.errors import JavaException
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
@@ -22,6 +25,26 @@ STILL_SECONDS: Final = 0.2
 """How long no record may have come before the task is paused: a pause between two full polls would cost a commit."""
 LONGEST_STILL_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 0.02
+GOAL_SECONDS: Final = 0.1
+"""How often a goal is asked for: it asks JVM and source system."""
+
+
+class Progress(StrEnum):
+    """How far a source is: BEHIND its goal; RECEIVED, where the rest waits within its task to be polled; DELIVERED with its offsets."""
+
+    BEHIND = "behind"
+    RECEIVED = "received"
+    DELIVERED = "delivered"
+
+
+class Goal(Protocol):
+    """Until where a run of a source goes that reads in threads of its own. Made before its task starts, and closed after the run."""
+
+    def progress(self, worker: ConnectWorker) -> Progress:
+        """Now. Raises RetriableException where the source system has not answered for long."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
 
 
 @dataclass(slots=True)
@@ -29,7 +52,8 @@ class JavaRun(Generic[Reason]):
     """Runs a task that was started to the end of what there is, to ``max_records``, or until ``stop_reason`` returns one.
 
     ``is_done`` is called where no record has come for a while: for a source nothing more is needed, a sink compares the offsets of its
-    group. ``is_final`` reports a reason after which nothing may be committed any more.
+    group. ``is_final`` reports a reason after which nothing may be committed any more. ``goal`` is that of a source that has one: the run
+    ends where it is DELIVERED though more records come, and with no empty poll before it is RECEIVED.
     """
 
     worker: ConnectWorker
@@ -40,9 +64,12 @@ class JavaRun(Generic[Reason]):
     max_records: int | None
     now: Callable[[], float]
     sleep: Callable[[float], None]
+    goal: Goal | None = None
     records: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     _still_seconds: float = STILL_SECONDS
+    _progress: Progress = Progress.BEHIND
+    _next_progress: float = -math.inf
 
     def run(self) -> Reason | None:
         """Why the run ended early; None: there is no more. Raises JavaException with the trace of a task that FAILED."""
@@ -57,7 +84,7 @@ class JavaRun(Generic[Reason]):
             self.records = count()
             self.metrics = self.worker.metrics(self.task)
             reason = reason or self.stop_reason()
-            is_at_limit = self.max_records is not None and self.records >= self.max_records
+            is_at_limit = self._is_delivered() or (self.max_records is not None and self.records >= self.max_records)
             if reason is not None or (is_paused and (is_at_limit or (self.records == before and self.is_done()))):
                 if reason is None or not self.is_final():
                     self.worker.stop_task(self.task)
@@ -89,6 +116,8 @@ class JavaRun(Generic[Reason]):
             total = count()
             if self.max_records is not None and total >= self.max_records:
                 return total, None
+            if self._is_delivered():
+                return total, None
             if total != last:
                 last, since = total, self.now()
             elif self._may_pause(total, self.now() - since):
@@ -96,9 +125,19 @@ class JavaRun(Generic[Reason]):
             self.sleep(LOOK_SECONDS)
 
     def _may_pause(self, total: int, still_seconds: float) -> bool:
+        if self.goal is not None and self._progress is Progress.BEHIND:
+            return False
         if self.task.is_source and not total:
             return self.worker.is_polling(self.task)
         return still_seconds >= self._still_seconds and (not self.task.is_source or self.worker.is_polling(self.task))
+
+    def _is_delivered(self) -> bool:
+        """Whether the goal is. Asks for it now and then, and never goes back."""
+        if self.goal is not None and self._progress is not Progress.DELIVERED and self.now() >= self._next_progress:
+            found = self.goal.progress(self.worker)
+            self._progress = self._progress if found is Progress.BEHIND else found
+            self._next_progress = self.now() + GOAL_SECONDS
+        return self._progress is Progress.DELIVERED
 
     def _pause(self, reason: Reason | None) -> bool:
         """Pause and wait for it: as long as the poll takes, unless there is a reason to end; then the task's stop has its own time."""

@@ -40,7 +40,7 @@ BYTES = {
 STATE = {
     "stores": "config errors model sdk wire",
     "spark": "errors model",
-    "java": "errors spark",
+    "java": "connectors errors sdk spark",
     "plugins": "config errors java model sdk spark",
 }
 PROGRAMS = {

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.config import config_providers
@@ -38,12 +39,12 @@ from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
-from airflow_provider_connect.worker.bounded_call import connector_class
+from airflow_provider_connect.worker.bounded_call import connector_class, within
 from airflow_provider_connect.worker.delivery.sink_positions import is_fresh
 
 if TYPE_CHECKING:
     from airflow_provider_connect.config.config_providers import ConfigProvider
-    from airflow_provider_connect.sdk.connector import SourceConnector
+    from airflow_provider_connect.sdk.connector import OffsetReader, SourceConnector
 
 log = logging.getLogger(__name__)
 WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
@@ -162,13 +163,23 @@ def _of_kind(
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
     if plugin.is_java:
-        return Readiness(WORK, "a Java source is asked for new data by a run")
+        return _of_java(settings, connector, plugin.class_name, resolved, Mask(secrets))
     source: SourceConnector = connector_class(plugin, settings)()
     source.allowed_paths = settings.allowed_paths
     source.refusal_of_topic = settings.refusal_of_data_topic
     passwords = password_values(source.config_def, resolved)
     hide(passwords)
     return source_readiness(connector, source, resolved, settings, Mask(secrets | passwords))
+
+
+def _of_java(settings: WorkerSettings, connector: str, class_name: str, resolved: Mapping[str, str], mask: Mask) -> Readiness:
+    from airflow_provider_connect.worker.task.bounded_sources import bounded_source
+
+    source = bounded_source(class_name)
+    if source is None:
+        return Readiness(WORK, "a Java source of this class is asked for new data by a run")
+
+    return _answer(connector, partial(source.has_new_data, within=within), resolved, settings, mask)
 
 
 def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
@@ -236,6 +247,17 @@ def source_readiness(
     name: str, connector: SourceConnector, resolved: Mapping[str, str], settings: WorkerSettings, mask: Callable[[str], str]
 ) -> Readiness:
     """Whether the source has new data. ``mask`` hides secrets in what the connector raises."""
+    return _answer(name, connector.check_for_new_data, resolved, settings, mask)
+
+
+def _answer(
+    name: str,
+    check: Callable[[Mapping[str, str], OffsetReader], bool | None],
+    resolved: Mapping[str, str],
+    settings: WorkerSettings,
+    mask: Callable[[str], str],
+) -> Readiness:
+    """What ``check`` answers of new data. ``mask`` hides secrets in what it raises."""
     known: list[SourceOffsets] = []
 
     def offset(partition: Mapping[str, object]) -> Mapping[str, object] | None:
@@ -245,7 +267,7 @@ def source_readiness(
         return known[0].get(partition)
 
     try:
-        found = connector.check_for_new_data(strip_framework_keys(resolved), offset)
+        found = check(strip_framework_keys(resolved), offset)
     except OpenTransactionException:
         return Readiness(WORK, LEFT_OPEN)
     except Exception as error:  # (the connector's own code)

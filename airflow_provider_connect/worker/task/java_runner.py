@@ -16,7 +16,7 @@ from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.config.worker_settings import KAFKAS_OWN
 from airflow_provider_connect.errors import ConnectException, FencedException, JavaException, TaskException
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
-from airflow_provider_connect.java.runs import LOOK_SECONDS, JavaRun
+from airflow_provider_connect.java.runs import LOOK_SECONDS, Goal, JavaRun
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
@@ -26,9 +26,11 @@ from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.worker.bounded_call import within
 from airflow_provider_connect.worker.delivery.kafka_ends import last_records
 from airflow_provider_connect.worker.delivery.sink_delivery import GroupCommit
 from airflow_provider_connect.worker.delivery.sink_positions import by_topic, partitions_of
+from airflow_provider_connect.worker.task.bounded_sources import bounded_source
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.java_connector import guarded_sink, guarded_source, java_config, java_settings
 from airflow_provider_connect.worker.task.java_worker import connect_worker
@@ -70,6 +72,8 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         if payload.endless:
             raise TaskException(f"Task {self._name}: Java connectors run to the end of what there is: by connect-run or a DAG")
         self._task = JavaTask(payload.connector, payload.task, is_source)
+        self._goal: Goal | None = None
+        self._task_defaults: Mapping[str, str] = {}
         self._owner = transactional_producer(environment)
 
     def take_over(self) -> None:
@@ -88,6 +92,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         task_config = dict(environment.task_config)
         if self._task.is_source:
             config = guarded_source(config, internal)
+            task_config = {**self._task_defaults, **task_config}
         else:
             task_config = guarded_sink(task_config, internal)
         worker.start_task(self._task, config, task_config, tasks=environment.payload.tasks)
@@ -95,7 +100,10 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         environment.report(State.RUNNING)
         stop = environment.stop
         started = JavaRun(
-            worker, self._task, stop.reason, stop.is_final, self._is_done, environment.max_records, now=time.monotonic, sleep=time.sleep
+            *(worker, self._task, stop.reason, stop.is_final, self._is_done, environment.max_records),
+            now=time.monotonic,
+            sleep=time.sleep,
+            goal=self._goal,
         )
         self._open.callback(self._note_topics, worker)
         return JavaLoop(started, worker)
@@ -156,12 +164,17 @@ class JavaSourceRunner(JavaTaskRunner):
         self._store = environment.backing.offsets(OffsetLocation.of(environment.settings, environment.checked.resolved))
 
     def read_offsets(self) -> None:
-        """The task reads its offsets itself; what an aborted transaction hides of them is repaired before."""
+        """The task reads its offsets itself; what an aborted transaction hides of them is repaired before. The run's goal is set now."""
         payload = self._environment.payload
         self._open.callback(self._store.close)
         self._store.ensure()
         if payload.tasks == 1:
             self._owner.write(repairs(self._store, payload.connector))
+        bounded = bounded_source(self._environment.checked.plugin.class_name)
+        if bounded is not None:
+            self._task_defaults = bounded.task_defaults
+            self._goal = goal = bounded.goal(java_config(payload.connector, self._environment.checked.resolved), within)
+            self._open.callback(goal.close)
 
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
         return {}

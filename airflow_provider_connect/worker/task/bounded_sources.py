@@ -1,0 +1,40 @@
+"""The Java sources of which more is known than Kafka Connect's interfaces show: until where a run goes, and whether it would find anything.
+
+A source that reads in threads of its own needs the first, and the second spares a JVM for each schedule. All others end by an empty poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from airflow_provider_connect.java.debezium import postgres
+from airflow_provider_connect.java.debezium.replication_slot import Within
+from airflow_provider_connect.java.runs import Goal
+from airflow_provider_connect.sdk.connector import OffsetReader
+
+
+class BoundedSource(Protocol):
+    """One connector's class. Configs have their variables resolved, and come from a stranger; ``within`` bounds each call outside."""
+
+    @property
+    def task_defaults(self) -> Mapping[str, str]:
+        """What a task is given where the config does not have it, for short runs."""
+
+    def goal(self, config: Mapping[str, str], within: Within) -> Goal:
+        """That of a run which begins now; the caller closes it.
+
+        Called after older runs were fenced, and before the task's JVM starts. Raises ConfigException for a config that is refused,
+        RetriableException where the source system does not answer.
+        """
+
+    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
+        """As ``SourceConnector.has_new_data``. Moves nothing at the source system."""
+
+
+_KNOWN: Final[Mapping[str, BoundedSource]] = {postgres.CLASS: postgres.DebeziumPostgres()}
+
+
+def bounded_source(class_name: str) -> BoundedSource | None:
+    """None: nothing is known of the connector of this class."""
+    return _KNOWN.get(class_name)

@@ -1,0 +1,174 @@
+"""Debezium's source for PostgreSQL in runs that end, on a real server: its goal, its gate without a JVM, kills."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import Connection
+
+from airflow_provider_connect.dev.own_server import LOOPBACK
+from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
+from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
+from tests.conftest import CACHE
+from tests.integration.java.conftest import JavaRuns, jvm_of
+from tests.integration.standalone.agent import wait_for
+from tests.java_plugins import DEBEZIUM, installed_plugins
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+ROWS = 2000
+
+
+class Orders:
+    """A table ``orders`` in a schema of the test's own, and a connector that reads it; ``other`` is one that it does not read."""
+
+    def __init__(self, runs: JavaRuns, server: PostgresServer, database: Connection, unique: str) -> None:
+        self.runs, self.server, self.database, self.name = runs, server, database, unique
+        self.schema = unique.replace("-", "_").lower()
+        self.topic = f"{unique}.{self.schema}.orders"
+        self.execute(f"CREATE SCHEMA {self.schema}")
+        for table in ("orders", "other"):
+            self.execute(f"CREATE TABLE {self.schema}.{table} (id int PRIMARY KEY, state text)")
+
+    def execute(self, *statements: str) -> None:
+        for statement in statements:
+            self.database.execute(text(statement.replace("{orders}", f"{self.schema}.orders").replace("{other}", f"{self.schema}.other")))
+
+    def config(self, **more: str) -> Path:
+        keys = {
+            "connector.plugin.location": DEBEZIUM[1],
+            "plugin.name": "pgoutput",
+            "database.hostname": LOOPBACK,
+            "database.port": str(self.server.port),
+            "database.user": USER,
+            "database.password": "canary-of-a-password",
+            "database.dbname": "postgres",
+            "topic.prefix": self.name,
+            "slot.name": self.schema,
+            "publication.name": self.schema,
+            "publication.autocreate.mode": "filtered",
+            "table.include.list": f"{self.schema}.orders",
+            "key.converter": JSON,
+            "value.converter": JSON,
+            "key.converter.schemas.enable": "false",
+            "value.converter.schemas.enable": "false",
+        }
+        given = keys | {key.replace("_", "."): value for key, value in more.items()}
+        return self.runs.config(self.name, "io.debezium.connector.postgresql.PostgresConnector", **given)
+
+    def changes(self) -> list[tuple[str, int]]:
+        """Operation and id of each record; a tombstone has neither, and is left out."""
+        values = [json.loads(value) for value in self.runs.records(self.topic) if value]
+        return [(value["op"], (value["after"] or value["before"])["id"]) for value in values]
+
+    def readiness(self) -> str:
+        """What the check before a scheduled run answers, which starts no JVM."""
+        found = check_readiness(self.runs.settings, self.name, define=None, secrets_of=lambda _: {})
+        assert [child for child in psutil.Process().children() if "connect-java" in command_line(child)] == []
+        return found.state
+
+    def drop(self) -> None:
+        self.execute(
+            f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{self.schema}' AND active",
+            f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{self.schema}' AND NOT active",
+            f"DROP PUBLICATION IF EXISTS {self.schema}",
+            f"DROP SCHEMA {self.schema} CASCADE",
+        )
+
+
+def command_line(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):  # one that has ended
+        return " ".join(process.cmdline())
+    return ""
+
+
+@pytest.fixture
+def orders(java_runs: JavaRuns, postgres: PostgresServer, unique: str) -> Iterator[Orders]:
+    plugins = str(installed_plugins(CACHE))
+    java_runs.worker |= {"plugin.path": plugins, "java.allowed.locations": plugins, "java.memory": "512m"}
+    java_runs.settings = type(java_runs.settings).of(java_runs.worker)
+    engine = create_engine(postgres.url(), isolation_level="AUTOCOMMIT")
+    with engine.connect() as database:
+        made = Orders(java_runs, postgres, database, unique)
+        yield made
+        java_runs.end()
+        made.drop()
+    engine.dispose()
+
+
+def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_changes(orders: Orders) -> None:
+    config = orders.config()
+    orders.execute("INSERT INTO {orders} SELECT n, 'new' FROM generate_series(1, 3) n")
+    code, output = orders.runs.run(config)
+    assert code == 0, output
+    snapshot = [("r", 1), ("r", 2), ("r", 3)]
+    assert orders.changes() == snapshot
+    orders.execute("INSERT INTO {other} VALUES (1, 'unread')")
+    assert orders.readiness() == NO_WORK
+
+    orders.execute(*(f"INSERT INTO {{orders}} VALUES ({n}, 'new')" for n in range(4, 11)))
+    orders.execute("UPDATE {orders} SET state = 'paid' WHERE id = 4", "DELETE FROM {orders} WHERE id IN (1, 5)")
+    assert orders.readiness() == WORK
+    code, output = orders.runs.run(config)
+    assert code == 0, output
+    assert orders.changes() == [*snapshot, *(("c", n) for n in range(4, 11)), ("u", 4), ("d", 1), ("d", 5)]
+    assert orders.readiness() == NO_WORK
+    assert "canary-of-a-password" not in output
+
+
+def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str]") -> None:
+    """Runs over so many new rows, of which each but the last is killed, process or JVM, once it has committed some."""
+    first = 1 + len(orders.changes())
+    orders.execute(
+        f"DO $$ BEGIN FOR n IN 0..{rows // 10 - 1} LOOP INSERT INTO {{orders}} "
+        f"SELECT {first} + 10 * n + m, 'new' FROM generate_series(0, 9) m; COMMIT; END LOOP; END $$"
+    )
+    for what in kill:
+        before = len(orders.changes())
+        process = orders.runs.start(config)
+        wait_for(lambda: process.poll() is not None or len(orders.changes()) > before)  # noqa: B023
+        target = process if what == "process" else jvm_of(process)
+        if target is not None:
+            target.kill()
+        orders.runs.ended(process)
+    code, output = orders.runs.run(config)
+    assert code == 0, output
+    assert orders.changes()[first - 1 :] == [("c", n) for n in range(first, first + rows)]
+
+
+@pytest.fixture
+def small_batches(orders: Orders) -> Path:
+    """A config of which one run has ended, with a row: its offset is committed."""
+    config = orders.config(max_batch_size="100", max_queue_size="200")
+    orders.execute("INSERT INTO {orders} VALUES (1, 'new')")
+    code, output = orders.runs.run(config)
+    assert code == 0, output
+    return config
+
+
+def test_what_a_killed_run_has_left_comes_once(orders: Orders, small_batches: Path) -> None:
+    killed_and_finished(orders, small_batches, ROWS, ["process"])
+    assert orders.readiness() == NO_WORK
+
+
+@pytest.mark.soak
+def test_nothing_is_lost_or_doubled_in_a_storm_of_kills(orders: Orders, small_batches: Path) -> None:
+    for _ in range(3):
+        killed_and_finished(orders, small_batches, 4 * ROWS, ["process", "jvm", "process", "jvm"])
+
+
+@pytest.mark.soak
+def test_a_run_ends_at_its_goal_though_changes_never_end(orders: Orders, small_batches: Path) -> None:
+    process = orders.runs.start(small_batches)
+    number = 1
+    while process.poll() is None:
+        number += 1
+        orders.execute(f"INSERT INTO {{orders}} VALUES ({number}, 'new')")
+    code, output = orders.runs.ended(process)
+    assert code == 0, output
+    code, output = orders.runs.run(small_batches)
+    assert code == 0, output
+    assert orders.changes()[1:] == [("c", n) for n in range(2, number + 1)]
