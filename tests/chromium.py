@@ -8,9 +8,14 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.spark.cache import made_once
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PACKAGES = ("chromium", "fonts-dejavu-core")
@@ -77,3 +82,20 @@ def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}. Install Chromium, or see: {done.stderr[-2000:]}")
+
+
+_MOVES = "document.getAnimations().some((each) => each.playState === 'running' && each.effect.getTiming().iterations !== Infinity)"
+
+
+def serious(page: "Page", selector: str = "section[aria-label]") -> list[str]:
+    """What axe finds in the page's own part, once nothing moves or fades in there."""
+    while page.evaluate(_MOVES):  # and not wait_for_function, which a page's Content-Security-Policy may forbid
+        page.wait_for_timeout(50)
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
+    found = page.evaluate("(selector) => axe.run(selector)", selector)
+    return [
+        f"{each['id']}: {each['help']}: {[node['html'][:300] for node in each['nodes'][:3]]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]

@@ -1,6 +1,7 @@
 """The connectors' DAGs as Airflow's database holds them: which there are, their flags, and their removal.
 
-Internals of Airflow 3.3.2: ``DagModel`` and ``delete_dag``. For the API server only: tasks and DAG files may not use the database.
+Internals of Airflow 3.3.2: ``DagModel``, ``DagTag`` and ``delete_dag``. For the API server only: tasks and DAG files may not use the
+database.
 """
 
 import logging
@@ -12,7 +13,7 @@ from typing import Any
 
 from airflow.api.common.delete_dag import delete_dag
 from airflow.exceptions import AirflowException
-from airflow.models.dag import DagModel
+from airflow.models.dag import DagModel, DagTag
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
@@ -20,6 +21,7 @@ from airflow_provider_connect.api_server.runs import ended_since, mark_forgotten
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, marks, versions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.model.page import PlanView
 
 Sessions = Callable[[], AbstractContextManager[Session]]
 """Opens a session of Airflow's database that commits when its body ends."""
@@ -86,6 +88,23 @@ class ConnectorDags:
             for row in found
             if (name := self._names.get(row.dag_id)) is not None and (version := self._parsed[row.dag_id][1])
         ]
+
+
+def plans(session: Session) -> dict[str, PlanView]:
+    """When the next run of each connector's DAG begins by itself, its owner and its tags, by DAG id."""
+    tags: dict[str, list[str]] = {}
+    of_connectors = DagTag.dag_id.startswith(DAG_ID_PREFIX, autoescape=True)
+    for dag_id, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(of_connectors).order_by(DagTag.name)):
+        tags.setdefault(dag_id, []).append(tag)
+    columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, DagModel.owners)
+    found = session.execute(columns.where(DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True), ~DagModel.is_stale))
+    return {
+        row.dag_id: PlanView(
+            None if row.is_paused or at is None else int(at.timestamp() * 1000), row.owners or None, tags.get(row.dag_id, [])
+        )
+        for row in found
+        for at in [row.next_dagrun_create_after]
+    }
 
 
 def has_dag(session: Session, dag_id: str) -> bool:

@@ -8,14 +8,15 @@ from typing import Any
 from airflow.utils.session import create_session
 from sqlalchemy.exc import SQLAlchemyError
 
+from airflow_provider_connect.api_server.dags import plans
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import own_option
-from airflow_provider_connect.model.page import RunView
+from airflow_provider_connect.model.page import PlanView, RunView
 from airflow_provider_connect.sql_mirror.config_rows import Hide
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
-from airflow_provider_connect.sql_mirror.queries import RunMetrics, forget_history, last_runs, run_metrics
+from airflow_provider_connect.sql_mirror.queries import RunMetrics, forget_history, last_runs, records_by_hour, run_metrics
 from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
 
 POLL_SECONDS = 1.0
@@ -37,10 +38,23 @@ def rebuild(*, keep_history: bool = True) -> None:
 
 
 class MirroredRuns:
-    """The runs of connectors as the mirror has them, for the page; whichever API server fills it. None, where its tables are missing."""
+    """The runs of connectors as the mirror has them, for the page; whichever API server fills it. None, where its tables are missing.
+    What comes next is as Airflow's own tables have it."""
 
     def last(self) -> Mapping[str, RunView]:
         return {found.connector: _view(found) for found in _asked(last_runs)}
+
+    def by_hour(self) -> Mapping[str, Sequence[int]]:
+        with create_session() as session:
+            return records_by_hour(session, now_ms=int(time.time() * 1000))
+
+    def planned(self) -> Mapping[str, PlanView]:
+        try:
+            with create_session() as session:
+                return plans(session)
+        except SQLAlchemyError as error:
+            _log.warning("The plans of DAGs cannot be read: %s", error)
+            return {}
 
     def of(self, connector: str) -> Sequence[RunView]:
         return [_view(found) for found in _asked(lambda session: run_metrics(session, connector, limit=_MOST_RUNS))]

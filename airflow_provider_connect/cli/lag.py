@@ -9,10 +9,10 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
-from airflow_provider_connect.hooks.lag import sink_lag
 from airflow_provider_connect.model.views import ConnectorInfo
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.stores.sink_lag import sink_lag
 
 Lag = dict[TopicPartition, int]
 

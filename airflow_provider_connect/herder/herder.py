@@ -20,11 +20,12 @@ from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restore
 from airflow_provider_connect.herder.corrections import Corrections
 from airflow_provider_connect.herder.history import ConnectorHistory, HistoryVerbs
 from airflow_provider_connect.herder.lifecycle import Lifecycle
-from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics, sink_lags
+from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import ChosenVersions, KnownPlugins
 from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe, RecordedChanges
 from airflow_provider_connect.herder.restarts import RestartRequest, Restarts
+from airflow_provider_connect.herder.sinks import SinkVerbs
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.herder.upgrades import Upgrades
@@ -52,7 +53,7 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalo
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
-class Herder(HistoryVerbs):
+class Herder(HistoryVerbs, SinkVerbs):
     """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
@@ -346,12 +347,6 @@ class Herder(HistoryVerbs):
     def task_metrics(self) -> TaskMetrics:
         """What tasks have counted, by connector and task and Connect's metric names."""
         return self._task_metrics()
-
-    def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
-        """How far the sinks among ``names`` are behind their topics, by Connect's metric names; see ``metrics.sink_lags``."""
-        known = self.config_state().connector_configs
-        configs = {name: known[name] for name in names if name in known}
-        return sink_lags(self.settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
 
     def status_update_metrics(self) -> dict[str, float]:
         """How this process's writes of statuses went, by Connect's metric names."""

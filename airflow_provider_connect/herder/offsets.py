@@ -134,6 +134,16 @@ class OffsetKeeper:
             found = reader.committed_now(set(groups.values()))
         return {name: {at: each.offset for at, each in found[group].items()} for name, group in groups.items() if group in found}
 
+    def reads_elsewhere(self, name: str, config: Mapping[str, str]) -> bool:
+        """Whether the sink's consumers use another cluster than the worker. Asks for no secret of its config."""
+        return is_elsewhere(self._settings, sink_overrides(self._resolved(name, config, _is_of_group)))
+
+    def values_of(self, name: str, variables: Sequence[str]) -> list[str]:
+        """What the variables stand for, as connector ``name`` may have them; one of an unknown provider is left as it is. Raises
+        ConfigException."""
+        found = self._resolve({"name": name} | {str(number): text for number, text in enumerate(variables)})
+        return [found[str(number)] for number in range(len(variables))]
+
     def now(self, name: str) -> OffsetsNow:
         """As ``offsets``, with the topics on which they lie."""
         config = config_of(self._reader.configs(), name)

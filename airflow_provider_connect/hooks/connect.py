@@ -109,7 +109,7 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
     def sink_lag(self, name: str) -> dict[TopicPartition, int]:
         """How many records each partition of a sink's topics holds that the sink has not committed. Asks Kafka too, at the brokers of this
         Connection's worker settings; ConfigException when that is another Kafka than the Connect cluster's."""
-        from airflow_provider_connect.hooks.lag import sink_lag  # loads the Kafka client
+        from airflow_provider_connect.stores.sink_lag import sink_lag  # loads the Kafka client
 
         return sink_lag(self.get_settings(), self.server_info(), self.connector_config(name), self.offsets(name))
 
@@ -169,7 +169,7 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
 
     async def sink_lag(self, name: str) -> dict[TopicPartition, int]:
         """As ``ConnectHook.sink_lag``; Kafka is asked in a thread."""
-        from airflow_provider_connect.hooks.lag import sink_lag  # loads the Kafka client
+        from airflow_provider_connect.stores.sink_lag import sink_lag  # loads the Kafka client
 
         verbs = cast(AsyncConnectVerbs, self)  # Airflow is not typed for us, so this may be anything to mypy
         server, config, offsets = await verbs.server_info(), await verbs.connector_config(name), await verbs.offsets(name)

@@ -1,10 +1,11 @@
-"""What the page in Airflow's UI is shown beside the answers of Kafka Connect's API: rows of its list, and its runs.
+"""What the page in Airflow's UI is shown beside the answers of Kafka Connect's API: rows of its list, runs, lags, and dead letters.
 
 Fields are as in JSON.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,20 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanView:
+    """What Airflow has planned for a connector's DAG. ``next_run_ms``, since 1970, may have passed; None: no run will begin by itself."""
+
+    next_run_ms: int | None
+    owner: str | None
+    tags: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorRow:
     """One connector of the list. ``state`` None: it has no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a
-    trace. ``last_run`` is the last application that delivered something, as far as that is known."""
+    trace. ``last_run`` is the last application that delivered something, as far as that is known. ``lag``: records between a sink's
+    positions and the ends of its topics; None: not known, or a source. ``hours``: records by hour, the last one the present hour; empty:
+    none, or not known. ``plan`` None: Airflow has no DAG of it."""
 
     name: str
     dag_id: str
@@ -36,6 +48,9 @@ class ConnectorRow:
     failure: str | None
     may_change: bool
     last_run: RunView | None
+    lag: int | None = None
+    hours: Sequence[int] = ()
+    plan: PlanView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +71,37 @@ class ConnectorDetail:
     may_delete: bool
     defined_in: str | None
     runs: Sequence[RunView]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How far a sink is in one partition. ``position`` None: it has committed nothing there, and ``lag`` counts from the beginning."""
+
+    topic: str
+    partition: int
+    position: int | None
+    end: int
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorLag:
+    """The partitions that a sink reads, those furthest behind where they are too many; ``left_out`` counts the others. ``lag`` is the sum
+    over all."""
+
+    partitions: Sequence[PartitionLag]
+    lag: int
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The newest records of a sink's dead letter queue, the newest first, each as ``herder.dead_letters.row_of`` has it. ``topic`` None:
+    the connector has no queue. ``has_headers``: its records name the connector, without which none are shown. Not ``is_whole``: the time
+    was over before all was read. ``left_out``: older ones of those that were asked for, for which the answer had no room."""
+
+    topic: str | None
+    has_headers: bool
+    records: Sequence[Mapping[str, Any]]
+    is_whole: bool
+    left_out: int

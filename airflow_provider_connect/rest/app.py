@@ -12,7 +12,7 @@ from airflow_provider_connect.rest import connectors, metrics, page, server_rout
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.connectors import Listing
-from airflow_provider_connect.rest.page import NoRuns, Runs
+from airflow_provider_connect.rest.page import NoRuns, PageFacts, Runs
 from airflow_provider_connect.rest.request_checks import RequestChecks
 from airflow_provider_connect.rest.server_routes import Loggers
 
@@ -52,7 +52,7 @@ def create_app(
     )
     app.state.calls = calls = Calls(herder, access)
     app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
-    app.state.warnings, app.state.runs = warnings, runs or NoRuns()
+    app.state.warnings, app.state.page = warnings, PageFacts(calls, runs or NoRuns())
     routers = (*_ROUTERS, *((server_routes.admin_router,) if has_admin else ()), *((page.page_router,) if has_page else ()))
     for router in routers:
         app.include_router(router)

@@ -7,6 +7,7 @@ verb of the API.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -20,20 +21,28 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.config.dag_settings import DEFINED_IN
-from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.errors import BadRequestException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import ConnectorDetail, ConnectorRow, ConnectorRows, RunView
+from airflow_provider_connect.model.page import ConnectorDetail, ConnectorRow, ConnectorRows, PlanView, RunView
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 from airflow_provider_connect.rest.access import Right
-from airflow_provider_connect.rest.answers import answer
-from airflow_provider_connect.rest.calls import calls_of, user_of
+from airflow_provider_connect.rest.answers import HttpException, answer, query
+from airflow_provider_connect.rest.calls import Calls, calls_of, user_of
+from airflow_provider_connect.rest.refreshed import Refreshed
 from airflow_provider_connect.rest.routes import Connector
+from airflow_provider_connect.rest.secrets import Secrets
 
 BUNDLE_PATH = "/ui/connect.js"
 _HOST = "host.js"  # React, Chakra and the router, which Airflow's UI has otherwise
 _MOST_OF_A_TRACE = 300
+_LAG_SECONDS = 5.0
+_HOURS_SECONDS = 10.0
+_SEARCHES = 2
+_DEAD_LETTERS = "20"
+_LONGEST_NUMBER = 10
 _KEPT = "private, max-age=31536000, immutable"
 
 _HEADERS = {
@@ -67,6 +76,15 @@ class Runs(Protocol):
         """The connector's, the newest first."""
         ...
 
+    def by_hour(self) -> Mapping[str, Sequence[int]]:
+        """The records of each connector in each of the last 24 hours, the present one last; those without any are left out. May take
+        long, and raise anything."""
+        ...
+
+    def planned(self) -> Mapping[str, PlanView]:
+        """What comes next, by DAG."""
+        ...
+
 
 class NoRuns:
     """A server without a mirror."""
@@ -76,6 +94,31 @@ class NoRuns:
 
     def of(self, connector: str) -> Sequence[RunView]:
         return []
+
+    def by_hour(self) -> Mapping[str, Sequence[int]]:
+        return {}
+
+    def planned(self) -> Mapping[str, PlanView]:
+        return {}
+
+
+class PageFacts:
+    """What the page's routes share: what is known of runs, and what is kept because it is dear. One for each app.
+
+    The lags of all sinks take requests to Kafka, the records by hour a scan of a day's rows. Neither may make the list wait or fail.
+    """
+
+    def __init__(self, calls: Calls, runs: Runs) -> None:
+        self.runs = runs
+        self.lags: Refreshed[Mapping[str, int]] = Refreshed("lag of sinks", lambda: _lags(calls.herder()), {}, seconds=_LAG_SECONDS)
+        self.hours: Refreshed[Mapping[str, Sequence[int]]] = Refreshed("records by hour", runs.by_hour, {}, seconds=_HOURS_SECONDS)
+        self.secrets = Secrets(lambda *plugin: calls.herder().plugin_config(*plugin), hides_unknown=True)
+        self.dead_letters = threading.BoundedSemaphore(_SEARCHES)
+
+
+def _lags(herder: Herder) -> Mapping[str, int]:
+    herder.task_metrics()  # has the batch log read to its end
+    return {name: int(found["records-lag"]) for name, found in herder.sink_lags(herder.connectors()).items()}
 
 
 @cache
@@ -119,9 +162,18 @@ async def list_rows(request: Request) -> Response:
         names = [name for name, views in infos.items() if "info" in views and (dag is None or dag_id_for(name) == dag)]
         readable = calls.access.readable(user, names)
         changeable = calls.access.changeable(user, readable)
-        last = _runs(request).last()
+        facts = _facts(request)
+        last, planned, lags, hours = facts.runs.last(), facts.runs.planned(), facts.lags.known(), facts.hours.known()
         rows = [
-            row_of(infos[name]["info"], statuses.get(name, {}).get("status"), may_change=name in changeable, last_run=last.get(name))
+            row_of(
+                infos[name]["info"],
+                statuses.get(name, {}).get("status"),
+                may_change=name in changeable,
+                last_run=last.get(name),
+                lag=lags.get(name),
+                hours=hours.get(name, ()),
+                plan=planned.get(dag_id_for(name)),
+            )
             for name in sorted(readable)
         ]
         return answer(ConnectorRows(rows, calls.access.may_create_some(user)))
@@ -134,7 +186,7 @@ async def get_detail(request: Request, connector: Connector) -> Response:
     calls, user = calls_of(request), user_of(request)
 
     def shown(herder: Herder) -> Response:
-        info, runs = herder.connector_info(connector), _runs(request).of(connector)
+        info, runs = herder.connector_info(connector), _facts(request).runs.of(connector)
         state = herder.config_state()
         defined_in = (state.connector_config(connector) or {}).get(DEFINED_IN)
         may_change = calls.access.may(user, Right.CHANGE, connector)
@@ -145,7 +197,40 @@ async def get_detail(request: Request, connector: Connector) -> Response:
     return await calls.read(request, connector, shown)
 
 
-def row_of(info: ConnectorInfo, status: ConnectorStatusView | None, *, may_change: bool, last_run: RunView | None) -> ConnectorRow:
+@router.get("/ui/connectors/{connector}/lag")
+async def get_lag(request: Request, connector: Connector) -> Response:
+    """Partition by partition, as it is now."""
+    return await calls_of(request).read(request, connector, lambda herder: answer(herder.partition_lags(connector)))
+
+
+@router.get("/ui/connectors/{connector}/dead-letters")
+async def get_dead_letters(request: Request, connector: Connector) -> Response:
+    """The newest ``limit`` records of the connector's dead letter queue, secrets hidden."""
+    facts, limit = _facts(request), query(request, "limit", _DEAD_LETTERS)
+
+    def shown(herder: Herder) -> Response:
+        if not (limit.isascii() and limit.isdigit() and len(limit) < _LONGEST_NUMBER):
+            raise BadRequestException(f"limit is a whole number, not {cut(limit)}")
+        if not facts.dead_letters.acquire(blocking=False):
+            raise HttpException(429, "Others are reading dead letters now. Try again in some seconds.")
+        try:
+            return answer(herder.dead_letters(connector, limit=int(limit), shown=facts.secrets.shown))
+        finally:
+            facts.dead_letters.release()
+
+    return await calls_of(request).read(request, connector, shown)
+
+
+def row_of(
+    info: ConnectorInfo,
+    status: ConnectorStatusView | None,
+    *,
+    may_change: bool,
+    last_run: RunView | None,
+    lag: int | None = None,
+    hours: Sequence[int] = (),
+    plan: PlanView | None = None,
+) -> ConnectorRow:
     """The connector as a row of the list. Nothing of its config but the class is in it."""
     tasks = status.tasks if status else ()
     traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
@@ -161,6 +246,9 @@ def row_of(info: ConnectorInfo, status: ConnectorStatusView | None, *, may_chang
         failure=first[:_MOST_OF_A_TRACE] if first else None,
         may_change=may_change,
         last_run=last_run,
+        lag=lag,
+        hours=hours,
+        plan=plan,
     )
 
 
@@ -171,6 +259,6 @@ def _status(herder: Herder, connector: str) -> ConnectorStatusView | None:
         return None
 
 
-def _runs(request: Request) -> Runs:
-    runs: Runs = request.app.state.runs
-    return runs
+def _facts(request: Request) -> PageFacts:
+    facts: PageFacts = request.app.state.page
+    return facts

@@ -13,6 +13,9 @@ export type Row = {
   failure: string | null;
   may_change: boolean;
   last_run: RunView | null;
+  lag: number | null;
+  hours: number[];
+  plan: { next_run_ms: number | null; owner: string | null; tags: string[] } | null;
 };
 export type Overview = { connectors: Row[]; may_create: boolean };
 export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[] };
@@ -24,6 +27,10 @@ export type Status = {
 };
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type Offset = { partition: Record<string, Json>; offset: Record<string, Json> | null };
+export type Lag = { partitions: { topic: string; partition: number; position: number | null; end: number; lag: number }[]; lag: number; left_out: number };
+export type Texts = Record<string, string | null>;
+export type DeadLetter = { partition: number; offset: number; timestamp: number; key: string | null; value: string | null; errors: Texts; headers: Texts };
+export type DeadLetters = { topic: string | null; has_headers: boolean; records: DeadLetter[]; is_whole: boolean; left_out: number };
 export type ConfigRevision = {
   revision: number;
   at_ms: number;

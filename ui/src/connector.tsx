@@ -4,6 +4,7 @@ import { useState } from "react";
 import { Link } from "react-router-dom";
 import { change, connectorPath, type Detail, isAlone, type Row, type Status, textOf } from "./api";
 import { ConfigTab } from "./config";
+import { LettersTab } from "./letters";
 import { OffsetsTab } from "./offsets";
 import { Confirm, Notice, Problem, type Question, type Said, State, useTitle, Waiting } from "./parts";
 import { Throughput } from "./plot";
@@ -12,8 +13,8 @@ import { useQuery } from "./query";
 import { type VerbName, VERBS } from "./verbs";
 import { ago, bytes, count, shortClass } from "./words";
 
-const TABS = ["tasks", "runs", "offsets", "topics", "config"] as const;
-const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", topics: "Topics", config: "Config" };
+const TABS = ["tasks", "runs", "offsets", "letters", "topics", "config"] as const;
+const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", letters: "Dead letters", topics: "Topics", config: "Config" };
 
 export function ConnectorView({ name, back }: { name: string; back?: string }) {
   useTitle(`${name} · Connect`);
@@ -108,7 +109,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         onValueChange={(event) => setQuery({ tab: event.value })}
       >
         <Tabs.List>
-          {TABS.filter((each) => each !== "runs" || !isAlone).map((each) => (
+          {TABS.filter((each) => (each !== "runs" || !isAlone) && (each !== "letters" || row.type === "sink")).map((each) => (
             <Tabs.Trigger key={each} value={each}>
               {TITLES[each]}
             </Tabs.Trigger>
@@ -122,6 +123,9 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         </Tabs.Content>
         <Tabs.Content value="offsets">
           <OffsetsTab row={row} say={setSaid} />
+        </Tabs.Content>
+        <Tabs.Content value="letters">
+          <LettersTab row={row} />
         </Tabs.Content>
         <Tabs.Content value="topics">
           <Topics row={row} act={act} busy={busy !== null} />

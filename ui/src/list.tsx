@@ -1,31 +1,41 @@
 // The list of connectors: search, filter, sort, and verbs on many at once. What is searched and chosen stands in the URL.
 import { Box, Button, Checkbox, Heading, HStack, Input, NativeSelect, Table, Text, VisuallyHidden } from "@chakra-ui/react";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useRef, useState } from "react";
 import { Link } from "react-router-dom";
-import type { Overview, Row } from "./api";
+import { isAlone, type Overview, type Row } from "./api";
 import { Confirm, Notice, Problem, type Question, type Said, State, useTitle, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { useQuery } from "./query";
+import { Sparkline } from "./sparkline";
 import { forEach, type VerbName, VERBS } from "./verbs";
-import { ago, bytes, count, shortClass, STATES } from "./words";
+import { ago, ahead, bytes, count, shortClass, STATES } from "./words";
 
 const ROW = 44;
 const BEYOND = 12;
 
-type Column = { key: string; label: string; of: (row: Row) => string | number };
+type Column = { key: string; label: string; of: (row: Row) => string | number; needsAirflow?: boolean };
+const NEVER = Number.MAX_SAFE_INTEGER;
 const STATE_ORDER = ["FAILED", "UNASSIGNED", "RESTARTING", "RUNNING", "PAUSED", "STOPPED"];
-const COLUMNS: Column[] = [
+const ALL_COLUMNS: Column[] = [
   { key: "name", label: "Name", of: (row) => row.name.toLowerCase() },
   { key: "state", label: "State", of: (row) => STATE_ORDER.indexOf(row.state ?? "") + (failed(row) ? -0.5 : 0) },
+  { key: "lag", label: "Lag", of: (row) => row.lag ?? -1 },
   { key: "type", label: "Type", of: (row) => row.type },
   { key: "class", label: "Class and version", of: (row) => `${shortClass(row.class_name).toLowerCase()} ${row.version ?? ""}` },
   { key: "tasks", label: "Tasks", of: (row) => total(row) },
   { key: "records", label: "Records, last run", of: (row) => row.last_run?.records ?? -1 },
   { key: "bytes", label: "Bytes", of: (row) => row.last_run?.bytes ?? -1 },
   { key: "when", label: "Delivered", of: (row) => row.last_run?.last_ms ?? 0 },
+  { key: "day", label: "Last 24 h", of: (row) => day(row), needsAirflow: true },
+  { key: "next", label: "Next run", of: (row) => row.plan?.next_run_ms ?? NEVER, needsAirflow: true },
+  { key: "owner", label: "Owner", of: (row) => (row.plan?.owner ?? "").toLowerCase(), needsAirflow: true },
+  { key: "tags", label: "Tags", of: (row) => tagsText(row).toLowerCase(), needsAirflow: true },
 ];
+const COLUMNS = ALL_COLUMNS.filter(({ needsAirflow }) => !(isAlone && needsAirflow));
 
 const failed = (row: Row) => row.tasks["FAILED"] ?? 0;
+const day = (row: Row) => row.hours.reduce((sum, some) => sum + some, 0);
+const tagsText = (row: Row) => row.plan?.tags.join(", ") ?? "";
 const total = (row: Row) => Object.values(row.tasks).reduce((sum, some) => sum + some, 0);
 const tasksText = (row: Row) =>
   Object.entries(row.tasks)
@@ -42,7 +52,7 @@ function chosen(rows: Row[], parameters: URLSearchParams): Row[] {
   const direction = parameters.get("dir") === "desc" ? -1 : 1;
   return rows
     .filter((row) => {
-      const text = `${row.name} ${row.class_name} ${row.version ?? ""} ${row.type}`.toLowerCase();
+      const text = `${row.name} ${row.class_name} ${row.version ?? ""} ${row.type} ${row.plan?.owner ?? ""} ${tagsText(row)}`.toLowerCase();
       const fits = !state || row.state === state || (state === "FAILED" && failed(row) > 0);
       return fits && (!type || row.type === type) && words.every((word) => text.includes(word));
     })
@@ -101,7 +111,7 @@ export function ConnectorList() {
       <HStack wrap="wrap" mb={2} role="search">
         <Input
           aria-label="Search connectors"
-          placeholder="Search name, class, type"
+          placeholder={isAlone ? "Search name, class, type" : "Search name, class, owner, tag"}
           size="sm"
           maxW="320px"
           value={parameters.get("q") ?? ""}
@@ -130,6 +140,7 @@ export function ConnectorList() {
       <Notice said={said} clear={() => setSaid(null)} />
       <Rows
         rows={shown}
+        isEmpty={!value.connectors.length}
         selected={selected}
         select={select}
         all={all}
@@ -160,6 +171,7 @@ function Choice({ label, value, options, set }: { label: string; value: string; 
 
 type RowsProps = {
   rows: Row[];
+  isEmpty: boolean;
   selected: Set<string>;
   select: (names: Set<string>) => void;
   all: boolean;
@@ -171,7 +183,7 @@ type RowsProps = {
 };
 
 /** Of a thousand rows, only those in sight and some beyond are in the document. */
-function Rows({ rows, selected, select, all, toggleAll, mayChange, sort, descends, order }: RowsProps) {
+function Rows({ rows, isEmpty, selected, select, all, toggleAll, mayChange, sort, descends, order }: RowsProps) {
   const area = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -190,7 +202,7 @@ function Rows({ rows, selected, select, all, toggleAll, mayChange, sort, descend
     if (!after.delete(name)) after.add(name);
     select(after);
   };
-  if (!rows.length) return <Text p={4}>No connector fits. Change the search, or create a connector.</Text>;
+  if (!rows.length) return <Text p={4}>{isEmpty ? "There are no connectors that you may see." : "No connector fits the search. Change it, or choose other states and types."}</Text>;
   return (
     <Box
       ref={area}
@@ -202,7 +214,7 @@ function Rows({ rows, selected, select, all, toggleAll, mayChange, sort, descend
       minH="200px"
       borderWidth="1px"
       borderRadius="md"
-      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+      onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / ROW) * ROW)}
     >
       <Table.Root size="sm" stickyHeader aria-rowcount={rows.length + 1} aria-label="Connectors">
         <Table.Header>
@@ -241,7 +253,8 @@ function Rows({ rows, selected, select, all, toggleAll, mayChange, sort, descend
   );
 }
 
-function Cells({ row }: { row: Row }) {
+/** Drawn anew only when the row has changed, and not at every step of scrolling. */
+const Cells = memo(function Cells({ row }: { row: Row }) {
   const some = failed(row);
   const run = row.last_run;
   return (
@@ -254,15 +267,41 @@ function Cells({ row }: { row: Row }) {
       <Table.Cell whiteSpace="nowrap" title={row.failure ?? undefined}>
         <State state={row.state} /> {some && row.state !== "FAILED" ? <State state="FAILED" note={some === 1 ? "1 task" : `${some} tasks`} /> : null}
       </Table.Cell>
+      <Table.Cell whiteSpace="nowrap" title={lagTitle(row)}>
+        {row.lag === null ? "—" : count(row.lag)}
+      </Table.Cell>
       <Table.Cell>{row.type}</Table.Cell>
       <Table.Cell maxW="260px" truncate title={row.class_name}>
         {shortClass(row.class_name)} {row.version ?? ""}
       </Table.Cell>
       <Table.Cell whiteSpace="nowrap">{tasksText(row)}</Table.Cell>
-      <Table.Cell>{run ? count(run.records) : "–"}</Table.Cell>
-      <Table.Cell whiteSpace="nowrap">{run ? bytes(run.bytes) : "–"}</Table.Cell>
+      <Table.Cell>{run ? count(run.records) : "—"}</Table.Cell>
+      <Table.Cell whiteSpace="nowrap">{run ? bytes(run.bytes) : "—"}</Table.Cell>
       <Table.Cell whiteSpace="nowrap" title={run ? new Date(run.last_ms).toLocaleString() : undefined}>
-        {run ? ago(run.last_ms) : "–"}
+        {run ? ago(run.last_ms) : "—"}
+      </Table.Cell>
+      {isAlone ? null : <Planned row={row} />}
+    </>
+  );
+});
+
+const lagTitle = (row: Row) =>
+  row.lag !== null ? `${row.lag} records are behind the positions of its last run` : row.type === "sink" ? "Not known yet: it has delivered nothing, or Kafka has not told" : "Only sinks have a lag";
+
+function Planned({ row }: { row: Row }) {
+  const next = row.plan?.next_run_ms ?? null;
+  const tags = tagsText(row);
+  return (
+    <>
+      <Table.Cell whiteSpace="nowrap">{row.hours.length ? <Sparkline hours={row.hours} /> : "—"}</Table.Cell>
+      <Table.Cell whiteSpace="nowrap" title={next === null ? "No run begins by itself" : new Date(next).toLocaleString()}>
+        {next === null ? "—" : ahead(next)}
+      </Table.Cell>
+      <Table.Cell maxW="160px" truncate title={row.plan?.owner ?? undefined}>
+        {row.plan?.owner ?? "—"}
+      </Table.Cell>
+      <Table.Cell maxW="200px" truncate title={tags || undefined}>
+        {tags || "—"}
       </Table.Cell>
     </>
   );

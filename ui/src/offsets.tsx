@@ -3,6 +3,7 @@ import { Box, Button, HStack, Input, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { change, connectorPath, isAlone, type Json, type Offset, type Row, textOf } from "./api";
 import { OffsetsHistory } from "./history";
+import { LagTable } from "./lag";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { whileStopped } from "./verbs";
@@ -57,12 +58,17 @@ export function OffsetsTab({ row, say }: { row: Row; say: (said: Said) => void }
       label: "Reset offsets",
       act: () => carryOut("The offsets are reset.", () => change("DELETE", connectorPath(row.name, "/offsets"))),
     });
-  const history = isAlone ? null : <OffsetsHistory row={row} say={say} changed={reload} />;
+  const below = (
+    <>
+      {row.type === "sink" ? <LagTable row={row} /> : null}
+      {isAlone ? null : <OffsetsHistory row={row} say={say} changed={reload} />}
+    </>
+  );
   if (!value.offsets.length) {
     return (
       <>
         <Text p={4}>The connector has committed no offset.</Text>
-        {history}
+        {below}
       </>
     );
   }
@@ -123,7 +129,7 @@ export function OffsetsTab({ row, say }: { row: Row; say: (said: Said) => void }
           </Button>
         </HStack>
       ) : null}
-      {history}
+      {below}
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>
   );

@@ -24,6 +24,16 @@ export function ago(ms: number, now = Date.now()): string {
   return `${Math.round(seconds / 86_400)} days ago`;
 }
 
+/** When something begins that is planned; what should have begun already waits for the scheduler. */
+export function ahead(ms: number, now = Date.now()): string {
+  const seconds = Math.round((ms - now) / 1000);
+  if (seconds <= 0) return "due now";
+  if (seconds < 60) return `in ${seconds} s`;
+  if (seconds < 3600) return `in ${Math.round(seconds / 60)} min`;
+  if (seconds < 172_800) return `in ${Math.round(seconds / 3600)} h`;
+  return `in ${Math.round(seconds / 86_400)} days`;
+}
+
 export const shortClass = (name: string) => name.slice(name.lastIndexOf(".") + 1);
 
 const PALETTES: Record<string, string> = { RUNNING: "green", PAUSED: "yellow", STOPPED: "gray", FAILED: "red", UNASSIGNED: "blue", RESTARTING: "blue" };

@@ -15,7 +15,14 @@ from tests.integration.airflow.fab_server import MINE, FabServer
 OTHER = "somebody's"
 CHANGED_BY_ALL = "/admin/loggers/{logger}"
 INTERNAL = (("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence"))
-UNDESCRIBED = ("/openapi.json", "/ui/connect.js", "/ui/connectors", "/ui/connectors/{connector}")
+UNDESCRIBED = (
+    "/openapi.json",
+    "/ui/connect.js",
+    "/ui/connectors",
+    "/ui/connectors/{connector}",
+    "/ui/connectors/{connector}/lag",
+    "/ui/connectors/{connector}/dead-letters",
+)
 BODIES: Mapping[str, object] = {
     "/connectors": {"name": "", "config": {"connector.class": "NoSuchClass"}},
     "/connectors/{connector}/config": {"connector.class": "NoSuchClass"},

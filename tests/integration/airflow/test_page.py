@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from airflow_provider_connect.model.ids import dag_id_for
-from tests.chromium import find_chromium
+from tests.chromium import find_chromium, serious
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow, wait_until
 
@@ -103,21 +102,6 @@ def opened(page: Page, airflow: Airflow, query: str = "") -> Locator:
 
 def row(page: Page, name: str) -> Locator:
     return page.locator(f"tr[data-connector={json.dumps(name)}]")
-
-
-def serious(page: Page, selector: str = "section[aria-label]") -> list[str]:
-    """What axe finds in the page's own part, once nothing moves or fades in there."""
-    page.wait_for_function(
-        "document.getAnimations().every((each) => each.playState !== 'running' || each.effect.getTiming().iterations === Infinity)"
-    )
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
-    found = page.evaluate("(selector) => axe.run(selector)", selector)
-    return [
-        f"{each['id']}: {each['help']}: {[node['html'][:300] for node in each['nodes'][:3]]}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-    ]
 
 
 def test_the_list_shows_real_connectors_and_hostile_names_as_text(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:

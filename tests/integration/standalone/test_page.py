@@ -12,18 +12,21 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from airflow_provider_connect.dev.own_server import is_listening
-from tests.chromium import find_chromium
-from tests.conftest import CACHE
+from tests.chromium import find_chromium, serious
+from tests.conftest import CACHE, CHECKOUT
 from tests.integration.standalone.agent import Agent, properties, wait_for
 
 MakeAgent = Callable[..., Agent]
+SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
 HANG_MS = 180_000
+REFUSES = "refuses"
 HOSTILE = "<img src=x onerror='document.title=\"hacked\"'>"
 
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
     chromium = find_chromium(CACHE)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
         yield browser
@@ -42,6 +45,49 @@ def opened(browser: Browser, agent: Agent) -> tuple[Page, list[str]]:
     return page, wrong
 
 
+def refusing(topic: str, file: Path) -> dict[str, str]:
+    """A sink that can read none of the lines."""
+    return {
+        "name": REFUSES,
+        "connector.class": "FileStreamSink",
+        "file": str(file),
+        "topics": topic,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"{topic}-letters",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+
+
+def look_at_refused(page: Page, agent: Agent, topic: str) -> None:
+    """Lag and dead letters of that sink, in the dark and by the keyboard."""
+    wait_for(lambda: len(agent.request("GET", f"/ui/connectors/{REFUSES}/dead-letters")[1].get("records", [])) == 2)
+    page.emulate_media(color_scheme="dark")
+    page.get_by_role("link", name="All connectors").click()
+    refuses = page.locator(f"tr[data-connector={REFUSES}]")
+    expect(refuses.get_by_role("cell", name="0", exact=True)).to_have_count(1)  # its lag
+    refuses.get_by_role("link", name=REFUSES).click()
+    page.get_by_role("tab", name="Offsets").click()
+    partition = page.get_by_role("table", name="Lag by partition").get_by_role("row").nth(1)
+    expect(partition.get_by_role("cell")).to_have_text(
+        [topic, "0", re.compile("[2-9]"), re.compile("[2-9]"), "0"]
+    )  # markers have offsets too
+    assert serious(page) == []
+    page.get_by_role("tab", name="Dead letters").focus()
+    page.keyboard.press("Enter")
+    letters = page.get_by_role("table", name="Dead letters").get_by_role("row")
+    expect(letters).to_have_count(3)
+    expect(letters.nth(2)).to_contain_text(f"{topic}, partition 0, offset 0")
+    expect(letters.nth(1)).to_contain_text("VALUE_CONVERTER")
+    letters.nth(1).locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(letters.nth(1).get_by_text("two", exact=True)).to_be_visible()
+    assert serious(page) == []
+    page.screenshot(path=SCREENSHOTS / "page-letters-dark.png")
+
+
 def test_connectors_are_seen_paused_and_created_without_airflow(
     make_agent: MakeAgent, browser: Browser, tmp_path: Path, unique: str
 ) -> None:
@@ -49,8 +95,9 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     (tmp_path / "source.properties").write_text(
         properties({"name": HOSTILE, "connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique})
     )
+    (tmp_path / "refuses.properties").write_text(properties(refusing(unique, tmp_path / "nothing.txt")))
     agent = make_agent()
-    agent.start(tmp_path / "source.properties")
+    agent.start(tmp_path / "source.properties", tmp_path / "refuses.properties")
     page, wrong = opened(browser, agent)
     row = page.locator(f"tr[data-connector={json.dumps(HOSTILE)}]")
     expect(row).to_contain_text("FileStreamSource")
@@ -78,6 +125,10 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     page.get_by_role("button", name="Create connector").click()
     page.get_by_role("heading", name=unique).wait_for()
     wait_for(lambda: (tmp_path / "out.txt").exists() and (tmp_path / "out.txt").read_text() == "one\ntwo\n")
+    page.get_by_role("tab", name="Dead letters").click()
+    expect(page.get_by_text("This connector has no dead letter queue.")).to_be_visible()
+    assert serious(page) == []
+    look_at_refused(page, agent, unique)
     assert "hacked" not in page.title()
     assert wrong == []
 

@@ -16,7 +16,7 @@ from airflow.api_fastapi.app import create_auth_manager, get_auth_manager
 from airflow.api_fastapi.auth.managers.base_auth_manager import BaseAuthManager
 from airflow.api_fastapi.core_api.security import get_user, resolve_user_from_token
 from airflow.dag_processing.bundles.base import BaseDagBundle
-from airflow.models.dag import DagModel
+from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagbag import DagPriorityParsingRequest, DBDagBag
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
@@ -102,8 +102,9 @@ def test_a_function_takes_what_it_is_given(function: Callable[..., Any], paramet
         (
             DagModel,
             "dag_id is_paused is_stale has_import_errors last_parsed_time bundle_name relative_fileloc exceeds_max_non_backfill "
-            "next_dagrun_create_after",
+            "next_dagrun_create_after owners",
         ),
+        (DagTag, "dag_id name"),
         (DagRun, "id dag_id run_id state run_type conf start_date queued_at end_date triggering_user_name"),
         (Log, "id dag_id run_id event dttm extra owner owner_display_name"),
         (SerializedDagModel, "id dag_id dag_hash data"),

@@ -4,12 +4,16 @@ import json
 
 import pytest
 
-from airflow_provider_connect.cli.dead_letters import LONGEST_NAME, LONGEST_TEXT, MOST_HEADERS, is_of, line_of, row_of, values_of_variables
+from airflow_provider_connect.cli.dead_letters import line_of, values_of_variables
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.herder.dead_letters import Part, dead_letter_topic, is_of, row_of
+from airflow_provider_connect.herder.sinks import fitting
 from airflow_provider_connect.stores.log_consumer import LogRecord
 
 PREFIX = "__connect.errors."
+PART = Part()
 
 
 def record(*headers: tuple[str, bytes | None], timestamp: int = 0, value: bytes = b"v") -> LogRecord:
@@ -27,17 +31,52 @@ def test_a_secret_in_the_connectors_name_hides_no_record() -> None:
     [([], True), ([b"mine"], True), ([b"other"], False), ([b"other", b"mine"], True), ([b"mine", b"other"], False), ([None], False)],
 )
 def test_the_last_connector_that_a_record_names_is_its_writer(names: list[bytes | None], shown: bool) -> None:
-    assert is_of("mine", record(*((PREFIX + "connector.name", name) for name in names))) is shown
+    found = record(*((PREFIX + "connector.name", name) for name in names))
+    assert is_of("mine", found) is shown
+    assert is_of("mine", found, without_headers=False) is (shown and names != [])
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        ("", "is not set"),
+        ("__consumer_offsets", "internal topic"),
+        ("connect-configs", "internal topic"),
+        ("${env:QUEUE}", "is no topic"),
+        ("x" * 9999, "is no topic"),
+        ("\ud800", "is no topic"),
+    ],
+)
+def test_a_queue_that_may_not_be_shown(topic: str, reason: str) -> None:
+    settings = WorkerSettings.of({"config.storage.topic": "connect-configs"})
+    with pytest.raises(BadRequestException, match=reason) as refused:
+        dead_letter_topic("c", {"errors.deadletterqueue.topic.name": topic}, settings)
+    assert len(refused.value.message) < 1000
+
+
+def test_a_queue_on_another_cluster_is_not_shown() -> None:
+    config = {"errors.deadletterqueue.topic.name": "letters", "producer.override.bootstrap.servers": "other:9092"}
+    settings = WorkerSettings.of({"bootstrap.servers": "here:9092"})
+    with pytest.raises(BadRequestException, match="another cluster"):
+        dead_letter_topic("c", config, settings)
+    assert dead_letter_topic("c", config | {"producer.override.bootstrap.servers": "here:9092"}, settings) == "letters"
+
+
+def test_an_answer_has_the_first_rows_that_fit() -> None:
+    rows = [{"value": "x" * 100} for _ in range(5)]
+    assert fitting(rows, 250) == rows[:2]
+    assert fitting(rows, 10_000) == rows
+    assert fitting(rows, 10) == []
 
 
 def test_of_each_record_a_part_is_shown() -> None:
     many = [(f"{kind}{number:03}{'x' * 500}", b"y" * 9000) for kind in ("", PREFIX) for number in range(300)]
     row = row_of(record(*many, value=b"z" * 9000), Mask())
-    assert row["value"] == "z" * LONGEST_TEXT + "…"
-    assert (len(row["headers"]), len(row["errors"])) == (MOST_HEADERS, MOST_HEADERS)
-    assert next(iter(row["headers"])) == f"000{'x' * 500}"[:LONGEST_NAME] + "…"
+    assert row["value"] == "z" * PART.text + "…"
+    assert (len(row["headers"]), len(row["errors"])) == (PART.headers, PART.headers)
+    assert next(iter(row["headers"])) == f"000{'x' * 500}"[: PART.name] + "…"
     assert [list(row["errors"])[at][:3] for at in (0, -1)] == ["200", "299"]  # Connect's own come last
-    assert {len(text) for text in (row["headers"] | row["errors"]).values()} == {LONGEST_TEXT + 1}
+    assert {len(text) for text in (row["headers"] | row["errors"]).values()} == {PART.text + 1}
 
 
 @pytest.mark.parametrize("timestamp", [9 * 10**17, 2**63 - 1, 253402300800000])

@@ -3,14 +3,17 @@
 import gzip
 import re
 from hashlib import sha256
+from threading import Semaphore
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
 from airflow_provider_connect.rest.page import bundle, row_of
+from airflow_provider_connect.rest.refreshed import Refreshed
 from tests.conftest import CHECKOUT
 
 UI = CHECKOUT / "ui"
 MOST_BYTES = 150_000
+HANG_SECONDS = 120.0
 
 
 def test_the_committed_bundle_is_that_of_the_committed_sources() -> None:
@@ -50,3 +53,45 @@ def test_a_row_counts_tasks_and_shows_the_first_line_of_a_trace_and_no_setting_b
 def test_a_connector_without_status_is_listed() -> None:
     row = row_of(ConnectorInfo("c", {}, [], "unknown"), None, may_change=False, last_run=None)
     assert (row.state, row.version, row.tasks, row.failure, row.may_change) == (None, None, {}, None, False)
+    assert (row.lag, row.hours, row.plan) == (None, (), None)
+
+
+class Made:
+    """A thing that is dear to make: each making waits for ``go``, and then has the next of ``outcomes``."""
+
+    def __init__(self, *outcomes: int | Exception) -> None:
+        self.outcomes, self.go, self.begun = list(outcomes), Semaphore(0), Semaphore(0)
+
+    def __call__(self) -> int:
+        self.begun.release()
+        assert self.go.acquire(timeout=HANG_SECONDS)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def test_what_is_dear_is_made_behind_the_requests_and_once_at_a_time() -> None:
+    clock, made = [0.0], Made(1, ValueError("away"), 3)
+    value = Refreshed("a thing", made, -1, seconds=5.0, now=lambda: clock[0])
+
+    def settled() -> None:
+        """The making under way is over."""
+        made.go.release()
+        assert value._making.acquire(timeout=HANG_SECONDS)
+        value._making.release()
+
+    assert [value.known(), value.known()] == [-1, -1]
+    assert made.begun.acquire(timeout=HANG_SECONDS)
+    clock[0] = 2.0  # it takes two seconds
+    settled()
+    assert not made.begun.acquire(blocking=False)
+    clock[0] = 41.9  # twenty times as long is rested
+    assert (value.known(), made.begun.acquire(blocking=False)) == (1, False)
+    for expected in (-1, 3):
+        clock[0] += 50.0
+        value.known()
+        assert made.begun.acquire(timeout=HANG_SECONDS)
+        settled()
+        assert value._value == expected
+    assert (value.known(), made.outcomes) == (3, [])

@@ -78,6 +78,7 @@ def test_every_statement_compiles(database: Connection, statements: list[str]) -
     queries.offsets_before(database, "orders", 1)
     queries.run_metrics(database, "orders", before_ms=99)
     queries.last_runs(database)
+    queries.records_by_hour(database, now_ms=10**12)
     queries.sink_lags(database, "orders", {})
     queries.offset_topics(database)
     recorded = RecordedHistory(lambda: nullcontext(database))

@@ -19,12 +19,21 @@ from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.sql_mirror.config_rows import take_configs
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
-from airflow_provider_connect.sql_mirror.queries import changes, forget_history, last_runs, offset_topics, offsets_before, run_metrics
+from airflow_provider_connect.sql_mirror.queries import (
+    changes,
+    forget_history,
+    last_runs,
+    offset_topics,
+    offsets_before,
+    records_by_hour,
+    run_metrics,
+)
 from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import (
     CURRENT,
     active_topic,
+    batch,
     connector_config,
     connector_status,
     history,
@@ -231,3 +240,15 @@ def test_the_last_run_of_a_connector_is_what_its_newest_claim_has_delivered(data
     take_batches(database, stream("batches", *entries))
     (last,) = last_runs(database)
     assert (last.connector, last.run, last.tasks, last.records, last.bytes, last.seconds) == ("orders", "two", 2, 7, 70, 2.0)
+
+
+def test_the_records_of_a_day_are_counted_by_the_hour_of_a_runs_last_entry(database: Connection) -> None:
+    take_configs(database, CONFIGS)
+    hour, now = 3_600_000, 500_000 * 3_600_000 + 1234
+    ends = {0: now - 30, 1: now - 60, 2: now - hour, 3: now - 23 * hour, 4: now - 24 * hour, 5: now + 2 * hour}
+    rows = [("orders", task, at, 10**task) for task, at in ends.items()] + [("gone", 0, now, 7)]
+    for connector, task, at, records in rows:
+        numbers = {"records": records, "bytes": 0, "seconds": 0.0, "cpu_seconds": 0.0, "first_ms": at, "last_ms": at}
+        values = {"connector": connector, "task": task, "claim": "id:1", "run": "one", "type": "sink", "ranges": "{}", **numbers}
+        database.execute(batch.insert().values(values))
+    assert records_by_hour(database, now_ms=now) == {"orders": [1000, *[0] * 21, 100, 100011]}

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException
+from airflow_provider_connect.model.ids import refusal_of_topic
 from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
+from airflow_provider_connect.model.page import PartitionLag
 from airflow_provider_connect.model.views import OffsetView, ServerView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import kafka_cluster_id
@@ -14,10 +16,9 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 def sink_lag(
     settings: WorkerSettings, server: ServerView, config: Mapping[str, str], offsets: Iterable[OffsetView]
 ) -> dict[TopicPartition, int]:
-    """Records from the committed offset to the end that a read_committed reader sees, partition by partition; from the partition's
-    beginning where nothing is committed.
+    """The records that each partition is behind, for a client of a Connect server, who may have the settings of other brokers.
 
-    Raises BadRequestException for a source, ConfigException when the brokers in ``settings`` are another cluster than the server's.
+    Raises what ``partition_lags`` raises, and ConfigException when the brokers in ``settings`` are another cluster than the server's.
     """
     cluster = kafka_cluster_id(settings)
     if cluster != server.kafka_cluster_id:
@@ -26,6 +27,15 @@ def sink_lag(
             settings.bootstrap_servers,
             f"it is Kafka cluster {cluster}, but the Connect server's is {server.kafka_cluster_id}: name its brokers in the Connection",
         )
+    return {TopicPartition(found.topic, found.partition): found.lag for found in partition_lags(settings, config, offsets)}
+
+
+def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets: Iterable[OffsetView]) -> list[PartitionLag]:
+    """Of each partition that the sink reads: its committed offset, the end that a read_committed reader sees, and the records between;
+    from the partition's beginning where nothing is committed. By topic and partition.
+
+    ``offsets`` are all that the connector has committed. Raises BadRequestException for a source, and what ``TopicAdmin`` raises.
+    """
     committed = dict(_committed(offsets))
     admin = TopicAdmin(settings)
     try:
@@ -38,7 +48,8 @@ def sink_lag(
         begins = admin.beginning_offsets(partition for partition in partitions if partition not in committed)
     finally:
         admin.close()
-    return {partition: max(end - (committed | begins)[partition], 0) for partition, end in ends.items()}
+    known = committed | begins
+    return [PartitionLag(*at, committed.get(at), end, max(end - known[at], 0)) for at, end in sorted(ends.items())]
 
 
 def _committed(offsets: Iterable[OffsetView]) -> Iterable[tuple[TopicPartition, int]]:
@@ -54,7 +65,7 @@ def _topics(config: Mapping[str, str], admin: TopicAdmin, committed: Iterable[st
     named = [topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()]
     pattern = config.get("topics.regex", "").strip()
     if named:
-        return admin.partitions(named)
+        return admin.partitions(topic for topic in named if not refusal_of_topic(topic))
     if not pattern:
         raise BadRequestException("Only a sink has a lag, but the connector names neither topics nor topics.regex")
     found = admin.matching(pattern)
