@@ -27,7 +27,7 @@ from airflow_provider_connect.operators.run_conf import conf_for, covers
 
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
-_FORGOTTEN = "connect: deleted"  # on runs of a connector that was deleted, until they are removed with its DAG
+FORGOTTEN = "connect: deleted"  # on runs of a connector that was deleted, until they are removed with its DAG
 _MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_index", "patch_task_group_instances")
 _AUDIT_DELAY = timedelta(seconds=5)
 ENDS = "It stays FAILED until a run with something to do has ended well, or a restart: POST /connectors/«name»/restart?includeTasks=true."
@@ -55,13 +55,13 @@ def failed_since(session: Session, since: datetime) -> list[str]:
 
 def with_runs(session: Session, dag_ids: Iterable[str]) -> set[str]:
     """Those of the DAGs that have, or had, a run since the connector was created."""
-    statement = select(DagRun.dag_id).distinct().where(DagRun.triggering_user_name.is_distinct_from(_FORGOTTEN))
+    statement = select(DagRun.dag_id).distinct().where(DagRun.triggering_user_name.is_distinct_from(FORGOTTEN))
     return set(in_parts(session, statement, DagRun.dag_id, dag_ids))
 
 
 def mark_forgotten(session: Session, dag_id: str) -> None:
     """The DAG's runs so far count no more in ``with_runs``."""
-    session.execute(update(DagRun).where(DagRun.dag_id == dag_id).values(triggering_user_name=_FORGOTTEN))
+    session.execute(update(DagRun).where(DagRun.dag_id == dag_id).values(triggering_user_name=FORGOTTEN))
 
 
 def ended_since(dag_id: Any, since: datetime) -> Any:  # a column; an SQL condition

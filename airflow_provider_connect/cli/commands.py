@@ -45,6 +45,12 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     file = Arg(("-f", "--file", "--config"), help="A config to try instead of the connector's own; - is standard input", metavar="FILE")
     version = Arg(("--plugin-version",), help="A version or range of its plugin to try", metavar="RANGE")
     source = Arg(("source",), help="A running Kafka Connect, such as http://connect:8083; or a file: YAML of Strimzi, JSON, properties")
+    logged = (
+        Arg(("--task",), help="The applications that run this task of the connector alone", type=int, metavar="NUMBER"),
+        Arg(("--run",), help="The id of a run; the last one that was started when not given", metavar="RUN_ID"),
+        Arg(("--follow",), help="Go on until the run ends", action="store_true"),
+        Arg(("--lines",), help="The last lines alone; all when not given", type=int, metavar="N"),
+    )
     some = Arg(("names",), help="These connectors alone; all when not given", nargs="*", metavar="name")
     last = Arg(
         ("--limit",),
@@ -66,6 +72,7 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb(
             "dlq", "Print the last dead-letter records of a sink, with what went wrong", "dead_letters.dead_letters", _NAME, last, _OUTPUT
         ),
+        _command("logs", "Print what a run of a connector has logged in Airflow", "logs.logs", _NAME, *logged, ARG_VERBOSE),
         _verb("pause", "Pause connectors", "connectors.pause", _NAMES),
         _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES),
         _verb("stop", "Stop connectors, so that their offsets may be changed", "connectors.stop", _NAMES),

@@ -1,11 +1,19 @@
 """Connector configs as the command line gives and shows them: secrets hidden, and put back where they come in hidden."""
 
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.cli.connection import Verbs
-from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.cli.printing import visible
+from airflow_provider_connect.config.config_providers import ConfigProvider, airflow_values, variable_values, variables
+from airflow_provider_connect.config.masking import config_secrets
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.standalone.files import NAME, ConnectorFile, read_connector_file
 
@@ -41,6 +49,31 @@ def given_pairs(texts: list[str]) -> dict[str, str]:
 def shown(verbs: Verbs, config: Mapping[str, str]) -> dict[str, str]:
     """``config`` with its secrets hidden."""
     return Secrets(verbs.plugin_config).shown(config)
+
+
+def secrets_of(verbs: Verbs, name: str, config: Mapping[str, str], settings: WorkerSettings) -> set[str]:
+    """All texts of the connector that must not be shown: values that ``shown`` hides, and what its variables stand for on this host. One
+    that this host does not resolve is named on standard error."""
+    visible_config = shown(verbs, config)
+    hidden = {value for key, value in config.items() if visible_config.get(key) != value}
+    providers = settings.config_providers(name)
+    values = values_of_variables(config, providers)
+    unknown = [text for text in variables(config) if text not in values and text[2:].partition(":")[0] in providers]
+    if unknown:
+        named = cut(", ".join(unknown))
+        print(visible(f"Variables that this host does not resolve, so that their values are not hidden: {named}"), file=sys.stderr)
+    return hidden | config_secrets(config) | set(values.values())
+
+
+def values_of_variables(config: Mapping[str, str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
+    """What the variables of ``config`` stand for, Airflow's too, as far as its connector may have them. Each is looked up by itself: one
+    without a value here leaves those of the others hidden."""
+    found: dict[str, str] = {}
+    for variable in variables(config):
+        with suppress(ConnectException):
+            single = {"variable": variable}
+            found |= variable_values(single, providers, airflow_values(single, providers, airflow_secrets))
+    return found
 
 
 def unhidden(verbs: Verbs, name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -5,23 +5,19 @@ each: its config names the topic, and other connectors may use the same.
 """
 
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
-from airflow_provider_connect.cli.configs import shown
+from airflow_provider_connect.cli.configs import secrets_of
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, visible
-from airflow_provider_connect.config.config_providers import ConfigProvider, airflow_values, variable_values, variables
-from airflow_provider_connect.config.masking import Mask, config_secrets
+from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.herder.dead_letters import Row, dead_letter_topic, is_of, row_of
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
+from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
-from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.stores.last_records import MOST_OFFSETS, TIMEOUT_SECONDS, RecordSearch
 
 MOST_RECORDS: Final = 1000
@@ -36,7 +32,7 @@ def dead_letters(arguments: Any, verbs: Verbs) -> None:
     settings = _settings(verbs)
     config = verbs.connector_config(arguments.name)
     topic = dead_letter_topic(arguments.name, config, settings)
-    mask = Mask(_secrets(verbs, arguments.name, config, settings))
+    mask = Mask(secrets_of(verbs, arguments.name, config, settings))
     found = RecordSearch(arguments.limit, lambda record: is_of(arguments.name, record), lambda record: row_of(record, mask)).run(
         settings, topic
     )
@@ -52,29 +48,6 @@ def _settings(verbs: Verbs) -> WorkerSettings:
     if isinstance(verbs, Herder):
         return verbs.settings
     return verbs.get_settings() if isinstance(verbs, ConnectHook) else worker_settings()
-
-
-def _secrets(verbs: Verbs, name: str, config: dict[str, str], settings: WorkerSettings) -> set[str]:
-    visible_config = shown(verbs, config)
-    hidden = {value for key, value in config.items() if visible_config.get(key) != value}
-    providers = settings.config_providers(name)
-    values = values_of_variables(config, providers)
-    unknown = [text for text in variables(config) if text not in values and text[2:].partition(":")[0] in providers]
-    if unknown:
-        named = cut(", ".join(unknown))
-        print(visible(f"Variables that this host does not resolve, so that their values are not hidden: {named}"), file=sys.stderr)
-    return hidden | config_secrets(config) | set(values.values())
-
-
-def values_of_variables(config: Mapping[str, str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
-    """What the variables of ``config`` stand for, Airflow's too, as far as its connector may have them. Each is looked up by itself: one
-    without a value here leaves those of the others hidden."""
-    found: dict[str, str] = {}
-    for variable in variables(config):
-        with suppress(ConnectException):
-            single = {"variable": variable}
-            found |= variable_values(single, providers, airflow_values(single, providers, airflow_secrets))
-    return found
 
 
 def line_of(row: Row) -> Row:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from airflow_provider_connect.errors import ConfigException
@@ -12,6 +12,7 @@ DAG_ID_LENGTH = 248  # Airflow takes 250, but the folder of a DAG's logs is name
 NAME_BYTES = 8000  # the name stands in URLs, group ids and transactional ids
 TOPIC_LENGTH = 249  # Kafka's own limit
 _READABLE_LENGTH = 160
+_LABEL_NAME, _LABEL_LENGTH = 200, 250  # Airflow keeps so many characters of a mapped task's label
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _SHORTENED = re.compile(r"--h[0-9a-f]{32}$")  # no id that is not shortened holds ``--h``: there two hexadecimal digits follow
 _PLAIN = re.compile(r"\w+([-.]\w+)*", re.ASCII)  # names that stay as they are in their DAG's id: the fast path, for lists of thousands
@@ -133,6 +134,25 @@ def connector_for(dag_id: str) -> str | None:
     except UnicodeDecodeError:
         return None
     return connector if dag_id_for(connector) == dag_id else None
+
+
+def tasks_label(connector: str, tasks: Sequence[int]) -> str:
+    """What names an application of some of the connector's tasks in Airflow's UI: ``orders 0-2, 5``."""
+    spans: list[list[int]] = []
+    for task in sorted(tasks):
+        if spans and task == spans[-1][1] + 1:
+            spans[-1][1] = task
+        else:
+            spans.append([task, task])
+    ranges = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    return f"{connector[:_LABEL_NAME]} {ranges}"[:_LABEL_LENGTH]
+
+
+def has_task(label: str, connector: str, task: int) -> bool:
+    """Whether a label of ``tasks_label`` names ``task``. One that was cut may name fewer tasks than the application has."""
+    ranges = label.removeprefix(f"{connector[:_LABEL_NAME]} ").split(", ")
+    bounds = [found for each in ranges if (found := re.fullmatch("([0-9]{1,10})(?:-([0-9]{1,10}))?", each))]
+    return any(int(found[1]) <= task <= int(found[2] or found[1]) for found in bounds)
 
 
 def murmur2(key: bytes) -> int:

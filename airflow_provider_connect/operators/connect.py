@@ -11,7 +11,7 @@ from airflow_provider_connect.config.dag_settings import SPARK
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
-from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.ids import consumer_group, tasks_label
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.planning import airflow_errors, started_readiness
@@ -22,7 +22,6 @@ from airflow_provider_connect.spark.parent_death import die_with_parent
 from airflow_provider_connect.spark.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
 
 _log = logging.getLogger(__name__)
-_LABEL_LENGTH, _COLUMN_LENGTH = 200, 250  # Airflow keeps so many characters of a mapped task's label
 
 
 class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
@@ -58,7 +57,7 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
     @property
     def tasks_label(self) -> str:
         """Names a mapped task in the UI."""
-        return f"{self.connector[:_LABEL_LENGTH]} {_ranges_text(self.tasks or [])}"[:_COLUMN_LENGTH]
+        return tasks_label(self.connector, self.tasks or [])
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
         """By task: records, bytes, seconds and CPU-seconds. None, which costs no XCom, when there was nothing to do."""
@@ -146,14 +145,3 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
 def sink_group(connector: str, config: Mapping[str, str]) -> str | None:
     """The consumer group of a sink; None for a source."""
     return consumer_group(connector, config) if config.get("topics") or config.get("topics.regex") else None
-
-
-def _ranges_text(numbers: Sequence[int]) -> str:
-    """``[0, 1, 2, 5]`` as ``0-2, 5``."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)

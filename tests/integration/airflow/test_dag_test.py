@@ -1,9 +1,11 @@
 """``dag.test()``: a connector's DAG run by its author, in one process, with a database and a broker but no Airflow servers."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.connector_files import mark_of
+from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.airflow_home import airflow_home
+from tests.integration.client.commands import Done, run_commands
 
 _SCRIPT = """
 import json, sys
@@ -145,12 +149,68 @@ def test_a_name_that_is_a_template_runs_no_code(
     ],
 )
 def test_a_config_that_cannot_run_fails_before_anything_moves(
-    author: Author, config: dict[str, str], unique: str, changes: dict[str, str], message: str
+    author: Author,
+    config: dict[str, str],
+    unique: str,
+    *,
+    home: dict[str, str],
+    changes: dict[str, str],
+    message: str,
+    worker_settings: Callable[..., dict[str, str]],
 ) -> None:
+    """Its run has a log, which the command line finds."""
     states, output = author(unique, config | changes)
     assert states == {"run": "failed", "tasks": {"run": "failed"}}, output
     assert message in output
     assert "spark-submit" not in output
+
+    run = written_log(home, unique, "no canary-of-logs \x1b[2J\n==> run, try 1 <==", "the end")
+    settings = WorkerSettings.of(worker_settings())
+    TopicAdmin(settings).ensure_internal_topics()
+    with ConfigStore(settings) as store:
+        store.put_connector(unique, {**config, "name": unique, "db.password": "canary-of-logs"})
+        store.put_connector(f"new-{unique}", {**config, "name": f"new-{unique}"})
+    whole, last, followed = logs_of(home, worker_settings(), [unique], [unique, "--run", run, "--lines", "1"], [unique, "--follow"])
+    head, *lines = whole.out.splitlines()
+    assert (head, lines[:2]) == (f"Run {run}", ["", "==> run, try 1 <=="])
+    assert lines[2].endswith("INFO a.logger: no [hidden] \ufffd[2J")
+    assert lines[3:4] == ["    ==> run, try 1 <=="]
+    assert lines[4].endswith("INFO a.logger: the end")
+    assert last.out.splitlines() == [head, *lines[:2], lines[4]]
+    assert followed.out == whole.out
+    refused = logs_of(
+        home, worker_settings(), [unique, "--run", "gone"], [f"no-{unique}"], [f"new-{unique}"], [unique, "--task", "7"], code=1
+    )
+    assert [done.err.partition(":")[0] for done in refused] == [
+        f"Connector {unique} has no run gone, or Airflow has removed it",
+        f"Connector no-{unique} not found",
+        f"Connector new-{unique} has not run yet, or Airflow has removed its runs",
+        f"Connector {unique} has no task 7; its tasks",
+    ]
+
+
+def written_log(home: dict[str, str], connector: str, *texts: str) -> str:
+    """Puts a log, as Airflow's supervisor writes it, where the only run of the connector has it: ``dag.test()`` prints its own. Returns the
+    run's id."""
+    dag_id = dag_id_for(connector)
+    with closing(sqlite3.connect(Path(home["AIRFLOW_HOME"]) / "airflow.db")) as database:
+        ((run, number),) = database.execute("SELECT run_id, try_number FROM task_instance WHERE dag_id = ?", [dag_id]).fetchall()
+    assert number == 1
+    file = Path(home["AIRFLOW_HOME"]) / "logs" / f"dag_id={dag_id}" / f"run_id={run}" / "task_id=run" / "attempt=1.log"
+    file.parent.mkdir(parents=True)
+    lines = [
+        {"timestamp": f"2026-01-02T03:04:0{at}Z", "level": "info", "logger": "a.logger", "event": text} for at, text in enumerate(texts)
+    ]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return str(run)
+
+
+def logs_of(home: dict[str, str], settings: dict[str, str], *commands: list[str], code: int = 0) -> list[Done]:
+    """``airflow connect logs`` with each of the arguments."""
+    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(settings)}
+    done = run_commands(environment, [["logs", *arguments] for arguments in commands])
+    assert {each.code for each in done} == {code}, done
+    return done
 
 
 @pytest.mark.soak

@@ -23,11 +23,13 @@ from airflow.models.dagrun import DagRun
 from airflow.models.log import Log
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
+from airflow.models.taskinstancehistory import TaskInstanceHistory
 from airflow.models.team import Team
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.serialization.definitions.dag import SerializedDAG
 from airflow.serialization.encoders import coerce_to_core_timetable
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.log.log_reader import TaskLogReader
 from airflow.utils.state import DagRunState, State, TaskInstanceState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy import create_engine, func, select
@@ -49,6 +51,7 @@ CORE, SPARK = ("Airflow", "apache-airflow-core"), ("apache-airflow-providers-apa
     [
         ("api_server.access", CORE),
         ("api_server.dags", CORE),
+        ("api_server.run_logs", CORE),
         ("api_server.runs", CORE),
         ("api_server.serialized_dags", CORE),
         ("dag_files.bundle", CORE),
@@ -76,6 +79,7 @@ def test_a_module_names_the_version_that_it_was_checked_with(module: str, produc
         (SerializedDAG.create_dagrun, "run_id run_after conf run_type triggered_by state session"),
         (SparkSubmitHook.submit, "application kwargs"),
         (TaskInstance.set_state, "state session"),
+        (TaskLogReader.read_log_chunks, "ti try_number metadata"),
         (Team.get_all_team_names, "session"),
         (coerce_to_core_timetable, ""),
         (create_auth_manager, ""),
@@ -106,9 +110,13 @@ def test_a_function_takes_what_it_is_given(function: Callable[..., Any], paramet
         ),
         (DagTag, "dag_id name"),
         (DagRun, "id dag_id run_id state run_type conf start_date queued_at end_date triggering_user_name"),
+        (TaskInstanceHistory, "dag_id run_id task_id map_index try_number state start_date end_date updated_at rendered_map_index dag_run"),
         (Log, "id dag_id run_id event dttm extra owner owner_display_name"),
         (SerializedDagModel, "id dag_id dag_hash data"),
-        (TaskInstance, "id dag_id run_id task_id state try_number hostname"),
+        (
+            TaskInstance,
+            "id dag_id run_id task_id map_index try_number state start_date end_date updated_at rendered_map_index hostname dag_run",
+        ),
     ],
 )
 def test_a_table_has_the_columns_that_are_read(table: type, columns: str) -> None:

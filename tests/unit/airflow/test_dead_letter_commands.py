@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from airflow_provider_connect.cli.dead_letters import line_of, values_of_variables
+from airflow_provider_connect.cli.configs import values_of_variables
+from airflow_provider_connect.cli.dead_letters import line_of
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException
