@@ -250,7 +250,7 @@ class SinkConnectorSuite(ConnectorSuite):
         task = self._opened().task
         stopper = threading.Thread(target=task.stop)
         stopper.start()
-        stopper.join(5)
+        stopper.join(30)
         assert not stopper.is_alive()
         task.stop()
 

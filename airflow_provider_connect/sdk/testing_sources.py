@@ -70,7 +70,7 @@ class SourceConnectorSuite(ConnectorSuite):
     """With how many tasks the source is read where several read it."""
     can_resume: ClassVar[bool] = True
     """Whether a task goes on from a committed offset."""
-    poll_limit_seconds: ClassVar[float] = 5.0
+    poll_limit_seconds: ClassVar[float] = 30.0
     """How long a ``poll`` may take, and how long it may go on after ``stop``."""
 
     def write_to_source(self, count: int) -> None:
