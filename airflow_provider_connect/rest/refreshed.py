@@ -1,6 +1,6 @@
 """A value that many requests want and that takes long to make: each is given what is known, and a thread makes it anew behind them.
 
-Knows nothing of what the value is. What nobody asks for is not made.
+Knows nothing of what the value is. A value that is not asked for is not made.
 """
 
 import logging
@@ -42,7 +42,7 @@ class Refreshed(Generic[_T]):
             self._value = self._make()
         except Exception as error:  # of any store or database; the next time may be better
             self._value = self._unknown
-            _log.warning("%s cannot be told: %s", self._name, error)
+            _log.warning("%s cannot be read: %s", self._name, error)
         finally:
             ended = self._now()
             self._due = ended + max(self._seconds, _SHARE * (ended - began))

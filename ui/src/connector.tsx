@@ -4,17 +4,17 @@ import { useState } from "react";
 import { Link } from "react-router-dom";
 import { change, connectorPath, type Detail, isAlone, type Row, type Status, textOf } from "./api";
 import { ConfigTab } from "./config";
-import { LettersTab } from "./letters";
+import { DeadLettersTab } from "./dead-letters";
 import { OffsetsTab } from "./offsets";
-import { Confirm, Notice, Problem, type Question, type Said, State, useTitle, Waiting } from "./parts";
+import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable, useTitle, Waiting } from "./parts";
 import { Throughput } from "./plot";
 import { usePolled } from "./polled";
 import { useQuery } from "./query";
 import { type VerbName, VERBS } from "./verbs";
 import { ago, bytes, count, shortClass } from "./words";
 
-const TABS = ["tasks", "runs", "offsets", "letters", "topics", "config"] as const;
-const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", letters: "Dead letters", topics: "Topics", config: "Config" };
+const TABS = ["tasks", "runs", "offsets", "dead-letters", "topics", "config"] as const;
+const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", "dead-letters": "Dead letters", topics: "Topics", config: "Config" };
 
 export function ConnectorView({ name, back }: { name: string; back?: string }) {
   useTitle(`${name} · Connect`);
@@ -109,7 +109,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         onValueChange={(event) => setQuery({ tab: event.value })}
       >
         <Tabs.List>
-          {TABS.filter((each) => (each !== "runs" || !isAlone) && (each !== "letters" || row.type === "sink")).map((each) => (
+          {TABS.filter((each) => (each !== "runs" || !isAlone) && (each !== "dead-letters" || row.type === "sink")).map((each) => (
             <Tabs.Trigger key={each} value={each}>
               {TITLES[each]}
             </Tabs.Trigger>
@@ -124,8 +124,8 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         <Tabs.Content value="offsets">
           <OffsetsTab row={row} say={setSaid} />
         </Tabs.Content>
-        <Tabs.Content value="letters">
-          <LettersTab row={row} />
+        <Tabs.Content value="dead-letters">
+          <DeadLettersTab row={row} />
         </Tabs.Content>
         <Tabs.Content value="topics">
           <Topics row={row} act={act} busy={busy !== null} />
@@ -223,33 +223,24 @@ function Runs({ detail }: { detail: Detail }) {
   return (
     <Box>
       {runs.length > 1 ? <Throughput runs={runs} /> : null}
-      <Table.Root size="sm" aria-label="Runs that delivered something">
-        <Table.Header>
-          <Table.Row>
-            {["Run", "Delivered", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds"].map((title) => (
-              <Table.ColumnHeader key={title}>{title}</Table.ColumnHeader>
-            ))}
+      <TitledTable label="Runs that delivered something" titles={["Run", "Delivered", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds"]}>
+        {runs.map((run) => (
+          <Table.Row key={run.run}>
+            <Table.Cell>
+              <Box asChild textDecoration="underline">
+                <Link to={`/dags/${encodeURIComponent(row.dag_id)}/runs/${encodeURIComponent(run.run)}`}>{run.run}</Link>
+              </Box>
+            </Table.Cell>
+            <Table.Cell title={new Date(run.last_ms).toLocaleString()}>{ago(run.last_ms)}</Table.Cell>
+            <Table.Cell>{run.tasks}</Table.Cell>
+            <Table.Cell>{count(run.records)}</Table.Cell>
+            <Table.Cell>{bytes(run.bytes)}</Table.Cell>
+            <Table.Cell>{run.seconds > 0 ? count(run.records / run.seconds) : "–"}</Table.Cell>
+            <Table.Cell>{run.seconds.toFixed(1)}</Table.Cell>
+            <Table.Cell>{run.cpu_seconds.toFixed(1)}</Table.Cell>
           </Table.Row>
-        </Table.Header>
-        <Table.Body>
-          {runs.map((run) => (
-            <Table.Row key={run.run}>
-              <Table.Cell>
-                <Box asChild textDecoration="underline">
-                  <Link to={`/dags/${encodeURIComponent(row.dag_id)}/runs/${encodeURIComponent(run.run)}`}>{run.run}</Link>
-                </Box>
-              </Table.Cell>
-              <Table.Cell title={new Date(run.last_ms).toLocaleString()}>{ago(run.last_ms)}</Table.Cell>
-              <Table.Cell>{run.tasks}</Table.Cell>
-              <Table.Cell>{count(run.records)}</Table.Cell>
-              <Table.Cell>{bytes(run.bytes)}</Table.Cell>
-              <Table.Cell>{run.seconds > 0 ? count(run.records / run.seconds) : "–"}</Table.Cell>
-              <Table.Cell>{run.seconds.toFixed(1)}</Table.Cell>
-              <Table.Cell>{run.cpu_seconds.toFixed(1)}</Table.Cell>
-            </Table.Row>
-          ))}
-        </Table.Body>
-      </Table.Root>
+        ))}
+      </TitledTable>
     </Box>
   );
 }

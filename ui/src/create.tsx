@@ -4,7 +4,7 @@ import { useState } from "react";
 import { Link, useSearchParams } from "react-router-dom";
 import { change, type Config, connectorPath, type Json, type Plugin, type Preview, textOf } from "./api";
 import { ConfigForm, useChecked, Verdict } from "./form";
-import { Notice, Problem, type Said, useTitle, Waiting } from "./parts";
+import { Notice, Problem, type Said, TitledTable, useTitle, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { count, shortClass } from "./words";
 
@@ -141,28 +141,19 @@ function Previewed({ preview }: { preview: Preview }) {
           {failure}
         </Problem>
       ))}
-      <Table.Root size="sm" aria-label="Records of the dry run">
-        <Table.Header>
-          <Table.Row>
-            {["Topic", "Task", "Key", "Value"].map((title) => (
-              <Table.ColumnHeader key={title}>{title}</Table.ColumnHeader>
-            ))}
+      <TitledTable label="Records of the dry run" titles={["Topic", "Task", "Key", "Value"]}>
+        {preview.records.map((record, index) => (
+          <Table.Row key={index}>
+            <Table.Cell>{record.topic}</Table.Cell>
+            <Table.Cell>{record.task}</Table.Cell>
+            <Table.Cell wordBreak="break-all">{json(record.key)}</Table.Cell>
+            <Table.Cell wordBreak="break-all">
+              {json(record.value)}
+              {record.is_cut ? " …" : ""}
+            </Table.Cell>
           </Table.Row>
-        </Table.Header>
-        <Table.Body>
-          {preview.records.map((record, index) => (
-            <Table.Row key={index}>
-              <Table.Cell>{record.topic}</Table.Cell>
-              <Table.Cell>{record.task}</Table.Cell>
-              <Table.Cell wordBreak="break-all">{json(record.key)}</Table.Cell>
-              <Table.Cell wordBreak="break-all">
-                {json(record.value)}
-                {record.is_cut ? " …" : ""}
-              </Table.Cell>
-            </Table.Row>
-          ))}
-        </Table.Body>
-      </Table.Root>
+        ))}
+      </TitledTable>
     </Box>
   );
 }

@@ -3,7 +3,7 @@ import { Box, Button, Heading, HStack, Input, Table, Text } from "@chakra-ui/rea
 import { type ReactNode, useState } from "react";
 import { Link } from "react-router-dom";
 import { change, type ConfigRevision, connectorPath, get, type Json, type OffsetChange, type OffsetUndo, type Row, textOf } from "./api";
-import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
+import { Confirm, Problem, type Question, type Said, TitledTable, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { whileStopped } from "./verbs";
 import { ago, count } from "./words";
@@ -48,16 +48,7 @@ function History({ title, columns, error, isRead, older, children }: { title: st
       </Heading>
       {error ? <Problem title="The history cannot be shown">{error}</Problem> : isRead ? null : <Waiting what="Reading the history" />}
       {isRead ? (
-        <Table.Root size="sm" aria-label={title}>
-          <Table.Header>
-            <Table.Row>
-              {columns.map((column) => (
-                <Table.ColumnHeader key={column}>{column}</Table.ColumnHeader>
-              ))}
-            </Table.Row>
-          </Table.Header>
-          <Table.Body>{children}</Table.Body>
-        </Table.Root>
+        <TitledTable label={title} titles={columns}>{children}</TitledTable>
       ) : null}
       {older ? (
         <Button size="xs" variant="outline" mt={2} onClick={older}>

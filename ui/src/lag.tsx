@@ -1,7 +1,7 @@
 // How far a sink is behind the ends of its topics, partition by partition.
 import { Box, Heading, Table, Text } from "@chakra-ui/react";
 import { connectorPath, type Lag, type Row } from "./api";
-import { Problem, Waiting } from "./parts";
+import { Problem, TitledTable, Waiting } from "./parts";
 import { usePolled } from "./polled";
 
 const whole = new Intl.NumberFormat("en");
@@ -27,26 +27,17 @@ function Partitions({ lag }: { lag: Lag }) {
         {lag.lag ? `${whole.format(lag.lag)} records wait to be read.` : "Everything that there is has been read."}
         {lag.left_out ? ` The partitions furthest behind are shown; ${whole.format(lag.left_out)} others are left out.` : ""}
       </Text>
-      <Table.Root size="sm" aria-label="Lag by partition">
-        <Table.Header>
-          <Table.Row>
-            {["Topic", "Partition", "Position", "End", "Lag"].map((title) => (
-              <Table.ColumnHeader key={title}>{title}</Table.ColumnHeader>
-            ))}
+      <TitledTable label="Lag by partition" titles={["Topic", "Partition", "Position", "End", "Lag"]}>
+        {lag.partitions.map((each) => (
+          <Table.Row key={`${each.topic} ${each.partition}`}>
+            <Table.Cell wordBreak="break-all">{each.topic}</Table.Cell>
+            <Table.Cell>{each.partition}</Table.Cell>
+            <Table.Cell>{each.position === null ? "none yet" : whole.format(each.position)}</Table.Cell>
+            <Table.Cell>{whole.format(each.end)}</Table.Cell>
+            <Table.Cell>{whole.format(each.lag)}</Table.Cell>
           </Table.Row>
-        </Table.Header>
-        <Table.Body>
-          {lag.partitions.map((each) => (
-            <Table.Row key={`${each.topic} ${each.partition}`}>
-              <Table.Cell wordBreak="break-all">{each.topic}</Table.Cell>
-              <Table.Cell>{each.partition}</Table.Cell>
-              <Table.Cell>{each.position === null ? "none yet" : whole.format(each.position)}</Table.Cell>
-              <Table.Cell>{whole.format(each.end)}</Table.Cell>
-              <Table.Cell>{whole.format(each.lag)}</Table.Cell>
-            </Table.Row>
-          ))}
-        </Table.Body>
-      </Table.Root>
+        ))}
+      </TitledTable>
     </>
   );
 }

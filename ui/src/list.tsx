@@ -286,7 +286,7 @@ const Cells = memo(function Cells({ row }: { row: Row }) {
 });
 
 const lagTitle = (row: Row) =>
-  row.lag !== null ? `${row.lag} records are behind the positions of its last run` : row.type === "sink" ? "Not known yet: it has delivered nothing, or Kafka has not told" : "Only sinks have a lag";
+  row.lag !== null ? `${row.lag} records are behind the positions of its last run` : row.type === "sink" ? "Not known yet: it has delivered nothing, or Kafka has not answered" : "Only sinks have a lag";
 
 function Planned({ row }: { row: Row }) {
   const next = row.plan?.next_run_ms ?? null;

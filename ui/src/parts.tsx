@@ -1,7 +1,23 @@
 // Small parts that the views share.
-import { Alert, Badge, Box, Button, Dialog, HStack, Portal, Spinner } from "@chakra-ui/react";
+import { Alert, Badge, Box, Button, Dialog, HStack, Portal, Spinner, Table } from "@chakra-ui/react";
 import { Component, type ReactNode, useEffect, useRef, useState } from "react";
 import { mark, palette } from "./words";
+
+/** A table of which each column has a title. */
+export function TitledTable({ label, titles, children }: { label: string; titles: string[]; children: ReactNode }) {
+  return (
+    <Table.Root size="sm" aria-label={label}>
+      <Table.Header>
+        <Table.Row>
+          {titles.map((title) => (
+            <Table.ColumnHeader key={title}>{title}</Table.ColumnHeader>
+          ))}
+        </Table.Row>
+      </Table.Header>
+      <Table.Body>{children}</Table.Body>
+    </Table.Root>
+  );
+}
 
 export function State({ state, note }: { state: string | null; note?: string }) {
   return (

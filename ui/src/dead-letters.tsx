@@ -2,14 +2,14 @@
 import { Box, Button, HStack, Table, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 import { connectorPath, type DeadLetter, type DeadLetters, get, type Row, textOf, type Texts } from "./api";
-import { Problem, Waiting } from "./parts";
+import { Problem, TitledTable, Waiting } from "./parts";
 import { ago, shortClass } from "./words";
 
 const SOME = 20;
 const MOST = 100;
 
 /** Read when the tab is opened and on request: each time, the queue is read from its end. */
-export function LettersTab({ row }: { row: Row }) {
+export function DeadLettersTab({ row }: { row: Row }) {
   const [wanted, setWanted] = useState({ limit: SOME, turn: 0 });
   const [found, setFound] = useState<DeadLetters>();
   const [error, setError] = useState<string>();
@@ -75,20 +75,11 @@ function Found({ found }: { found: DeadLetters }) {
         </Text>
       ))}
       {found.records.length ? (
-        <Table.Root size="sm" aria-label="Dead letters">
-          <Table.Header>
-            <Table.Row>
-              {["When", "From", "Stage", "Exception", "Reason and record"].map((title) => (
-                <Table.ColumnHeader key={title}>{title}</Table.ColumnHeader>
-              ))}
-            </Table.Row>
-          </Table.Header>
-          <Table.Body>
-            {found.records.map((record) => (
-              <Letter key={`${record.partition}:${record.offset}`} record={record} />
-            ))}
-          </Table.Body>
-        </Table.Root>
+        <TitledTable label="Dead letters" titles={["When", "From", "Stage", "Exception", "Reason and record"]}>
+          {found.records.map((record) => (
+            <Refused key={`${record.partition}:${record.offset}`} record={record} />
+          ))}
+        </TitledTable>
       ) : null}
     </>
   );
@@ -96,7 +87,7 @@ function Found({ found }: { found: DeadLetters }) {
 
 const NAMED = ["topic", "partition", "offset", "stage", "exception.class.name", "exception.message", "exception.stacktrace", "connector.name"];
 
-function Letter({ record }: { record: DeadLetter }) {
+function Refused({ record }: { record: DeadLetter }) {
   const { errors } = record;
   const exception = errors["exception.class.name"];
   const message = errors["exception.message"]?.trim().split("\n")[0];
