@@ -4,6 +4,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,9 @@ from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException
 
-_LOCKED_SECONDS = 20.0  # another process of Airflow writes to its SQLite
+# Airflow's API server commits its log of actions on its event loop. Where another request holds SQLite's lock and needs that loop to
+# end, both wait for the whole time-out of the database, so patience counts from the first refusal.
+_LOCKED_SECONDS = 20.0
 ENDED = frozenset({"success", "failed"})
 
 
@@ -53,7 +56,9 @@ class AirflowClient:
 
     def trigger(self, dag_id: str) -> DagRun:
         """Asks for a run now."""
-        return _run(self._call("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", {"logical_date": None}))
+        runs, run_id = f"/api/v2/dags/{quote(dag_id)}/dagRuns", f"manual__{uuid.uuid4()}"
+        asked = self._call("POST", runs, {"logical_date": None, "dag_run_id": run_id}, there={})
+        return _run(asked or self._call("GET", f"{runs}/{quote(run_id)}"))  # an answer that was an error may have made the run
 
     def latest_run(self, dag_id: str) -> DagRun | None:
         """The newest run of any origin; None when there is none yet."""
@@ -70,11 +75,18 @@ class AirflowClient:
             wait(0.2)
 
     def _call(
-        self, method: str, path: str, content: Mapping[str, object] | None = None, *, missing: dict[str, object] | None = None
+        self,
+        method: str,
+        path: str,
+        content: Mapping[str, object] | None = None,
+        *,
+        missing: dict[str, object] | None = None,
+        there: dict[str, object] | None = None,
     ) -> dict[str, object]:
+        """`missing` stands for 404, `there` for 409. Every call may be sent twice."""
         if self._token is None:
             self._token = str(self._request("POST", "/auth/token", self._login, token=None)["access_token"])
-        deadline = time.monotonic() + _LOCKED_SECONDS
+        deadline = None
         while True:
             try:
                 return self._request(method, path, content, token=self._token)
@@ -82,8 +94,10 @@ class AirflowClient:
                 message = error.read().decode(errors="replace")
                 if error.code == 404 and missing is not None:
                     return missing
-                is_over = method == "POST" or time.monotonic() > deadline  # what was asked for twice would be there twice
-                if error.code != 500 or "Database error" not in message or is_over:
+                if error.code == 409 and there is not None:
+                    return there
+                deadline = deadline or time.monotonic() + _LOCKED_SECONDS
+                if error.code != 500 or "Database error" not in message or time.monotonic() > deadline:
                     raise ConnectException(f"Airflow refused {method} {path}: {error.code} {message}") from error
             time.sleep(0.5)
 
