@@ -394,12 +394,8 @@ JOURNEYS = {
 }
 
 
-IN_SOAK = {"both", "connect"}
-
-
-@pytest.mark.parametrize(
-    "journey", [pytest.param(journey, id=name, marks=[pytest.mark.soak] if name in IN_SOAK else []) for name, journey in JOURNEYS.items()]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("journey", JOURNEYS.values(), ids=JOURNEYS)
 def test_there_and_back(bootstrap: str, unique: str, tmp_path: Path, journey: Journey) -> None:
     group = f"handover-{unique}"
     properties = our_properties(bootstrap, group, exactly_once=journey.ours_exactly_once)

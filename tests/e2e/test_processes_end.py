@@ -112,6 +112,7 @@ def test_airflow_retries_what_a_killed_process_took_along(victim: str, airflow: 
     finish(run, connector)
 
 
+@pytest.mark.soak
 def test_a_scheduler_that_is_killed_and_started_again_loses_and_doubles_nothing(airflow: AirflowRuns, tmp_path: Path) -> None:
     """The next scheduler starts a second copy of the run while the first is still there."""
     environment = SinkEnvironment.make(tmp_path, airflow.properties, "exactly_once")

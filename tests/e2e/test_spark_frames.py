@@ -39,7 +39,8 @@ def ids(runs: Runs) -> list[int]:
     return [json.loads(value)["id"] for value in values_of(runs.settings["bootstrap.servers"], runs.connector)]
 
 
-@pytest.mark.parametrize("victim", ["driver", pytest.param("jvm", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("victim", ["driver", "jvm"])
 def test_a_killed_application_is_taken_up_where_it_was(runs: Runs, victim: str) -> None:
     submission = runs.submit(Fault(CommitStep.COMMIT_TRANSACTION, "after", nth=3, victim=victim))
     assert submission.wait() is None

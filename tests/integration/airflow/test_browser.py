@@ -69,6 +69,7 @@ def connector(connect: httpx.Client, tmp_path: Path) -> Iterator[str]:
     connect.delete(f"/connectors/{CONNECTOR}")
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_the_mouse_and_rest_move_the_same_switch(
     stack: dict[str, object], connect: httpx.Client, page: Page, connector: str, capsys: pytest.CaptureFixture[str]

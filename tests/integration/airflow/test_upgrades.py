@@ -4,6 +4,7 @@ log level that is set over REST, in the log of such a run."""
 import json
 from pathlib import Path
 
+import pytest
 from httpx import Response
 
 from tests.integration.airflow.conftest import Airflow, wait_until
@@ -11,6 +12,7 @@ from tests.integration.worker.environment import make_topic, values_of
 from tests.integration.worker.orders import NAME, install
 
 
+@pytest.mark.soak
 def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Airflow, tmp_path: Path, unique: str) -> None:
     connector, versions, until = f"orders-{unique}", tmp_path / "versions", tmp_path / "until"
     install(versions, "1.0")

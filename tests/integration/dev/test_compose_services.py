@@ -22,6 +22,8 @@ from tests.conftest import CACHE
 from tests.deployments import FERNET_KEY, SECRETS, Deployment, Part, Running, compose_parts, database, kafka_properties, log_ports
 from tests.integration.airflow.conftest import wait_until
 
+pytestmark = pytest.mark.soak
+
 AIRFLOW_PARTS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 
 
@@ -110,7 +112,6 @@ def test_kafka_is_asked_at_the_address_that_airflow_has(compose: Running) -> Non
         assert AdminClient({"bootstrap.servers": servers}).list_topics(timeout=60).brokers
 
 
-@pytest.mark.soak
 def test_a_connector_created_over_rest_runs_on_the_spark_cluster(compose: Running, unique: str) -> None:
     for name in (*AIRFLOW_PARTS, "spark-worker-1"):
         compose.wait_for(name)

@@ -105,6 +105,16 @@ class JavaRuns:
         """The committed records of its one partition."""
         return [value.decode() for _, value in self._read(topic, [0])]
 
+    def end_of(self, topic: str) -> int:
+        """The offset behind what is committed in its one partition; each transaction's marker counts as one."""
+        config = {"bootstrap.servers": self.settings.bootstrap_servers, "group.id": f"end-{topic}"}
+        consumer = Consumer({**config, "isolation.level": "read_committed"})
+        try:
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
+        finally:
+            consumer.close()
+        return int(end)
+
     def offset(self, connector: str) -> dict[str, object]:
         """The last committed offset of the connector's source partition, as it lies on the offsets topic."""
         found: dict[str, object] = {}

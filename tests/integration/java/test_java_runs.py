@@ -65,7 +65,7 @@ def test_a_plugin_outside_of_the_allowed_locations_is_refused(java_runs: JavaRun
 def started_source(java_runs: JavaRuns, unique: str) -> "tuple[Path, Callable[[], bool]]":
     java_runs.input.write_text("".join(f"{line}\n" for line in EXPECTED))
     java_runs.make_topic(unique)
-    return java_runs.source(unique, unique, batch_size="200"), lambda: len(java_runs.records(unique)) > 1000
+    return java_runs.source(unique, unique, batch_size="200"), lambda: java_runs.end_of(unique) > 2000
 
 
 @pytest.mark.soak
@@ -78,7 +78,8 @@ def test_nothing_is_lost_or_doubled_when_a_run_is_killed(java_runs: JavaRuns, un
     assert 1000 < jvm_left < LINES
     process.wait(60)
     process = java_runs.start(source)
-    wait_for(lambda: len(java_runs.records(unique)) > jvm_left)
+    end = java_runs.end_of(unique)
+    wait_for(lambda: java_runs.end_of(unique) > end)
     jvm = wait_for(lambda: jvm_of(process))
     jvm.kill()
     code, output = java_runs.ended(process)
@@ -113,7 +114,10 @@ def test_a_pause_ends_the_run_with_its_offsets_committed(java_runs: JavaRuns, un
     source, has_begun = started_source(java_runs, unique)
     process = java_runs.start(source)
     wait_for(has_begun)
+    jvm = wait_for(lambda: jvm_of(process))
+    jvm.suspend()  # else it may be at the end of the file before the pause is written
     java_runs.put_target_state(unique, TargetState.PAUSED)
+    jvm.resume()
     code, output = java_runs.ended(process)
     assert code == 143, output
     delivered = java_runs.records(unique)
