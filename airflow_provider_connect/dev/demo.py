@@ -183,7 +183,7 @@ def _readable(line: str) -> str:
 def _copy_examples(dags_folder: Path) -> None:
     """The example DAGs, from the checkout or from the installed package."""
     package = Path(__file__).resolve().parent.parent
-    examples = next(folder for folder in (package / "example_dags", package.parent / "dags") if folder.is_dir())
+    examples = next(folder for folder in (package / "examples", package.parent / "dags") if folder.is_dir())
     dags_folder.mkdir(parents=True, exist_ok=True)
     for name in DAGS.values():
         shutil.copy(examples / name, dags_folder)

@@ -55,7 +55,6 @@ class EmptyHome:
             "PIP_COMPILE": "0",  # bytecode of a hundred packages of which Python then compiles the few that it imports
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": f"http://localhost:{self.port}",
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(logs),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs),
         }

@@ -34,9 +34,9 @@ def bare_airflow(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def run(python: Path, home: Path, *arguments: str) -> str:
+def run(python: Path, home: Path, *arguments: str, examples: bool = False) -> str:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW", "PYTHON"))}
-    environment = inherited | {"AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    environment = inherited | {"AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": str(examples)}
     done = subprocess.run([str(python), *arguments], env=environment, cwd=home, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -44,7 +44,7 @@ def run(python: Path, home: Path, *arguments: str) -> str:
 
 def test_it_holds_the_examples_the_jobs_the_migrations_and_the_types(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder, inside in (("dags", "example_dags"), ("spark_jobs", "spark_jobs"), ("airflow_provider_connect", "")):
+    for folder, inside in (("dags", "examples"), ("spark_jobs", "spark_jobs"), ("airflow_provider_connect", "")):
         for file in (CHECKOUT / folder).rglob("*.py"):
             path = Path("airflow_provider_connect", inside, file.relative_to(CHECKOUT / folder))
             assert str(path) in names
@@ -63,6 +63,13 @@ def test_it_holds_nothing_else(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"airflow_provider_connect"}
 
 
+def test_airflow_loads_no_example_of_ours_by_itself(bare_airflow: Path, tmp_path: Path) -> None:
+    code = "from airflow.dag_processing.bundles.manager import DagBundlesManager as Manager; print(sorted(Manager()._bundle_config))"
+    bundles = run(bare_airflow, tmp_path, "-W", "ignore", "-c", code, examples=True).splitlines()[-1]
+    assert "example_dags" in bundles, "Airflow's own"
+    assert "connect" not in bundles
+
+
 def test_airflow_lists_the_provider_and_its_commands(bare_airflow: Path, tmp_path: Path) -> None:
     providers = json.loads(run(bare_airflow, tmp_path, "-m", "airflow", "providers", "list", "--output", "json"))
     assert "airflow-provider-connect" in {provider["package_name"] for provider in providers}
@@ -73,7 +80,7 @@ def test_the_package_is_the_wheels_and_its_examples_parse(bare_airflow: Path, tm
     code = (
         "import json, pathlib, airflow_provider_connect as package; from airflow.dag_processing.dagbag import DagBag; "
         "from airflow_provider_connect.operators.spark_submit import application_path; "
-        "folder = pathlib.Path(package.__file__).parent / 'example_dags'; "
+        "folder = pathlib.Path(package.__file__).parent / 'examples'; "
         "bag = DagBag(folder, bundle_path=folder, bundle_name='examples'); "
         "print(json.dumps([package.__file__, application_path(), bag.import_errors, sorted(bag.dags)]))"
     )

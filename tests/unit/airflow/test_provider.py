@@ -73,7 +73,7 @@ def test_the_setup_names_what_exists() -> None:
 def test_the_setup_lists_every_package() -> None:
     listed = set(SETUP["options"]["packages"].split())
     found = {str(file.parent.relative_to(ROOT)).replace("/", ".") for file in (ROOT / "airflow_provider_connect").rglob("*.py")}
-    assert listed == found | {"airflow_provider_connect.example_dags", "airflow_provider_connect.spark_jobs"}
+    assert listed == found | {"airflow_provider_connect.examples", "airflow_provider_connect.spark_jobs"}
 
 
 def commands(group: Any, prefix: str) -> Iterator[str]:
