@@ -17,6 +17,7 @@ from airflow_provider_connect.errors import (
 from airflow_provider_connect.herder.ports import Probe
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, few_errors
+from airflow_provider_connect.model.connector_keys import misspellings
 from airflow_provider_connect.model.connector_settings import NULL_VALUE, text_errors
 from airflow_provider_connect.model.ids import check_name
 from airflow_provider_connect.model.views import ConfigValueView, ValidatedKey, Validation
@@ -38,11 +39,12 @@ def checked(name: str, config: Given, probe: Probe | None, dag_check: DagCheck, 
     """``config`` once everything in it is right: the plugin takes it, it names nothing that is another connector's among ``others``, and
     Airflow can make a DAG of its ``airflow.*`` keys.
 
-    Raises BadRequestException or ConfigException, both 400, naming each key that is wrong.
+    Raises BadRequestException or ConfigException, both 400, naming each key that is wrong; where one is missing, unknown ones too.
     """
     if config.get("connector.class") is None:
         raise BadRequestException(f"Connector config {cut(_java_map(config), LONGEST_ERROR)} contains no connector type")
-    errors = _plugin_errors(config, probe)
+    validation = _validation(config, probe)
+    errors = [error for _, value in validation.configs for error in value.errors]
     errors += [NULL_VALUE for key, value in config.items() if value is None and key.startswith(PREFIX)]
     own = own_errors(name, {key: value for key, value in config.items() if value is not None}, dag_check)
     errors += [error for found in own.values() for error in found]
@@ -51,19 +53,19 @@ def checked(name: str, config: Given, probe: Probe | None, dag_check: DagCheck, 
         errors = [NULL_VALUE]
     if errors:
         shown = few_errors(errors, config)
-        raise ConfigException(_all_errors(shown, len(errors)), errors=shown)
+        lines = [_all_errors(shown, len(errors)), *misspellings(errors, validation.warnings)]
+        raise ConfigException("\n".join(lines), errors=shown)
     return {key: value for key, value in config.items() if value is not None}
 
 
-def _plugin_errors(config: Given, probe: Probe | None) -> list[str]:
+def _validation(config: Given, probe: Probe | None) -> Validation:
     if probe is None:
         raise ConnectException("This process has no access to plugins, so it takes no configs")
     visible = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
     try:
-        validation = probe.validate(str(config["connector.class"]), visible)
+        return probe.validate(str(config["connector.class"]), visible)
     except PluginNotFoundException as error:
         raise BadRequestException(error.message) from error
-    return [error for _, value in validation.configs for error in value.errors]
 
 
 def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dict[str, list[str]]:

@@ -332,7 +332,14 @@ def _unknown(name: str, known: Collection[str], given: Iterable[str]) -> str:
     of_plugin = [key.removeprefix(prefix) for key in known if key.startswith(prefix)] if prefix else []
     near = nearest(name.removeprefix(prefix), of_plugin) if of_plugin else nearest(name, known)
     near = near and f"{prefix if of_plugin else ''}{near}"
-    return f"Unknown setting {shown!r}: " + ("nothing reads it" if near is None else f"did you mean {near!r}?")
+    return f"{_UNKNOWN} {shown!r}: " + ("nothing reads it" if near is None else f"did you mean {near!r}?")
+
+
+def misspellings(errors: Iterable[str], warnings: Iterable[str]) -> list[str]:
+    """The unknown settings among ``warnings`` if one of ``errors`` is a missing setting: one of them may be its misspelt name."""
+    if not any(error.startswith(_MISSING) for error in errors):
+        return []
+    return [warning for warning in warnings if warning.startswith(_UNKNOWN)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -340,6 +347,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(cut(name, _LONGEST_NAME), sorted(known), n=1)), None)
 
 
+_UNKNOWN: Final = "Unknown setting"
+_MISSING: Final = ("Missing required configuration ", "Must configure one of ")
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _OF_PLUGIN: Final = re.compile(r"^(?:(?:transforms|predicates)\.[^.]+|(?:key|value|header)\.converter)\.")
 _CHECKED_ELSEWHERE: Final = ("airflow.", "topic.creation.", *(f"{client}.override." for client in ("producer", "consumer", "admin")))

@@ -17,6 +17,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException, message_of, plugin_code
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.connector_keys import (
+    misspellings,
     names_of,
     own_config_def,
     sink_config_def,
@@ -149,9 +150,10 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
     errors += of_creation
     kinds = clients_of(choice.settings, resolved, is_sink=plugin.kind is PluginKind.SINK)
     errors += [f"{key}: {text}" for key, text in refused_overrides(choice.settings, resolved, kinds).items()]
-    if errors or checked is None or plugins is None:
-        raise refused(name, errors)
     declared = frozenset(value.name for value in values)
+    if errors or checked is None or plugins is None:
+        unknown = [] if plugin.is_java else _unknown_settings(connector, raw, declared, _OF_PLUGINS)
+        raise refused(name, errors, misspellings(errors, unknown))
     return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked, creation, declared)
 
 
@@ -202,7 +204,10 @@ def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings
     """Name the settings that are allowed, as in Connect, and change nothing, and variables without a value. Called once a run. Tasks name
     those of their converters and transformations."""
     unresolved = config_providers.unresolved_warnings(checked.raw, settings.config_providers(checked.name), checked.variables)
-    for warning in (*(() if checked.is_java else _unknown_settings(checked)), *unresolved):
+    named = (prefix for prefix, _ in checked.plugins.by_prefix() if prefix in checked.raw or f"{prefix}.type" in checked.raw)
+    of_plugins = tuple(f"{prefix}." for prefix in named)
+    unknown = [] if checked.is_java else _unknown_settings(checked.connector, checked.raw, checked.declared, of_plugins)
+    for warning in (*unknown, *unresolved):
         log.warning("Connector %s: %s", checked.name, warning)
     kinds = clients_of(settings, checked.resolved, is_sink=not checked.is_source)
     if not checked.is_java and (unused := unused_overrides(checked.resolved, kinds)):
@@ -218,20 +223,22 @@ def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings
         log.warning("Connector %s: %s: topic.creation.groups names no such group, and nothing is changed", checked.name, ", ".join(unused))
 
 
-def _unknown_settings(checked: CheckedConnector) -> list[str]:
-    """What neither the framework nor the connector and its tasks read."""
-    framework = source_config_def() if checked.is_source else sink_config_def()
-    definitions = (framework, own_config_def(), checked.connector.config_def, checked.connector.task_class.config_def or ConfigDef())
-    named = (prefix for prefix, _ in checked.plugins.by_prefix() if prefix in checked.raw or f"{prefix}.type" in checked.raw)
-    of_plugins = tuple(f"{prefix}." for prefix in named)
-    given = [key for key in checked.raw if not (of_plugins and key.startswith(of_plugins))]
-    return unknown_settings(given, {*checked.declared, *(name for definition in definitions for name in names_of(definition))})
+def _unknown_settings(connector: Connector, raw: Mapping[str, str], declared: frozenset[str], of_plugins: tuple[str, ...]) -> list[str]:
+    """What neither the framework nor the connector and its tasks read. Keys that begin with one of ``of_plugins`` are left out: tasks name
+    those of converters and transformations that nothing reads."""
+    framework = source_config_def() if isinstance(connector, SourceConnector) else sink_config_def()
+    definitions = (framework, own_config_def(), connector.config_def, connector.task_class.config_def or ConfigDef())
+    given = [key for key in raw if not (of_plugins and key.startswith(of_plugins))]
+    return unknown_settings(given, {*declared, *(name for definition in definitions for name in names_of(definition))})
 
 
-def refused(name: str, errors: Iterable[str]) -> ConfigException:
-    """The exception for a config with ``errors``."""
+_OF_PLUGINS = ("transforms.", "predicates.", "key.converter.", "value.converter.", "header.converter.")
+
+
+def refused(name: str, errors: Iterable[str], hints: Iterable[str] = ()) -> ConfigException:
+    """The exception for a config with ``errors``; ``hints`` are lines behind them."""
     found = list(dict.fromkeys(errors))
-    text = "\n".join(found)
+    text = "\n".join([*found, *hints])
     return ConfigException(
         f"Connector configuration of {name} is invalid and contains the following {len(found)} error(s):\n{text}", errors=found
     )

@@ -111,6 +111,7 @@ def test_the_cluster_of_this_airflow(
         "empty": ["list", "-o", "json"],
         "none": ["list"],
         "wrong": ["create", unique, *pairs, "tasks.max=0"],
+        "misspelt": ["put", unique, "connector.class=FileStreamSource", f"file={file_source['file']}", "topik=t"],
         "create": ["create", unique, *pairs, "db.password=geheim", "--initial-state", "paused"],
         "list": ["list", "-o", "json"],
         "get": ["get", unique, "-o", "json"],
@@ -144,6 +145,7 @@ def test_the_cluster_of_this_airflow(
     assert done["empty"].json == []
     assert done["none"].out.startswith("No connectors yet: ")
     assert (done["wrong"].code, "tasks.max" in done["wrong"].err) == (1, True)
+    assert (done["misspelt"].code, done["misspelt"].err.splitlines()[-1:]) == (1, ["Unknown setting 'topik': did you mean 'topic'?"])
     assert done["create"].code == 0, done["create"].err
     assert [row["name"] for row in done["list"].json] == [unique]
     assert done["get"].json["config"] == {**file_source, "db.password": "[hidden]", "name": unique}

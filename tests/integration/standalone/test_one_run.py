@@ -121,9 +121,10 @@ def test_a_preview_that_fails_ends_with_the_cause_in_one_line(tmp_path: Path) ->
     code, output = runs.run("--preview", name="c", connector_class="broken.rows", topic="t")
     assert (code, len(output.splitlines())) == (1, 1), output
     assert f"ZeroDivisionError: division by zero ({tmp_path / 'broken.py'}, line 5)" in output
-    code, output = runs.run("--preview", name="c", connector_class="broken.rows")
+    code, output = runs.run("--preview", name="c", connector_class="broken.rows", topik="t")
     assert (code, len(output.splitlines())) == (2, 1), output
     assert 'Missing required configuration "topic"' in output
+    assert output.endswith("Unknown setting 'topik': did you mean 'topic'?\n")
 
 
 def test_a_preview_hides_secrets_in_what_the_connector_prints(tmp_path: Path) -> None:

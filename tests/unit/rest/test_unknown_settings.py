@@ -16,6 +16,7 @@ from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
+from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.connector_keys import names_of, nearest, unknown_settings
 from airflow_provider_connect.model.verbs import WARNINGS_HEADER
@@ -100,6 +101,38 @@ def test_a_validation_names_what_nothing_reads_in_a_header(url: str) -> None:
     assert none is None
     assert body == plain  # to the byte what Kafka Connect answers
     assert set(body) == {"name", "error_count", "groups", "configs"}
+
+
+MISSPELT = {"connector.class": "FileStreamSource", "file": "/data/x", "topik": "t", "key.converter.schemas.enable": "false"}
+"""``topic`` is required; the converter's setting is no misspelt name."""
+MISSING = 'Missing required configuration "topic" which has no default value.'
+DID_YOU_MEAN = "Unknown setting 'topik': did you mean 'topic'?"
+
+
+def test_a_refusal_names_unknown_settings_where_one_is_missing(url: str) -> None:
+    with ConnectClient(Server(url)) as client:
+        for refused in (client.create_connector, client.put_connector_config):
+            with pytest.raises(ConnectException, match="1 error") as caught:
+                refused("c", MISSPELT)
+            lines = caught.value.message.splitlines()
+            assert (lines[1], lines[-1], len(lines)) == (MISSING, DID_YOU_MEAN, 4)
+        for config in ({**MISSPELT, "topic": "t", "tasks.max": "0"}, {key: text for key, text in MISSPELT.items() if key != "topik"}):
+            with pytest.raises(ConnectException, match="1 error") as caught:
+                client.create_connector("c", config)
+            assert caught.value.message.endswith("/config/validate`")  # to the byte what Kafka Connect answers
+        with pytest.raises(ConnectException, match="Unknown setting 'topcs': did you mean 'topics'"):
+            client.create_connector("c", {"connector.class": "FileStreamSink", "file": "/data/x", "topcs": "t"})
+
+
+def test_the_error_of_a_run_names_unknown_settings_where_one_is_missing() -> None:
+    settings = WorkerSettings.of({"connectors.allowed.paths": "/data"})
+    with pytest.raises(ConfigException) as caught:
+        check_connector("c", {"name": "c", **MISSPELT, "zzz": "x"}, settings, {})
+    assert caught.value.errors == [MISSING]
+    assert caught.value.message.splitlines()[1:] == [MISSING, DID_YOU_MEAN, UNKNOWN["zzz"]]
+    with pytest.raises(ConfigException) as caught:
+        check_connector("c", {"name": "c", **MISSPELT, "topic": "t", "tasks.max": "0"}, settings, {})
+    assert caught.value.message.splitlines()[1:] == caught.value.errors
 
 
 def test_settings_of_a_stage_whose_class_is_wrong_are_not_unknown(url: str) -> None:
