@@ -29,6 +29,7 @@ class PreviewEnd(StrEnum):
     END = "end"  # there is nothing more in its source
     IDLE = "idle"  # nothing came for a while
     TIME = "time"  # the time for the preview was over
+    NOT_ASKED = "not_asked"  # the tasks before it have read all records of the preview; it was not started
 
 
 @dataclass(frozen=True, slots=True)

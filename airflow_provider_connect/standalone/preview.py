@@ -15,7 +15,7 @@ from pathlib import Path
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException, message_of
-from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRecord, PreviewRequest
+from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRecord, PreviewedTask, PreviewEnd, PreviewRequest
 from airflow_provider_connect.standalone.files import ConnectorFile
 from airflow_provider_connect.stores.offset_file import SETTING, read_offset_file
 from airflow_provider_connect.worker.errors.traces import line_of_author
@@ -47,7 +47,7 @@ def _lines(preview: Preview) -> Iterator[str]:
     version = preview.versions["connector"]
     yield f"{preview.type} {preview.class_name} {version}: {preview.read} records read in {preview.seconds:g} s, nothing written"
     for task in preview.tasks:
-        yield f"task {task.task}: {task.records} records, ended by {task.end.name}; partitions {_json(task.partitions)}"
+        yield f"task {task.task}: {_outcome(task)}"
     for topic in preview.topics:
         yield f"topic {topic.topic}: {topic.records} records, {topic.bytes} bytes"
         yield from (f"  {part}: {_types(fields)}" for part, fields in (("key", topic.key), ("value", topic.value)) if fields)
@@ -58,6 +58,12 @@ def _lines(preview: Preview) -> Iterator[str]:
         yield f"{preview.skipped} records failed and are left out:"
         yield from (f"  {failure}" for failure in preview.failures)
     yield from (_json(_shown(record)) for record in preview.records)
+
+
+def _outcome(task: PreviewedTask) -> str:
+    if task.end is PreviewEnd.NOT_ASKED:
+        return "not started: the tasks before it have read all records of the preview"
+    return f"{task.records} records, ended by {task.end.name}; partitions {_json(task.partitions)}"
 
 
 def _shown(record: PreviewedRecord) -> Mapping[str, object]:

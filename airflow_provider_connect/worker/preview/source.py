@@ -59,9 +59,10 @@ class PreviewedSource:
         return {path: kind.rstrip("?") for path, kind in value_fields(self._positions).items() if path != "$"}
 
     def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], most: int) -> PreviewedTask:
-        """Read ``most`` records of task ``number``. ``config`` is its config with its values, ``shown`` the one to show."""
+        """Read ``most`` records of task ``number``, which is not started if that is 0. ``config`` is its config with its values,
+        ``shown`` the one to show."""
         if most <= 0:
-            return PreviewedTask(number, shown, 0, PreviewEnd.RECORDS)
+            return PreviewedTask(number, shown, 0, PreviewEnd.NOT_ASKED)
         task = equipped(self._connector.task_class(), self._connector, self._pipeline.converters.header)
         context = TaskSourceContext(
             config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline, _NoTransactions(), is_preview=True

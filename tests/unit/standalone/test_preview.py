@@ -58,6 +58,11 @@ def late():
 @transformation
 def loud(row: dict) -> dict | None:
     return {**row, "item": row["item"].upper()} if row["id"] != 2 else None
+
+
+@source(cursor="id", partitions=["eu", "us", "asia"])
+def regions(token: Password, partition: str, cursor: int = 0):
+    yield [{"id": number} for number in range(1, 6)]
 """
 
 
@@ -104,6 +109,13 @@ def test_the_number_of_records_is_the_callers_and_secrets_are_hidden(settings: W
     text, records = shown(capsys)
     assert "ended by RECORDS" in text
     assert [record["value"] for record in records] == [{"id": 1, "item": "tea for [hidden]"}, {"id": 2, "item": "tea for [hidden]"}]
+
+
+def test_a_task_that_is_left_no_record_is_not_started(settings: WorkerSettings, capsys: pytest.CaptureFixture[str]) -> None:
+    print_preview(connector("regions", tasks_max="3"), settings, 2, Mask())
+    text, _ = shown(capsys)
+    assert "task 1: 1 records, ended by RECORDS; partitions [{" in text
+    assert "task 2: not started: the tasks before it have read all records of the preview" in text
 
 
 def test_a_preview_continues_behind_the_committed_offset_beside_a_worker_that_has_the_file(
