@@ -27,6 +27,14 @@ Rows = Any  # see above
 Values = Any  # rows, or a column: an Arrow array, a list of Python values, a series
 
 
+class ClashException(DataException):
+    """Values of one field have types that no type holds. ``known``: the field's type in earlier rows; None: these rows alone differ."""
+
+    def __init__(self, message: str, known: pa.DataType | None) -> None:
+        super().__init__(message)
+        self.known = known
+
+
 class RowSchema:
     """The schema of one source's rows. It stays what is ``given``; or it begins with what is ``remembered``, and widens with each row as
     Arrow does: null to any type, integers to wider ones and to floats, structs by their fields."""
@@ -83,6 +91,8 @@ class RowSchema:
                 return pa.array([value if value is None else list(value.items()) for value in values], type=known.type)
             found = _like(_inferred(values), self._like.get(name))
         except (pa.ArrowException, AttributeError, DataException, OverflowError, TypeError, ValueError) as error:
+            if self.is_given and known is not None:
+                return _cast_one_by_one(name, values, known.type)
             raise _clash(name, values, None, error) from error
         if known is not None and not self.is_given and not found.type.equals(known.type):
             try:
@@ -242,11 +252,23 @@ def _dicts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         raise DataException(f"Row {number} is of type {type(rows[number]).__qualname__}, and not a dict") from error
 
 
+def _cast_one_by_one(name: str, values: Sequence[Any], type: pa.DataType) -> pa.Array:
+    """Values that have no type together, such as numbers and texts, as one that each can be cast to."""
+    found = []
+    for index, value in enumerate(values):
+        try:
+            found.append(_inferred([value]).cast(type))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            kind = value.__class__.__name__
+            raise DataException(f"Field {name!r} of row {index} is {value!r:.200} ({kind}), which does not fit {type}") from error
+    return pa.concat_arrays(found)
+
+
 def _widened(before: pa.Field, found: pa.Field) -> pa.Field:
     try:
         [field] = pa.unify_schemas([pa.schema([before]), pa.schema([found])], promote_options="permissive")
     except pa.ArrowException as error:
-        raise DataException(f"Field {before.name!r} was {before.type} before, and is {found.type} now") from error
+        raise ClashException(f"Field {before.name!r} was {before.type} before, and is {found.type} now", before.type) from error
     return field
 
 
@@ -289,7 +311,8 @@ def _clash(name: str, values: Sequence[Any], known: pa.DataType | None, error: E
         was = f"and was {known} before"
     if index == len(values):
         return DataException(f"Field {name!r} cannot be read: {error}")
-    return DataException(f"Field {name!r} of row {index} is {values[index]!r:.200} ({type(values[index]).__name__}), {was}")
+    text = f"Field {name!r} of row {index} is {values[index]!r:.200} ({type(values[index]).__name__}), {was}"
+    return DataException(text) if "no Arrow type" in was else ClashException(text, known)
 
 
 def _fits(values: Sequence[Any], known: pa.DataType | None) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConnectException, DataException
@@ -19,7 +22,7 @@ from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
-from airflow_provider_connect.sdk.rows import RowSchema, encoded_schema
+from airflow_provider_connect.sdk.rows import ClashException, RowSchema, encoded_schema
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -29,6 +32,7 @@ SCHEMA, FIELDS = "schema", "fields"
 WHOLE: Final = "all"
 """The source partition of a source that has no partitions."""
 MOST_ROWS, MOST_SECONDS = 5_000, 1.0  # of single dicts that become one batch
+_OURS: Final = os.path.join(Path(__file__).resolve().parents[2], "")
 Partition = str | int | Mapping[str, object]
 Partitions = Sequence[Partition] | Callable[..., Iterable[Partition]]
 
@@ -75,7 +79,7 @@ class SavedSchema:
 
     def __init__(self, source_partition: Mapping[str, object], rows: RowSchema) -> None:
         self.rows = rows
-        self._source_partition = source_partition
+        self.source_partition = source_partition
         self._saved = rows.known
 
     def changed(self, first: Batch) -> list[Batch]:
@@ -84,7 +88,7 @@ class SavedSchema:
             return []
         self._saved = self.rows.known
         offset = {FIELDS: encoded_schema(self._saved)}
-        return [first.slice(0, 0).replace(source_partition=self._source_partition, source_offset=offset)]
+        return [first.slice(0, 0).replace(source_partition=self.source_partition, source_offset=offset)]
 
 
 class PartitionRows:
@@ -114,18 +118,22 @@ class PartitionRows:
         given[PARTITION] = partition
         if CURSOR in parameters_of(declared.function):
             given |= cursor_argument(declared.function, reached)
-        self._groups = _grouped(_yielded(declared.function, given), task.context.stopping)
+        self._yielded = _yielded(declared.function, given)
+        self._groups = _grouped(self._yielded, task.context.stopping)
 
     def next(self) -> list[Batch] | None:
         """The batches of the next rows, which may be none; None at the end."""
         try:
             group = next(self._groups, None)
+        except DataException as error:  # a tolerated one would lose what follows: a generator that raised has ended
+            raise ConnectException(f"{self.title}: {error}") from error
+        try:
             if group is not None:
                 batches = self._batches(*group)
             else:
                 batches = [] if self._order is None else [self._batch(*waited) for waited in self._order.rest()]
-        except DataException as error:  # a tolerated one would lose what follows: a generator that raised has ended
-            raise ConnectException(f"{self.title}: {error}") from error
+        except DataException as error:
+            raise ConnectException(f"{self.title}: {error}{self._remedy(error)}{self._line()}") from error
         for batch in batches:
             self.has_returned = True
             self.reached = self.reached if batch.source_offset is None else cursor_of(batch.source_offset)
@@ -136,6 +144,25 @@ class PartitionRows:
     def close(self) -> None:
         """End the function where it stands: its ``finally`` blocks run."""
         self._groups.close()
+
+    def _remedy(self, error: DataException) -> str:
+        """What to do about types that clash."""
+        if not isinstance(error, ClashException):
+            return ""
+        remedy = "; give the field one type by schema="
+        if error.known is None:
+            return remedy
+        partition = json.dumps(self.schema.source_partition)
+        return f"{remedy}, or, if all rows to come have the new type, forget the old one: set the source offset of {partition} to null"
+
+    def _line(self) -> str:
+        """`` (file, line number)`` of the ``yield`` at which the function stands, or else of the function; empty where it is not
+        an author's."""
+        frame = getattr(getattr(self._yielded, "gi_yieldfrom", None), "gi_frame", None)
+        code = getattr(inspect.unwrap(self.declared.function), "__code__", None) if frame is None else frame.f_code
+        if code is None or code.co_filename.startswith(_OURS):
+            return ""
+        return f" ({code.co_filename}, line {code.co_firstlineno if frame is None else frame.f_lineno})"
 
     def _batches(self, rows: Any, cursor: Any) -> list[Batch]:
         if isinstance(rows, Batch):

@@ -187,6 +187,46 @@ def test_a_row_that_cannot_be_read_names_field_and_row(row: dict[str, Any], mess
         polled(task_of(rows))
 
 
+def test_a_clash_of_types_names_the_remedy_and_the_line_of_the_yield() -> None:
+    @source(cursor="at", partitions=["eu"])
+    def rows(partition: str, changes: bool) -> Iterator[list[dict[str, Any]]]:
+        if changes:
+            yield [{"at": 1, "n": 1}]
+            yield [{"at": 2, "n": "x"}]
+        yield [{"at": 3, "n": 1}, {"at": 4, "n": "x"}]
+
+    first = rows.function.__code__.co_firstlineno
+    title = f"{rows.__qualname__}, partition eu"
+    clash = f"{title}: Field 'n' of row {{}} is 'x' (str), and was int64 before; give the field one type by schema="
+    forget = ', or, if all rows to come have the new type, forget the old one: set the source offset of {"schema": "eu"} to null'
+    for changes, message in ((True, f"{clash.format(0)}{forget} ({__file__}, line {first + 4})"), (False, clash.format(1))):
+        with pytest.raises(ConnectException) as raised:
+            polled(task_of(rows, changes=str(changes)))
+        assert raised.value.message == (message if changes else f"{message} ({__file__}, line {first + 5})")
+
+
+def test_a_given_schema_takes_numbers_and_texts_of_one_field() -> None:
+    @source(cursor="at", schema=pa.schema([("at", pa.int64()), ("n", pa.string()), ("m", pa.int8())]))
+    def rows(last: str) -> Iterator[list[dict[str, Any]]]:
+        yield [{"at": 1, "n": 5, "m": "7"}, {"at": 2, "n": "five"}, {"at": 3, "n": None, "m": last}]
+        yield [{"at": 4, "n": "six"}]
+        yield [{"at": 5, "n": 6, "m": 8}]
+
+    found = [value for values, _ in polled(task_of(rows, last="9")) for value in values]
+    assert [(value["n"], value["m"]) for value in found] == [("5", 7), ("five", None), (None, 9), ("six", None), ("6", 8)]
+    with pytest.raises(ConnectException, match=r"Field 'm' of type string does not fit int8"):
+        polled(task_of(rows, last="none"))
+
+
+def test_a_value_that_no_cast_brings_to_the_given_type_names_its_row() -> None:
+    @source(cursor="at", schema=pa.schema([("at", pa.int64()), ("n", pa.int64())]))
+    def rows() -> Iterator[list[dict[str, Any]]]:
+        yield [{"at": 1, "n": "5"}, {"at": 2, "n": 5}, {"at": 3, "n": "five"}]
+
+    with pytest.raises(ConnectException, match=r"Field 'n' of row 2 is 'five' \(str\), which does not fit int64 \("):
+        polled(task_of(rows))
+
+
 UTC = datetime.UTC
 
 
