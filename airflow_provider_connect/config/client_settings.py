@@ -136,7 +136,8 @@ def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: 
 
 def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds: Iterable[ClientKind] = ClientKind) -> dict[str, str]:
     """The overrides in a connector's ``config`` that the worker's policy refuses, or that ask for Java code, each with the text for its
-    user; of clients of ``kinds``."""
+    user; of clients of ``kinds``. Of other clients those that lead to another server: tasks here have clients that Connect's lack, such
+    as a sink's transactional producer and a source's admin client, and these take the overrides too."""
     policy = settings.client_config_override_policy
     allowed: frozenset[str] | None
     kind_of_policy = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
@@ -154,9 +155,12 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
         case _:
             known = "there are SameCluster, All, None, Principal and Allowlist"
             raise ConfigException.of("connector.client.config.override.policy", policy, known)
-    refused = {}
-    for kind in kinds:
-        for name, value in connector_overrides(config, kind).items():
+    refused: dict[str, str] = {}
+    checked = frozenset(kinds)
+    for kind in ClientKind:
+        overrides = connector_overrides(config, kind)
+        overrides = overrides if kind in checked else {name: text for name, text in overrides.items() if name in LEADING}
+        for name, value in overrides.items():
             if kind_of_policy == "SameCluster" and name in LEADING:
                 refused[f"{kind}.override.{name}"] = (
                     f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration. Leave it out or ask "
@@ -168,7 +172,7 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
             elif names_java_code(name, value):
                 refused[f"{kind}.override.{name}"] = ConfigException.of(name, value, NO_JAVA).message
         try:
-            checked_files(settings.allowed_paths, connector_overrides(config, kind))
+            checked_files(settings.allowed_paths, overrides)
         except ConfigException as error:
             named = next((name for name in FILES if f"for configuration {name}:" in error.message), "sasl.jaas.config")
             refused.setdefault(f"{kind}.override.{named}", error.message)

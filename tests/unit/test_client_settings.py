@@ -7,6 +7,7 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.config.client_settings import (
     ClientKind,
     client_config,
+    clients_of,
     connector_overrides,
     internal_client_config,
     librdkafka_config,
@@ -224,6 +225,18 @@ def test_the_workers_credentials_stay_behind_where_an_override_leads_elsewhere(o
     refused = refused_overrides(worker, {f"producer.override.{name}": override[name]})
     assert f"The 'SameCluster' policy does not allow '{name}' to be overridden" in refused[f"producer.override.{name}"], "by default"
     assert refused_overrides(settings(connector_client_config_override_policy="All"), {f"producer.override.{name}": override[name]}) == {}
+
+
+@pytest.mark.parametrize("override", ELSEWHERE)
+def test_no_client_is_led_elsewhere_by_overrides_of_clients_that_connect_lacks(override: dict[str, str]) -> None:
+    """A sink has a transactional producer, and every source an admin client, whatever ``clients_of`` lists."""
+    (name,) = override
+    config = {f"{kind}.override.{name}": override[name] for kind in ClientKind} | {"producer.override.linger.ms": "5"}
+    at_least_once = settings(exactly_once_source_support="disabled")
+    for worker, is_sink in [(at_least_once, False), (settings(), True)]:
+        refused = refused_overrides(worker, config, clients_of(worker, config, is_sink=is_sink))
+        assert set(refused) == {f"{kind}.override.{name}" for kind in ClientKind}
+    assert refused_overrides(settings(connector_client_config_override_policy="All"), config, []) == {}
 
 
 @pytest.mark.parametrize(

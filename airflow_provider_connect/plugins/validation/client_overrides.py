@@ -15,7 +15,8 @@ from airflow_provider_connect.sdk.kafka_client_keys import client_config_def
 def validate_overrides(
     settings: WorkerSettings, config: Mapping[str, str | None], *, is_sink: bool
 ) -> Iterator[tuple[ConfigKey | None, ConfigValue]]:
-    """Each override of a client that the connector uses, with the prefix in its name, and its definition if Kafka has one.
+    """Each override of a client that the connector uses, and any other that is refused, with the prefix in its name, and its definition
+    if Kafka has one.
 
     Texts name the settings without prefix, as Connect's do.
     """
@@ -26,7 +27,10 @@ def validate_overrides(
         overrides = connector_overrides(given, kind)
         unusable = _unusable(settings, kind, overrides)
         for name, text in in_hash_order(overrides.items()).items():
-            yield _one(client_config_def(kind), kind, name, text, [refused.get(f"{kind}.override.{name}", ""), unusable.get(name, "")])
+            errors = [refused.pop(f"{kind}.override.{name}", ""), unusable.get(name, "")]
+            yield _one(client_config_def(kind), kind, name, text, errors)
+    for key, error in refused.items():
+        yield None, ConfigValue(key, given.get(key), errors=[error])
 
 
 def _one(definition: ConfigDef, kind: ClientKind, name: str, text: str, known: list[str]) -> tuple[ConfigKey | None, ConfigValue]:

@@ -304,6 +304,14 @@ def test_overrides_are_listed_for_the_clients_that_are_used(plugin_path: Path) -
     check_listed(settings(plugin_path, **policy), overrides, [(FILE_SOURCE, {}, every), (FILE_SINK, {}, ["consumer"])])
 
 
+def test_an_override_that_leads_to_another_server_is_refused_for_any_client(plugin_path: Path) -> None:
+    overrides = {f"{kind}.override.bootstrap.servers": "thief:9092" for kind in ("producer", "admin")}
+    with PluginProbe(settings(plugin_path, **{"exactly.once.source.support": "disabled"})) as probe:
+        for config in (FILE_SOURCE, FILE_SINK):
+            found = probe.validate(None, {**config, **overrides})
+            assert {value.name for _, value in found.configs if value.errors and ".override." in value.name} == set(overrides)
+
+
 def check_listed(worker: WorkerSettings, overrides: dict[str, str], cases: list[tuple[dict[str, str], dict[str, str], list[str]]]) -> None:
     with PluginProbe(worker) as probe:
         for config, more, listed in cases:
