@@ -61,7 +61,14 @@ class SourceFunction:
         found = called(self.partitions, self.signature.arguments(config)) if callable(self.partitions) else self.partitions
         if isinstance(found, str | bytes):
             raise ConnectException(f"{self.function.__qualname__}: partitions are one text, {found!r:.80}; give a list of them")
-        return list({text_of(value): value for value in found}.values())
+        values = {text_of(value): value for value in found}
+        sources: dict[str, Partition] = {}
+        for value in values.values():
+            other = sources.setdefault(text_of(source_partition_of(value)), value)
+            if other is not value:
+                title = self.function.__qualname__
+                raise ConnectException(f"{title}: partitions {other!r:.80} and {value!r:.80} are the same source partition; rename one")
+        return list(values.values())
 
 
 def text_of(partition: Partition) -> str:
@@ -231,7 +238,7 @@ def _grouped(yielded: Generator[Any], stopping: Callable[[], bool]) -> Generator
         for each in yielded:
             rows, cursor = each if _is_pair(each) else (each, None)
             if isinstance(rows, Mapping):
-                single.append(rows)
+                single.append(dict(rows))  # the author may fill the same dict again
                 last = cursor
                 if len(single) < MOST_ROWS and time.monotonic() - begun < MOST_SECONDS and not stopping():
                     continue

@@ -5,9 +5,11 @@ The decorator returns a connector class over the protocol of every sink. Each ``
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, overload
 
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
@@ -32,7 +34,14 @@ class FunctionSinkTask(SinkTask):
 
     def put(self, batch: Batch) -> None:
         if len(batch):
-            called(self.function, {**self._arguments, self._name: self._form(batch)})
+            called(self.function, {**self._arguments, self._name: self._formed(batch)})
+
+    def _formed(self, batch: Batch) -> Any:
+        """Raises DataException for records that Python has no values of, such as a timestamp behind the year 9999."""
+        try:
+            return self._form(batch)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            raise DataException(f"Records cannot be read as the parameter {self._name!r} takes them: {error}") from error
 
     def stop(self) -> None:
         """Nothing is open."""
@@ -74,6 +83,8 @@ def _connector_class(author: Callable[..., Any]) -> type[FunctionSink]:
     [first, *_] = [*parameters_of(author), ""]
     if not first:
         raise TypeError(f"{author.__qualname__}: a sink needs a first parameter, which takes the records")
+    if inspect.isgeneratorfunction(author) or inspect.iscoroutinefunction(author) or inspect.isasyncgenfunction(author):
+        raise TypeError(f"{author.__qualname__}: a sink must not yield or be async: its body would not run when it is called")
     signature = Signature.of(author, without=(first, *_GIVEN))
     required = SinkTask.required_columns if _names_batch(author.__annotations__.get(first)) else frozenset[str]()
     shared = {"__module__": author.__module__, "__doc__": author.__doc__, "function": staticmethod(author)}

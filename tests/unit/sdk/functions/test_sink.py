@@ -9,6 +9,7 @@ import pandas  # type: ignore[import-untyped]
 import polars
 import pytest
 
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk import Batch, ExactlyOnceSupport, pa, sink
 from airflow_provider_connect.sdk.batch import KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of, json_column
@@ -142,6 +143,26 @@ def test_a_sink_needs_a_parameter() -> None:
 
         @sink
         def nothing() -> None: ...
+
+
+def test_a_sink_whose_body_would_not_run_is_refused() -> None:
+    """Its records would be lost: a call of such a function returns at once, and offsets are committed."""
+
+    def yields(rows: list[Any]) -> Iterator[Any]:
+        yield from rows
+
+    async def waits(rows: list[Any]) -> None: ...
+
+    for function in (yields, waits):
+        with pytest.raises(TypeError, match="a sink must not yield or be async"):
+            sink(function)
+
+
+@pytest.mark.parametrize(("type", "number"), [(pa.timestamp("ms", "UTC"), 2**63 - 1), (pa.date32(), -(2**31))])
+def test_a_value_that_python_has_not_is_a_bad_record(type: pa.DataType, number: int) -> None:
+    value = pa.array([0, number], type=pa.int64()).cast(pa.int64() if pa.types.is_timestamp(type) else pa.int32()).view(type)
+    with pytest.raises(DataException, match="cannot be read as the parameter 'rows' takes them"):
+        put(collected, from_kafka(Batch.of("t", value), first_offset=0, next_offset=2), folder="/out")
 
 
 def test_a_field_that_is_null_throughout_is_a_column() -> None:

@@ -322,6 +322,17 @@ def test_encodings_of_frames_are_no_types_of_their_own() -> None:
     assert found == [("a", "x"), ("b", None), ("c", "y"), ("d", "z"), ("e", "z")]
 
 
+def test_partitions_of_one_source_partition_are_refused() -> None:
+    """They would overwrite each other's offset."""
+
+    @source(partitions=["east", {"partition": "east"}], cursor="id")
+    def rows(partition: Any, cursor: int = 0) -> Iterator[Any]:
+        yield []
+
+    with pytest.raises(ConnectException, match=r"partitions 'east' and \{'partition': 'east'\} are the same source partition"):
+        task_of(rows)
+
+
 def test_partitions_that_are_one_text_are_refused() -> None:
     @source(partitions="shop")
     def rows(partition: str) -> Iterator[Any]:
@@ -707,6 +718,16 @@ def test_a_decorated_module_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "set()\n", done.stderr
+
+
+def test_a_dict_that_is_filled_again_for_each_row_is_many_rows() -> None:
+    @source(cursor="n")
+    def rows(cursor: int = -1) -> Iterator[Any]:
+        row: dict[str, int] = {}
+        for row["n"] in range(cursor + 1, 3):
+            yield row
+
+    assert [record.value["n"] for record in run(rows(), {"topic": "t"}).records] == [0, 1, 2]
 
 
 def test_single_rows_with_cursors_become_one_batch() -> None:
