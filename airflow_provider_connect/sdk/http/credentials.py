@@ -19,6 +19,7 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importanc
 EARLY_SECONDS: Final = 30.0
 """A token is renewed so long before its end."""
 _NO_EXPIRY_SECONDS: Final = 3600.0
+_LONGEST_SECONDS: Final = 1e9
 HIDDEN: Final = "[hidden]"
 
 TokenRequest = Callable[[str, Mapping[str, str], Mapping[str, str]], Any]
@@ -146,7 +147,7 @@ class TokenCredentials(Credentials):
             seconds = answer.get("expires_in")
             if isinstance(seconds, str) and seconds.isdecimal():
                 seconds = float(seconds)
-            lasts = float(seconds) if isinstance(seconds, int | float) else _NO_EXPIRY_SECONDS
+            lasts = float(min(seconds, _LONGEST_SECONDS)) if isinstance(seconds, int | float) else _NO_EXPIRY_SECONDS
             self.secrets += (token,)
             self._headers = {"Authorization": f"Bearer {token}"}
             self._renew_at = self._now() + max(lasts - EARLY_SECONDS, lasts / 2)

@@ -31,6 +31,7 @@ REQUEST_SECONDS: Final = 300.0  # from the request to the end of its body, howev
 MOST_REDIRECTS: Final = 5
 MOST_RETRY_AFTER_SECONDS: Final = 3600.0
 _PACKED: Final = "gzip"
+_LEAST_OF_A_SECRET: Final = 8  # characters; a shorter one may equal the number of a page
 _SHOWN: Final = 200  # characters of the body of an error
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -149,7 +150,9 @@ class RestClient:
         if found.host != self._base.host or not is_same_port:
             other = found.netloc.decode("ascii")
             raise ConnectException(f"An answer of {self._base.host} leads to another host, {other}; it is not followed")
-        for name in self._credentials.params:
+        secrets = {secret for secret in self._credentials.secrets if len(secret) >= _LEAST_OF_A_SECRET}
+        repeated = [name for name, value in found.params.multi_items() if value in secrets]  # a link goes into offsets, which are shown
+        for name in (*self._credentials.params, *repeated):
             found = found.copy_remove_param(name)
         return str(found.raw_path.decode("ascii"))
 
@@ -240,10 +243,15 @@ class RestClient:
         if encoding not in ("", "identity", _PACKED) and response.is_success:
             raise ConnectException(f"{title}: the body is packed as {encoding!r:.50}, and was asked for as {_PACKED}")
         unpacked = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == _PACKED else None
-        content, is_empty = bytearray(), True
+        content, is_empty, behind = bytearray(), True, 0
         try:
             for piece in response.iter_raw():
                 is_empty = False
+                if unpacked is not None and unpacked.eof:  # zlib would keep what follows, and copy it for each piece
+                    behind += len(piece)
+                    if behind > self._most_bytes:
+                        raise ConnectException(f"{title}: more than {self._most_bytes} bytes follow the end of the packed body")
+                    continue
                 content += piece if unpacked is None else unpacked.decompress(piece, self._most_bytes - len(content) + 1)
                 if len(content) > self._most_bytes:
                     raise ConnectException(f"{title}: the body is larger than {self._most_bytes} bytes; ask for smaller pages")
@@ -294,7 +302,7 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
         return min(float(text[:20]), MOST_RETRY_AFTER_SECONDS)
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (OverflowError, ValueError):
         return None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return min(max((at - now).total_seconds(), 0.0), MOST_RETRY_AFTER_SECONDS)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -35,6 +36,7 @@ from airflow_provider_connect.sdk import (
 from airflow_provider_connect.sdk.http import rest_client
 from airflow_provider_connect.sdk.http.credentials import Authentication, Credentials, TokenCredentials
 from airflow_provider_connect.sdk.http.pages import Pagination, SinglePage
+from airflow_provider_connect.sdk.http.resource import ResourceReader
 from airflow_provider_connect.sdk.http.rest_client import RestClient, retry_after_seconds
 from airflow_provider_connect.sdk.task import CommitStep
 from airflow_provider_connect.sdk.testing import Fault, MemoryConnectorContext, MemorySourceContext, SourceRun, partition_key, run
@@ -193,7 +195,9 @@ def test_a_refused_token_is_renewed_once(api: Api) -> None:
         read(api, token_api(api, refused=9), NumberedPages(), **CLIENT)
 
 
-@pytest.mark.parametrize(("expires_in", "seconds"), [(3600, 3570), ("3600", 3570), (40, 20), (None, 3570)])
+@pytest.mark.parametrize(
+    ("expires_in", "seconds"), [(3600, 3570), ("3600", 3570), (40, 20), (None, 3570), pytest.param(10**400, 1e9 - 30, id="endless")]
+)
 def test_a_token_is_renewed_before_its_end(expires_in: object, seconds: float) -> None:
     now, issued = 0.0, 0
 
@@ -343,6 +347,9 @@ HTTP_DATE = "Wed, 21 Oct 2026 07:28:10 GMT"
         ("", None),
         ("-5", None),
         ("soon", None),
+        ("1e99", None),
+        (f"Wed, 21 Oct {'9' * 40} 07:28:10 GMT", None),
+        (f"Wed, 21 Oct 2026 07:28:10 +{'9' * 40}", None),
         ("٣", None),
     ],
 )
@@ -406,6 +413,30 @@ def test_a_packed_body_is_read(api: Api) -> None:
     api.answer = lambda asked: Answered(gzip.compress(b'[{"a": 1}]'), headers={"Content-Encoding": "GZIP"})
     with RestClient(api.url, Credentials()) as client:
         assert client.get("/rows", {}).body == [{"a": 1}]
+
+
+def test_what_follows_a_packed_body_is_neither_kept_nor_endless(api: Api) -> None:
+    """zlib would keep it, and copy all of it for each piece."""
+    body = gzip.compress(b"[]") + b"x" * 16 * 1024 * 1024
+    api.answer = lambda asked: Answered(body, headers={"Content-Encoding": "gzip"})
+    with RestClient(api.url, Credentials()) as client:
+        tracemalloc.start()
+        try:
+            assert client.get("/rows", {}).body == []
+            assert tracemalloc.get_traced_memory()[1] < len(body) // 2
+        finally:
+            tracemalloc.stop()
+    with RestClient(api.url, Credentials(), most_bytes=100_000) as client, pytest.raises(ConnectException, match="100000 bytes follow"):
+        client.get("/rows", {})
+
+
+def test_a_token_that_a_next_url_repeats_is_in_no_offset(api: Api) -> None:
+    """Graph APIs put it there, although it came in a header."""
+    api.answer = lambda asked: {"rows": [{"id": 1}], "next": None if "page" in asked.params else "/rows?access_token=canary-token&page=2"}
+    with RestClient(api.url, BearerAuth().credentials({"token": Password("canary-token")})) as client:  # type: ignore[arg-type]
+        reader = ResourceReader(client, Resource("rows", "/rows", records="rows", pages=NextUrlPages("next")), None, {})
+        assert [pair[1] for pair in reader.rows(None) if pair] == [{"page": "/rows?page=2"}, {"complete": True}]
+    assert [asked.headers["authorization"] for asked in api.asked] == ["Bearer canary-token"] * 2
 
 
 def test_a_body_is_bounded_also_when_it_is_packed(api: Api) -> None:
