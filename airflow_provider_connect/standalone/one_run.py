@@ -121,7 +121,8 @@ def _log_broken_locations(connector: ConnectorFile, properties: Mapping[str, str
 
 
 def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask) -> RunResult:
-    """Run the connector to the end of its data. SIGTERM and SIGINT end each task after its batch, where this is the main thread.
+    """Run the connector to the end of its data. SIGTERM and SIGINT end each task after its batch, where this is the main thread,
+    and the process when one comes again.
     ``mask`` is given all secrets before code that knows them runs.
 
     Raises ConfigException for settings that are wrong, ConnectException when the state cannot be read.
@@ -151,14 +152,28 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
         spec, lambda: TaskThreads(mask, java, backing).run, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask, java=java
     )
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: application.request_end())
+        _end_at_signals(application)
     result = application.run()  # 3
     for task in result.tasks:
         log.info(
             "Connector %s task %d: %d records, %d bytes in %.2f s", result.connector, task.task, task.records, task.bytes, task.seconds
         )
     return result
+
+
+def _end_at_signals(application: Application) -> None:
+    """At the second signal the process ends: code of the connector's own may never return."""
+    is_ending = False
+
+    def end(number: int, _: object) -> None:
+        nonlocal is_ending
+        if is_ending:
+            os._exit(128 + number)
+        is_ending = True
+        application.request_end()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
 
 
 def _exit_code(result: RunResult) -> int:

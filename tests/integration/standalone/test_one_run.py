@@ -87,6 +87,33 @@ def test_a_run_that_is_told_to_end_commits_what_it_has_done(worker_settings: Wor
     assert (tmp_path / "offsets").stat().st_size > 0
 
 
+ASLEEP = """
+import time
+from airflow_provider_connect.sdk import source
+
+@source
+def asleep():
+    print("asleep", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_connector_that_never_returns_is_ended_by_a_second_signal(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "sleeper.py").write_text(ASLEEP)
+    own = {SETTING: str(tmp_path / "offsets"), "plugin.path": str(tmp_path / "plugins")}
+    process = Runs(tmp_path, {"bootstrap.servers": worker_settings()["bootstrap.servers"], **own}).start(
+        name=unique, connector_class="asleep", topic=unique
+    )
+    assert process.stdout is not None
+    assert any("asleep" in line for line in process.stdout)
+    process.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143
+
+
 @pytest.mark.parametrize("location", ["file", "topics"])
 def test_a_preview_shows_what_the_next_run_moves_and_writes_nothing(
     location: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str
