@@ -41,6 +41,8 @@ def _check_name(name: str, value: Any) -> None:
     if control:
         codes = ", ".join(map(str, control))
         raise ConfigException.of(name, value, f"String may not contain control sequences but had the following ASCII chars: {codes}")
+    if value.strip() in (".", ".."):
+        raise ConfigException.of(name, value, "No path of the REST API can hold this name: it could be neither stopped nor deleted there")
 
 
 def _check_regex(name: str, value: Any) -> None:

@@ -84,6 +84,12 @@ def errors_of(config: dict[str, str]) -> dict[str, list[str]]:
     return {value.name: value.errors for value in validate_framework_keys(config, is_sink=True) if value.errors}
 
 
+@pytest.mark.parametrize("name", [".", "..", " .. "])
+def test_a_name_that_no_path_can_hold_is_refused(name: str) -> None:
+    (value,) = [value for value in source_config_def().validate({"name": name, "connector.class": "C"}) if value.name == "name"]
+    assert ["No path of the REST API can hold this name" in error for error in value.errors] == [True]
+
+
 def test_sink_without_topics_is_refused_on_both_keys() -> None:
     text = "Must configure one of topics or topics.regex"
     assert errors_of(sink()) == {"topics": [text], "topics.regex": [text]}
