@@ -231,7 +231,10 @@ class ResourceReader:
             if found is None or isinstance(found, dict | list) or (in_path and str(found) in ("", ".", "..")):
                 raise DataException(f"{{{name}}} of {text!r} cannot be filled with {found!r:.50}")
             plain = str(found).lower() if isinstance(found, bool) else str(found)
-            return quote(plain, safe="") if in_path else plain
+            try:
+                return quote(plain, safe="") if in_path else plain
+            except UnicodeEncodeError:  # half of a surrogate pair
+                raise DataException(f"{{{name}}} of {text!r} cannot be filled with {found!r:.50}") from None
 
         return _PLACEHOLDER.sub(value, text)
 

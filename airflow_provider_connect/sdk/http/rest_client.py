@@ -172,7 +172,11 @@ class RestClient:
         return Answer(body, received.links, str(url), hashlib.sha256(received.content).digest())
 
     def _redirected(self, target: str, params: Mapping[str, Position]) -> tuple[_Received, Any]:
-        url = self._url(target).copy_merge_params(params) if params else self._url(target)
+        try:
+            url = self._url(target).copy_merge_params(params) if params else self._url(target)
+        except (self._library.InvalidURL, UnicodeError) as error:  # of a position that an answer gave; the message repeats nothing of it
+            path = target.partition("?")[0]
+            raise ConnectException(f"GET {path!r:.200}: the position of the page cannot stand in a URL: {type(error).__name__}") from None
         for _ in range(MOST_REDIRECTS + 1):
             headers = self._credentials.headers(self._token)
             sent = url.copy_merge_params(self._credentials.params) if self._credentials.params else url

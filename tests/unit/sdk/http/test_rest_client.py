@@ -430,6 +430,14 @@ def test_what_follows_a_packed_body_is_neither_kept_nor_endless(api: Api) -> Non
         client.get("/rows", {})
 
 
+@pytest.mark.parametrize("position", ["\ud800", "x" * 70_000])
+def test_a_position_that_no_url_can_hold_is_named(api: Api, position: str) -> None:
+    api.answer = lambda asked: {"id": 1, "next": position}
+    with pytest.raises(ConnectException, match="GET '/rows': the position of the page cannot stand in a URL") as caught:
+        read(api, None, CursorPages("cursor", cursor="next"))
+    assert len(str(caught.value)) < 300
+
+
 def test_a_token_that_a_next_url_repeats_is_in_no_offset(api: Api) -> None:
     """Graph APIs put it there, although it came in a header."""
     api.answer = lambda asked: {"rows": [{"id": 1}], "next": None if "page" in asked.params else "/rows?access_token=canary-token&page=2"}
