@@ -54,6 +54,11 @@ class SourceFunction:
         """Whether there is a position to resume from."""
         return self.cursor is not None or CURSOR in parameters_of(self.function)
 
+    def may_be_partition(self, source_partition: Mapping[str, object]) -> bool:
+        """Whether the author's partitions may have it among them; those that a function returns are not asked for."""
+        given = self.partitions
+        return given is not None and (callable(given) or dict(source_partition) in list(given))
+
     def partition_values(self, config: Config) -> list[Partition]:
         """The source partitions, each once, in the author's order."""
         if self.partitions is None:
@@ -64,10 +69,11 @@ class SourceFunction:
         values = {text_of(value): value for value in found}
         sources: dict[str, Partition] = {}
         for value in values.values():
-            other = sources.setdefault(text_of(source_partition_of(value)), value)
-            if other is not value:
-                title = self.function.__qualname__
-                raise ConnectException(f"{title}: partitions {other!r:.80} and {value!r:.80} are the same source partition; rename one")
+            for source in (source_partition_of(value), schema_partition_of(value)):
+                other = sources.setdefault(text_of(source), value)
+                if other is not value:
+                    title = self.function.__qualname__
+                    raise ConnectException(f"{title}: partitions {other!r:.80} and {value!r:.80} are the same source partition; rename one")
         return list(values.values())
 
 
@@ -79,6 +85,11 @@ def text_of(partition: Partition) -> str:
 def source_partition_of(partition: Partition) -> dict[str, object]:
     """The source partition. One that is a dict is it itself: source partitions hold no nested values."""
     return dict(partition) if isinstance(partition, Mapping) else {PARTITION: partition}
+
+
+def schema_partition_of(partition: Partition) -> dict[str, object]:
+    """The source partition in whose offset the fields of its rows are remembered."""
+    return {SCHEMA: text_of(partition) if isinstance(partition, Mapping) else partition}
 
 
 class SavedSchema:

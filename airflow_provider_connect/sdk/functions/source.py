@@ -30,8 +30,8 @@ from airflow_provider_connect.sdk.functions.partition_rows import (
     SavedSchema,
     SourceFunction,
     cursor_argument,
+    schema_partition_of,
     source_partition_of,
-    text_of,
 )
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, refuse_unknown
 from airflow_provider_connect.sdk.rows import RowSchema, decoded_schema, given_schema
@@ -119,7 +119,7 @@ class FunctionSourceTask(SourceTask):
 
     def _row_schema(self, partition: Partition) -> SavedSchema:
         """The fields that are given, or those of earlier runs."""
-        source_partition: dict[str, object] = {SCHEMA: text_of(partition) if isinstance(partition, Mapping) else partition}
+        source_partition = schema_partition_of(partition)
         fields = (self.context.offset(source_partition) or {}).get(FIELDS)
         remembered = None if fields is None else decoded_schema(fields)
         return SavedSchema(source_partition, RowSchema(given_schema(self.declared_for(partition).schema), remembered=remembered))
@@ -182,6 +182,8 @@ class FunctionSource(SourceConnector):
                 continue
             whole = {PARTITION: WHOLE}
             is_fields = isinstance(partition, Mapping) and set(partition) == {SCHEMA}
+            if is_fields and self.declared.may_be_partition(partition):
+                is_fields = set(offset) == {FIELDS}
             if not is_fields and self.declared.partitions is None and partition != whole:
                 raise ConnectException(f"The source partition of this connector is {whole}, got {partition}")
             wanted = FIELDS if is_fields else CURSOR

@@ -322,14 +322,15 @@ def test_encodings_of_frames_are_no_types_of_their_own() -> None:
     assert found == [("a", "x"), ("b", None), ("c", "y"), ("d", "z"), ("e", "z")]
 
 
-def test_partitions_of_one_source_partition_are_refused() -> None:
+@pytest.mark.parametrize("key", ["partition", "schema"])
+def test_partitions_of_one_source_partition_are_refused(key: str) -> None:
     """They would overwrite each other's offset."""
 
-    @source(partitions=["east", {"partition": "east"}], cursor="id")
+    @source(partitions=["east", {key: "east"}], cursor="id")
     def rows(partition: Any, cursor: int = 0) -> Iterator[Any]:
         yield []
 
-    with pytest.raises(ConnectException, match=r"partitions 'east' and \{'partition': 'east'\} are the same source partition"):
+    with pytest.raises(ConnectException, match=rf"partitions 'east' and \{{'{key}': 'east'\}} are the same source partition"):
         task_of(rows)
 
 
@@ -508,6 +509,16 @@ def test_what_a_source_can_promise() -> None:
     assert whole().exactly_once_support(config) is ExactlyOnceSupport.UNSUPPORTED
     assert whole().output_topics(config) == ["t"]
     assert whole().check_for_new_data(config, lambda _: None) is None
+
+
+def test_offsets_of_partitions_that_are_named_as_the_remembered_fields_can_be_altered() -> None:
+    @source(partitions=[{"schema": "public"}, {"schema": "private"}], cursor="id", topic="rows")
+    def rows(partition: Any, cursor: int = 0) -> Iterator[Any]:
+        yield []
+
+    assert rows().alter_offsets({"topic": "rows"}, [({"schema": "public"}, {"cursor": 5})])
+    with pytest.raises(ConnectException, match="has the key 'cursor' alone"):
+        rows().alter_offsets({"topic": "rows"}, [({"schema": "public"}, {"position": 5})])
 
 
 def test_offsets_that_are_altered_must_have_the_form() -> None:
