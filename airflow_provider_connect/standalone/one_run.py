@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -53,6 +54,7 @@ PREVIEWED = 10
 """Records of a preview, unless the command line has a number."""
 
 _LOOPBACK = "127.0.0.1"
+_OWN_CLASS = re.compile(r"\bairflow_provider_connect\.errors\.\w+: ")
 log = logging.getLogger(__name__)
 
 
@@ -70,7 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             code = _once(read_connector_file(options.connector), read_worker(options.worker), options.preview)
     except ConnectException as error:
-        log.error("%s", error.message if options.preview is None else " ".join(error.message.split()))  # noqa: TRY400  (it has the reason)
+        if options.preview is None and not isinstance(error, ConfigException):
+            _print_failure(error.message)
+        else:
+            log.error("%s", error.message if options.preview is None else " ".join(error.message.split()))  # noqa: TRY400  (it has the reason)
         code = WRONG if isinstance(error, ConfigException) else LATER if error.retriable else FAILED
     sys.stdout.flush()
     os._exit(code)  # clients' threads need not be waited for
@@ -179,7 +184,7 @@ def _end_at_signals(application: Application) -> None:
 def _exit_code(result: RunResult) -> int:
     if result.state is RunState.FAILED:
         trace = next((task.trace for task in result.tasks if task.trace), "")
-        log.error("Connector %s FAILED: %s%s", result.connector, result.error, line_of_author(trace))
+        _print_failure(f"{result.error}{line_of_author(trace)}")
         return LATER if result.retriable else FAILED
     if result.state is RunState.SKIPPED:
         log.info("Connector %s did not run: %s", result.connector, result.error)
@@ -187,6 +192,11 @@ def _exit_code(result: RunResult) -> int:
         log.warning("Connector %s was ended before the end of what there is", result.connector)
         return SIGNALLED
     return DONE
+
+
+def _print_failure(reason: str) -> None:
+    """The last line of a run that FAILED: behind traces, without the name of a class that only repeats that this package raised it."""
+    print(f"FAILED: {_OWN_CLASS.sub('', ' '.join(reason.split()))}", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ PLUGIN = """
 import asyncio
 import sys
 
-from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SourceConnector, SourceTask
+from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, ConnectException, SourceConnector, SourceTask
 
 
 EXCEPTIONS = {
     "exit": SystemExit(0),
     "cancelled": asyncio.CancelledError(),
+    "final": ConnectException("the shop is closed for good"),
     "half": ValueError("half \\ud800"),
     "megabytes": ValueError("x" * 5_000_000),
 }
@@ -73,7 +74,8 @@ def runs(worker_settings: WorkerSettings, tmp_path: Path) -> Runs:
         ("validate", "exit", 2, "The plugin's code called exit(0)"),
         ("task_configs", "exit", 1, "The plugin's code called exit(0)"),
         ("poll", "exit", 75, "FAILED: task 0: SystemExit: 0"),
-        ("poll", "half", 75, "FAILED: task 0: ValueError: half \\ud800"),
+        ("poll", "half", 75, "\nFAILED: task 0: ValueError: half \\ud800"),
+        ("poll", "final", 1, "\nFAILED: task 0: the shop is closed for good ("),
         ("poll", "megabytes", 75, "characters are left out"),
         ("commit", "cancelled", 0, "The task's commit raised"),
     ],
@@ -83,6 +85,7 @@ def test_a_plugin_that_exits_fails_its_run(method: str, raised: str, code: int, 
     found, output = runs.run(**config)
     refused = "Logging error" in output or "Failed to write status" in output
     assert (found, reported in output, refused) == (code, True, False), output[-2000:]
+    assert output.splitlines()[-1].startswith("FAILED: ") == (code in (1, 75)), output[-2000:]
 
 
 def test_a_plugin_that_exits_fails_its_preview(runs: Runs, unique: str) -> None:
