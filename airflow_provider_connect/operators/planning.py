@@ -10,7 +10,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_connect.config.masking import HideSecrets, Mask, mask_output, spellings
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, shortened, trace_of
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, own_option, run_directory
 from airflow_provider_connect.model.run import RunSpec
 from airflow_provider_connect.operators.definition import DefinesConnector
@@ -19,6 +19,7 @@ from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.spark.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    from airflow_provider_connect.stores.config_cache import ConfigCache
     from airflow_provider_connect.worker.application.plan_process import SharedPlan
     from airflow_provider_connect.worker.application.readiness import Readiness, UnreadyException
 
@@ -39,12 +40,14 @@ def airflow_errors(connector: str) -> Iterator[None]:
 def started_readiness(
     operator: DefinesConnector, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool, is_planned: bool = False
 ) -> "Readiness":
-    """Whether the operator's connector has work. Raises AirflowSkipException unless it is STARTED."""
+    """Whether the operator's connector has work. Raises AirflowSkipException unless it is STARTED, and what ``check_readiness`` raises;
+    what is no better at a later try is written into the connector's status before."""
     # loads the Kafka client: not when the DAG is parsed
     from airflow_provider_connect.stores.config_cache import ConfigCache
     from airflow_provider_connect.worker.application.readiness import UnreadyException, check_readiness
 
-    connector, define = operator.connector, operator.definition()
+    connector, define, mask = operator.connector, operator.definition(), Mask()
+    cache = ConfigCache(run_directory())
     try:
         found = check_readiness(
             settings,
@@ -54,11 +57,15 @@ def started_readiness(
             is_asked_for=is_asked_for,
             is_planned=is_planned,
             may_wait=may_wait(context),
-            cache=ConfigCache(run_directory()),
-            hide=_hide_in_logs(),
+            cache=cache,
+            hide=_hide_in_logs(mask),
         )
     except UnreadyException as error:
         _report_unready(connector, settings, error, context, define)
+        raise
+    except ConnectException as error:
+        if not error.retriable:
+            _report_refused(connector, settings, shortened(mask(trace_of(error))), cache)
         raise
     if found.state == "waiting":
         raise AirflowSkipException(f"Connector {connector} waits: {found.reason}")
@@ -67,10 +74,9 @@ def started_readiness(
     return found
 
 
-def _hide_in_logs() -> HideSecrets:
+def _hide_in_logs(mask: Mask) -> HideSecrets:
     """Keeps secrets, however they are spelled, out of what is logged and printed in this task's process, and what Airflow logs of its
     application. Airflow's own masker gets them too, but does not mask the copy of a task's log that an executor prints."""
-    mask = Mask()
     mask_output(mask)
 
     def hide(secrets: Iterable[str]) -> None:
@@ -112,3 +118,13 @@ def _report_unready(
             report_unready(settings, connector, plan.claim, plan.tasks, error.message, known=error.found.known)
     except ConnectException as failure:
         _log.warning("Connector %s: the statuses of its tasks could not be written: %s", connector, failure.message)
+
+
+def _report_refused(connector: str, settings: WorkerSettings, trace: str, cache: "ConfigCache") -> None:
+    """Write that the connector FAILED. A failure of that is logged, for the caller raises the reason."""
+    from airflow_provider_connect.worker.application.failure_report import report_refused
+
+    try:
+        report_refused(settings, connector, trace, cache=cache)
+    except ConnectException as failure:
+        _log.warning("Connector %s: its FAILED status could not be written: %s", connector, failure.message)

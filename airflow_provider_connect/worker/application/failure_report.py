@@ -18,6 +18,7 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalo
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.config_cache import ConfigCache
 from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 
 WRITE_SECONDS = 10.0
@@ -93,6 +94,28 @@ def report_unready(
     writer = StatusWriter(settings, claim=claim)
     writer.put_connector(ConnectorStatus(connector, State.RUNNING, worker_id, version=version, claim=claim))
     for task in tasks:
+        writer.put_task(TaskStatus(connector, task, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
+    writer.flush(WRITE_SECONDS)
+    writer.close()
+
+
+def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cache: ConfigCache | None = None) -> None:
+    """Write that a connector and its tasks FAILED before an application was started for them: its config cannot run. ``trace`` holds no
+    secrets.
+
+    Written under the newest claim, so that a newer run's statuses hold. Nothing is written for a connector that the config topic does not
+    have, or that is not STARTED. ``cache`` as in ``report_lost``.
+    """
+    try:
+        state = _config_state(settings, connector, None if cache is None else cache.read(settings, connector))
+    except TopicMissingException:
+        return
+    if state.target_state(connector) is not TargetState.STARTED:
+        return
+    worker_id, claim, version = f"{socket.gethostname()}:0", state.claims.get(connector), plugin_version(settings, connector, state)
+    writer = StatusWriter(settings, claim=claim)
+    writer.put_connector(ConnectorStatus(connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
+    for task in state.tasks(connector):
         writer.put_task(TaskStatus(connector, task, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
     writer.flush(WRITE_SECONDS)
     writer.close()

@@ -14,8 +14,9 @@ import pytest
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.connector_files import mark_of
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.airflow_home import airflow_home
 from tests.integration.client.commands import Done, run_commands
@@ -187,6 +188,34 @@ def test_a_config_that_cannot_run_fails_before_anything_moves(
         f"Connector new-{unique} has not run yet, or Airflow has removed its runs",
         f"Connector {unique} has no task 7; its tasks",
     ]
+
+
+def test_a_config_that_cannot_run_is_in_the_statuses_with_its_reason(
+    author: Author, config: dict[str, str], home: dict[str, str], unique: str, worker_settings: Callable[..., dict[str, str]]
+) -> None:
+    home["AIRFLOW_VAR_HIDDEN"] = "canary-of-statuses"
+    refused = {**config, "batch.size": "${variable:hidden}", "name": unique}
+    allowlist = {"config.providers.variable.param.allowlist.pattern": "hidden"}
+    settings = WorkerSettings.of(worker_settings() | allowlist)
+    TopicAdmin(settings).ensure_internal_topics()
+    with ConfigStore(settings) as store:
+        store.put_connector(unique, refused)
+        store.put_tasks(unique, [{"file": config["file"]}], store.claim(unique))
+    states, output = author(unique, refused, **allowlist)
+    assert states == {"run": "failed", "tasks": {"run": "failed"}}, output
+    with StatusStore(settings) as statuses:
+        known = statuses.read()
+    connector, tasks = known.connector(unique), known.tasks_of(unique)
+    assert connector is not None
+    assert connector.state is State.FAILED
+    assert [(task.state, task.trace) for task in tasks] == [(State.FAILED, connector.trace)]
+    lines = (connector.trace or "").splitlines()
+    assert lines[0] == (
+        "airflow_provider_connect.errors.ConfigException: "
+        f"Connector configuration of {unique} is invalid and contains the following 1 error(s):"
+    )
+    assert lines[1] == "Invalid value [hidden] for configuration batch.size: Not a number of type INT"
+    assert "canary" not in f"{connector.trace}{output}"
 
 
 def written_log(home: dict[str, str], connector: str, *texts: str) -> str:
