@@ -34,6 +34,7 @@ REFRESH_SECONDS: Final = 1.0
 KAFKA_CONNECT: Final = "4.3.1"
 """The version of Kafka Connect whose runtime runs Java plugins."""
 _KINDS: Final = tuple(PluginKind)
+_MOST_UNREAD: Final = 5
 
 
 class PluginCatalog:
@@ -103,8 +104,9 @@ class PluginCatalog:
             raise ConfigException(f"The {kind} {cut(name)} is a {there} plugin, which a {here} connector cannot use")
         if not found:
             known = sorted({plugin.class_name for plugin in self._all() if plugin.kind is kind})
-            text = f"No {kind} is called {cut(name)}; there are: {', '.join(known)}{self._hint(name, (kind,))}"
-            raise PluginNotFoundException(text, known=known)
+            hint = self._hint(name, (kind,))
+            text = f"No {kind} is called {cut(name)}{hint and f'; {hint}'}; there are: {', '.join(known)}.{self.unread(name)}"
+            raise PluginNotFoundException(text.removesuffix("."), known=known)
         return self._chosen(found, spec)
 
     def find_connector(self, name: str, spec: str | None = None, location: str | None = None) -> Plugin:
@@ -113,15 +115,28 @@ class PluginCatalog:
         found = self.named(name, CONNECTOR_KINDS)
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
-            raise ConfigException(
+            hint = self._hint(name, CONNECTOR_KINDS)
+            text = (
                 f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: "
-                f"{known}{self._hint(name, CONNECTOR_KINDS)}"
+                f"{hint and f'({hint}) '}{known}.{self.unread(name)}"
             )
+            raise ConfigException(text.removesuffix("."))
         return self._chosen(found, spec, location)
 
     def _hint(self, name: str, kinds: Iterable[PluginKind]) -> str:
         near = nearest(name, {known for plugin in self.plugins(kinds) for known in plugin.names})
-        return "" if near is None else f"; did you mean {near}?"
+        return "" if near is None else f"did you mean {near}?"
+
+    def unread(self, name: str) -> str:
+        """The names of what lies on ``plugin.path`` and cannot be used, as a sentence behind an error that ``name`` is unknown: first those
+        that it may lie in. Empty where everything can be used."""
+        names = dict.fromkeys(os.path.basename(each.path.rstrip("/")) for each in self.broken())
+        if not names:
+            return ""
+        near_first = sorted(names, key=lambda each: not name.startswith(each.partition(".")[0]))
+        shown = ", ".join(cut(each) for each in near_first[:_MOST_UNREAD])
+        more = f" and {len(names) - _MOST_UNREAD} more" if len(names) > _MOST_UNREAD else ""
+        return f" Not usable on plugin.path: {shown}{more}; 'airflow connect plugins broken' prints the reasons"
 
     def _chosen(self, found: Sequence[Plugin], spec: str | None, location: str | None = None) -> Plugin:
         try:

@@ -34,7 +34,7 @@ def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> lis
     if others:
         interface = INTERFACES[kind].__name__
         raise ConfigException(f"Class class {others[0].class_name} does not implement the {interface} interface")
-    raise ConfigException.of(key, named, f"Class {named} could not be found.")
+    raise ConfigException.of(key, named, f"Class {named} could not be found.{catalog.unread(named)}")
 
 
 def instance_of(plugin: Plugin, kind: PluginKind, key: str) -> Any:

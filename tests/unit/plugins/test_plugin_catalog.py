@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.versions import oldest_first
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, PluginKind
 from airflow_provider_connect.plugins.loading import plugin_path
@@ -344,14 +344,30 @@ def test_a_wrong_kind_of_an_entry_point_is_reported_with_the_kinds_also_of_an_in
 def test_an_unknown_name_has_the_nearest_one_in_its_message(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(source("OrdersSource"))
     found = catalog(tmp_path)
-    with pytest.raises(ConfigException, match=r"available connectors are: .*; did you mean shop\.OrdersSource\?$"):
+    with pytest.raises(ConfigException, match=r"available connectors are: \(did you mean shop\.OrdersSource\?\) .*Source.* 0-\w+$"):
         found.find_connector("shop.OrderSource")
     with pytest.raises(
-        PluginNotFoundException, match=r"^No converter is called JsonConvertor; there are: .*; did you mean JsonConverter\?$"
+        PluginNotFoundException, match=r"^No converter is called JsonConvertor; did you mean JsonConverter\?; there are: .*StringConverter$"
     ):
         found.find(PluginKind.CONVERTER, "JsonConvertor")
     with pytest.raises(ConfigException, match=r"shop\.OrdersSource 0-\w+$"):
         found.find_connector("zzz")
+
+
+def test_an_unknown_name_has_the_broken_locations_in_its_message(tmp_path: Path) -> None:
+    for number in range(6):
+        (tmp_path / f"a{number}.py").write_text("secret = 'canary'\nthis is no Python\n")
+    (tmp_path / "shop.py").write_text("class Orders(:\n")
+    found = catalog(tmp_path)
+    end = "Not usable on plugin.path: shop.py, a0.py, a1.py, a2.py, a3.py and 2 more; 'airflow connect plugins broken' prints the reasons"
+    for kind in (None, PluginKind.TRANSFORMATION):
+        with pytest.raises(ConnectException) as caught:
+            found.find_connector("shop.Orders") if kind is None else found.find(kind, "shop.Orders")
+        assert caught.value.message.endswith(f". {end}")
+        assert str(tmp_path) not in caught.value.message
+        assert "canary" not in caught.value.message
+    assert found.unread("nothing").startswith(" Not usable on plugin.path: a0.py, a1.py")
+    assert catalog().unread("shop.Orders") == ""
 
 
 def test_a_tree_that_goes_while_its_directory_is_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, PluginNotFoundException
 from airflow_provider_connect.model.views import ConfigValueView, Validation
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.worker.task.checked_connector import check_connector
 from tests.unit.plugins.locations import source, tree
 
 FILE_SOURCE = {"connector.class": "FileStreamSource", "name": "f", "file": "/x", "topic": "t"}
@@ -374,11 +375,17 @@ def test_edits_of_a_package_that_is_installed_editably_are_seen_at_once(tmp_path
         assert "size" in {key.name for key in probe.config_keys("EditedSource")}
 
 
-def test_a_validation_logs_what_on_plugin_path_cannot_be_used_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_validation_names_what_on_plugin_path_cannot_be_used_and_logs_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "broken.py").write_text("def rows(:")
     with PluginProbe(settings(tmp_path)) as probe:
         for _ in range(2):
-            with pytest.raises(ConfigException, match="Failed to find any class"):
+            with pytest.raises(ConfigException, match=r"^Failed to find any class.*\. Not usable on plugin\.path: broken\.py; 'airflow"):
                 probe.validate(None, {**FILE_SOURCE, "connector.class": "broken.rows"})
+        [error] = errors_of(probe, **FILE_SOURCE, value__converter="broken.Text")["value.converter"]
+    assert error.endswith(
+        "Class broken.Text could not be found. Not usable on plugin.path: broken.py; 'airflow connect plugins broken' prints the reasons"
+    )
+    with pytest.raises(ConfigException, match=r"Not usable on plugin\.path: broken\.py"):
+        check_connector("c", {**FILE_SOURCE, "connector.class": "broken.rows"}, settings(tmp_path), {})
     [record] = [record for record in caplog.records if record.name.endswith(".probe")]
     assert "broken.py cannot be used" in record.getMessage()
