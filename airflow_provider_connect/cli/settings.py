@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.config.dag_settings import literal_secrets
+from airflow_provider_connect.config.notifiers import PREFIX as NOTIFIERS
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.hooks.airflow_settings import (
     VARIABLE,
@@ -44,8 +45,10 @@ def use_database() -> None:
 
 
 def masked(key: str, value: str) -> str:
-    """``value``, or ``[hidden]`` if ``key`` is named like a secret and the value is written out; and without passwords in URLs."""
-    return HIDDEN if literal_secrets({key: value}) else without_url_passwords(value)
+    """``value``, or ``[hidden]`` if ``key`` is named like a secret and the value is written out; and without passwords in URLs. Of
+    notifiers, all that they are created with is hidden: the address of a chat's room often is its password."""
+    is_argument = key.startswith(NOTIFIERS) and not key.endswith(".class") and "${" not in value
+    return HIDDEN if is_argument or literal_secrets({key: value}) else without_url_passwords(value)
 
 
 def _print(output: str, settings: Mapping[str, Mapping[str, str]]) -> None:

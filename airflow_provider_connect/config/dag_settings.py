@@ -19,6 +19,7 @@ PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
 RELEASED = "airflow.released"  # on a config that no DAG file defines any more: the connector's last target state
 SCHEDULE = "airflow.schedule"
+ON_FAILURE = "airflow.on.failure"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
 """What ``airflow.engine`` may be: tasks run as Spark jobs, or in the application's own process, without Spark."""
@@ -56,17 +57,20 @@ class DagSettings:
     max_duration_seconds: float | None = None
     tasks_per_application: int | None = None
     engine: str = SPARK
+    on_failure: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DagLimits:
     """What authors of configs may ask of Airflow, where the config came by REST or the config topic: worker settings. A DAG file's author
-    is not bound by them. ``pools``, ``queues`` and ``engines`` may be used beside the default ones; ``*`` in them is any."""
+    is not bound by them. ``pools``, ``queues`` and ``engines`` may be used beside the default ones; ``*`` in them is any. ``notifiers`` are
+    those that the worker settings define."""
 
     min_interval_seconds: float = 10.0
     pools: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
     engines: frozenset[str] = frozenset()
+    notifiers: frozenset[str] = frozenset()
     max_pool_slots: int = 8
     max_priority_weight: int = 100
 
@@ -112,6 +116,10 @@ def steering_errors(
     ):
         if value is not None and value != own and not allowed & {value, ANY}:
             read.refuse(key, value, f"the worker setting {setting} does not name it; ask an admin to, or leave the key out")
+    for name in settings.on_failure:
+        if name not in limits.notifiers:
+            known = ", ".join(sorted(limits.notifiers)) or "none"
+            read.refuse(ON_FAILURE, name, f"no notifier has this name; the worker settings airflow.notifiers.… define {known}")
     for key, number, most, setting in (
         ("airflow.pool.slots", settings.pool_slots, limits.max_pool_slots, MAX_SLOTS),
         ("airflow.priority.weight", settings.priority_weight, limits.max_priority_weight, MAX_PRIORITY),
@@ -229,13 +237,16 @@ def schedule_of(text: str) -> str | float | None:
     return text.strip()
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if len(names) > 100:
-        raise ValueError(f"there are {len(names)} tags; give no more than 100")
-    for name in names:
-        _text(100)(name)
-    return names
+def _names(at_most: int, what: str) -> Callable[[str], tuple[str, ...]]:
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+        if len(names) > at_most:
+            raise ValueError(f"there are {len(names)} {what}; give no more than {at_most}")
+        for name in names:
+            _text(100)(name)
+        return names
+
+    return parse
 
 
 def _text(at_most: int) -> Callable[[str], str]:
@@ -306,7 +317,7 @@ RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
 """What the retry policy reads, from the Variable and, stronger, from the connector's config."""
 
 _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "airflow.tags": ("tags", _names),
+    "airflow.tags": ("tags", _names(100, "tags")),
     "airflow.owner": ("owner", _text(250)),
     "airflow.retries": ("retries", RETRY_KEYS["airflow.retries"]),
     "airflow.retry.delay": ("retry_delay_seconds", _delay),
@@ -318,6 +329,7 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "airflow.display.name": ("display_name", _text(2000)),
     "airflow.doc": ("doc", _text(50_000)),
     "airflow.max.duration": ("max_duration_seconds", _positive_duration),
+    ON_FAILURE: ("on_failure", _names(10, "notifiers")),
     "airflow.engine": ("engine", _one_of(SPARK, PROCESS)),
     TASKS_PER_APPLICATION: ("tasks_per_application", _count(1, MAX_TASKS)),
 }

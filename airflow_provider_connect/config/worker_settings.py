@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_connect.config import config_providers
-from airflow_provider_connect.config.config_providers import ConfigProvider
 from airflow_provider_connect.config.dag_settings import (
     ALLOWED_ENGINES,
     ALLOWED_POOLS,
@@ -24,6 +23,7 @@ from airflow_provider_connect.config.dag_settings import (
     duration_seconds,
     schedule_of,
 )
+from airflow_provider_connect.config.notifiers import notifier_names
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
@@ -32,7 +32,6 @@ from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-
 MAX_TASKS_SETTING = "connectors.max.tasks"
 DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 
@@ -148,7 +147,7 @@ class WorkerSettings:
     def exactly_once_source_enabled(self) -> bool:
         return self.exactly_once_source == "enabled"
 
-    def config_providers(self, connector: str | None = None) -> Mapping[str, ConfigProvider]:
+    def config_providers(self, connector: str | None = None) -> Mapping[str, config_providers.ConfigProvider]:
         """The providers of values for a config of ``connector``, with its access rights; None: for the worker's own settings.
 
         New objects at each call, since they keep the values that they have resolved.
@@ -344,6 +343,7 @@ def _dag_limits(read: _Reader) -> DagLimits:
         pools=frozenset(read.names(ALLOWED_POOLS)),
         queues=frozenset(read.names(ALLOWED_QUEUES)),
         engines=frozenset(read.names(ALLOWED_ENGINES)),
+        notifiers=notifier_names(read.values, read.note),
         max_pool_slots=read.number(MAX_SLOTS, defaults.max_pool_slots, 1),
         max_priority_weight=read.number(MAX_PRIORITY, defaults.max_priority_weight, 1),
     )

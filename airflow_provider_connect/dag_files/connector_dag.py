@@ -29,6 +29,7 @@ from airflow_provider_connect.config.dag_settings import (
     dag_settings,
     literal_secrets,
 )
+from airflow_provider_connect.dag_files.notices import FailureNotifier
 from airflow_provider_connect.dag_files.retry import ConnectRetryPolicy
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import section_schedule
@@ -76,7 +77,7 @@ class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
         first = {"connector_definition": definition_text(config)}
         run = {"spark_conn_id": spark_conn_id, "outlets": [AssetAlias(self.dag_id)]}
         with self:
-            _add_tasks(name, settings, first, run, _task_arguments(settings, config))
+            _add_tasks(name, settings, first, run, _task_arguments(name, settings, config, dag_arguments.get("default_args") or {}))
 
 
 class StoredConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
@@ -90,7 +91,7 @@ class StoredConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for
         self.fileloc = file
         self.connector = name
         with self:
-            _add_tasks(name, settings, {"dag_mark": mark}, {"outlets": [AssetAlias(self.dag_id)]}, _task_arguments(settings, keys))
+            _add_tasks(name, settings, {"dag_mark": mark}, {"outlets": [AssetAlias(self.dag_id)]}, _task_arguments(name, settings, keys))
 
 
 def stored_connector_dags(file: str, connectors: Mapping[str, str], *, paused: Collection[str] = ()) -> None:
@@ -175,7 +176,10 @@ def _dag_arguments(connector: str, settings: DagSettings, given: Mapping[str, An
     return arguments | dict(given) | _FORCED | {"tags": sorted(tags)}
 
 
-def _task_arguments(settings: DagSettings, config: Mapping[str, str]) -> dict[str, Any]:
+def _task_arguments(
+    connector: str, settings: DagSettings, config: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Of every task. ``defaults`` are the DAG's own, beside whose callbacks stands the connector's."""
     arguments: dict[str, Any] = {
         "retries": settings.retries,
         "retry_delay": timedelta(seconds=settings.retry_delay_seconds),
@@ -189,4 +193,8 @@ def _task_arguments(settings: DagSettings, config: Mapping[str, str]) -> dict[st
         "queue": settings.queue,
         "execution_timeout": None if settings.max_duration_seconds is None else timedelta(seconds=settings.max_duration_seconds),
     }
+    if settings.on_failure:
+        given = (defaults or {}).get("on_failure_callback") or []
+        own = list(given) if isinstance(given, list | tuple) else [given]
+        arguments["on_failure_callback"] = [*own, FailureNotifier(connector, settings.on_failure)]
     return arguments | {name: value for name, value in optional.items() if value is not None}

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_provider_connect.config.dag_settings import SPARK
+from airflow_provider_connect.config.notifiers import without_notifiers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
@@ -53,6 +54,7 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
         self.dag_mark = dag_mark
         self.tasks = tasks
         self.claim = claim
+        self.failure_trace: str | None = None  # of what has failed, for notices
 
     @property
     def tasks_label(self) -> str:
@@ -77,13 +79,13 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
         tasks = asked_for if self.tasks is None else list(self.tasks)
         spec = RunSpec(
             connector=self.connector,
-            settings=settings.originals,
+            settings=without_notifiers(settings.originals),
             run_id=context["run_id"],
             try_number=context["ti"].try_number,
             tasks=tasks if self.tasks is not None else directory.tasks_left() or tasks,
             claim=Claim.parse(self.claim) if self.claim else None,
             define=self.definition(),
-            secrets={**airflow_secrets(settings.originals), **found.secrets},
+            secrets={**airflow_secrets(without_notifiers(settings.originals)), **found.secrets},
             known=None if found.known is None else found.known.to_json(),
         )
         directory.write_spec(spec)
@@ -129,6 +131,7 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
         emit_asset_events(context, settings.bootstrap_servers, result, group=group)
         failed = [task for task in result.tasks if task.trace is not None]
         if failed or result.state is RunState.FAILED:
+            self.failure_trace = "\n".join(filter(None, [result.error, *(task.trace for task in failed)]))
             raise failure(result, failed)
         directory.remove_run()
         if result.state is RunState.SKIPPED:

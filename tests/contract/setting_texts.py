@@ -86,6 +86,8 @@ GROUPS_OF_WORKER = {
     "config.storage.…, offset.storage.…, status.storage.…, batch.storage.…": "Settings of the internal topics where they are created, "
     "such as `segment.ms`. "
     "`cleanup.policy` is always `compact`.",
+    "airflow.notifiers.«name».class, airflow.notifiers.«name».…": "Notifiers that connectors may choose for notices of failures "
+    "([operating](operating.md#notices-of-failures)).",
     "config.providers, config.providers.…": "Sources of values in configs ([settings](settings.md#values-from-other-sources)).",
     "producer.…, consumer.…, admin.…": "Settings of Kafka's clients ([topics and clients](topics-and-clients.md)).",
     "security.…, sasl.…, ssl.…": "How clients log in to Kafka.",
@@ -101,6 +103,8 @@ AIRFLOW = {
     "airflow.engine": "What runs the tasks: `spark`, an application on the master of the Spark connection, or `process`, one process of "
     "the Airflow worker without Spark ([deployment](deployment.md#runs-without-spark)).",
     "airflow.max.duration": "Airflow fails a task of the DAG that takes longer. Unset: no limit.",
+    "airflow.on.failure": "Notifiers that send a notice when a task of the DAG has failed, separated by commas: names that the worker "
+    "settings `airflow.notifiers.…` define ([operating](operating.md#notices-of-failures)).",
     "airflow.owner": "The DAG's owner. Unset: Airflow's.",
     "airflow.pool": "The pool in which runs take slots. Unset: `default_pool`.",
     "airflow.pool.slots": "How many slots a run takes.",

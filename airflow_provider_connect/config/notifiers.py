@@ -1,0 +1,93 @@
+"""The notifiers that the worker settings define, by the names that connectors' configs choose. Knows nothing of Airflow.
+
+::
+
+    airflow.notifiers.«name».class         a Python class that extends Airflow's BaseNotifier
+    airflow.notifiers.«name».«argument»    a text that it is created with
+    airflow.notifiers.«name».arguments     what else it is created with, as a JSON object
+
+An argument's name may have full stops for ``_``, since options of airflow.cfg are read so.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_connect.errors import ConfigException
+
+PREFIX = "airflow.notifiers."
+_CLASS, _ARGUMENTS = "class", "arguments"
+_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
+_ARGUMENT = re.compile(r"[A-Za-z]\w*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NotifierSettings:
+    """One notifier. ``arguments`` may hold secrets."""
+
+    class_name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)  # Any: JSON
+
+
+def notifiers_of(values: Mapping[str, str]) -> tuple[dict[str, NotifierSettings], dict[str, str]]:
+    """The notifiers that are whole, and what is wrong with others, by key. No value of an argument is in an error."""
+    given: dict[str, dict[str, str]] = {}
+    errors: dict[str, str] = {}
+    for key, value in values.items():
+        if key.startswith(PREFIX):
+            name, _, rest = key.removeprefix(PREFIX).partition(".")
+            if _NAME.fullmatch(name) is None or not rest:
+                errors[key] = (
+                    f"Unknown configuration {key}: a notifier is defined by {PREFIX}«name».class, its name of letters, digits and -"
+                )
+            else:
+                given.setdefault(name, {})[rest] = value
+    found: dict[str, NotifierSettings] = {}
+    for name, settings in given.items():
+        try:
+            found[name] = _notifier(f"{PREFIX}{name}.", settings)
+        except ConfigException as error:
+            errors |= dict.fromkeys(error.keys, error.message)
+    return found, errors
+
+
+def notifier_names(values: Mapping[str, str], note: Callable[[str, str], None]) -> frozenset[str]:
+    """The names that connectors may choose. ``note`` gets key and error of what is wrong."""
+    found, errors = notifiers_of(values)
+    for key, error in errors.items():
+        note(key, error)
+    return frozenset(found)
+
+
+def without_notifiers(values: Mapping[str, str]) -> dict[str, str]:
+    """``values`` for processes that run plugins' code: what notifiers are created with is not for them."""
+    return {key: value for key, value in values.items() if not key.startswith(PREFIX)}
+
+
+def _notifier(prefix: str, settings: Mapping[str, str]) -> NotifierSettings:
+    """Raises ConfigException that blames the keys which have to go."""
+    class_name = settings.get(_CLASS, "").strip()
+    if _DOTTED.fullmatch(class_name) is None:
+        reason = f"Invalid value {class_name} for configuration {prefix}{_CLASS}: give the dotted path of a class that extends BaseNotifier"
+        raise ConfigException(reason, keys=[f"{prefix}{key}" for key in settings])
+    arguments = _json_object(f"{prefix}{_ARGUMENTS}", settings.get(_ARGUMENTS, "{}"))
+    for key, value in settings.items():
+        if key not in (_CLASS, _ARGUMENTS):
+            argument = key.replace(".", "_")
+            if _ARGUMENT.fullmatch(argument) is None:
+                raise ConfigException(f"Unknown configuration {prefix}{key}: {argument} is no name of an argument", keys=[f"{prefix}{key}"])
+            arguments[argument] = value
+    return NotifierSettings(class_name, arguments)
+
+
+def _json_object(key: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigException(f"Invalid value for configuration {key}: give a JSON object", keys=[key])
+    return value

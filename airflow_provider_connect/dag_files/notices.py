@@ -1,0 +1,109 @@
+"""Notices of failures: sent by the notifiers, defined in the worker settings, that a connector's config has chosen by name.
+
+What a notifier gets as its context is made here, of facts about the connector and its run. A notifier's arguments, which the worker
+settings hold, may be templates over these; no text of a config is one.
+"""
+
+import importlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseNotifier
+from airflow.sdk.log import mask_secret, redact
+
+from airflow_provider_connect.config.masking import Mask, config_secrets, spellings
+from airflow_provider_connect.config.notifiers import PREFIX, NotifierSettings, notifiers_of
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.hooks.airflow_settings import worker_settings
+from airflow_provider_connect.model.config_limits import cut
+
+LONGEST_TRACE = 10_000
+"""Characters of a trace that a notice may have: chats and mail servers refuse longer ones."""
+_LOST = "its process ended without a report: see the task's log"
+
+_log = logging.getLogger(__name__)
+
+
+class FailureNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typed for us
+    """Sends a notice of a failed task of the connector's DAG by each notifier of ``names``.
+
+    Called by Airflow when the task's last try has failed: in its process, or by the dag-processor if that process was lost. The worker
+    settings are read then. One notifier that fails is logged, and the others are called.
+    """
+
+    def __init__(self, connector: str, names: Sequence[str]) -> None:
+        super().__init__()
+        self.connector = connector
+        self.names = tuple(names)
+
+    def notify(self, context: Mapping[str, Any]) -> None:
+        """``context`` is Airflow's; the notifiers get ``facts_of`` it."""
+        try:
+            settings = worker_settings()
+        except ConnectException as error:
+            _log.error("Connector %s: no notice of its failure is sent: %s", self.connector, error.message)
+            return
+        defined, _ = notifiers_of(settings.values)
+        if secrets := sorted(spellings(_secrets(settings, defined.values()))):
+            mask_secret(secrets)
+        for name in self.names:
+            try:
+                notifier_of(name, defined)(facts_of(self.connector, context))
+            except Exception as error:  # (whatever a notifier raises, the others are called)
+                _log.error(
+                    "Connector %s: notifier %s has sent no notice of its failure: %s: %s", self.connector, name, type(error).__name__, error
+                )
+
+
+def notifier_of(name: str, defined: Mapping[str, NotifierSettings]) -> Any:  # Airflow is not typed for us
+    """A new notifier. Raises ConfigException for a name that the worker settings do not define, and for what is no notifier."""
+    if name not in defined:
+        raise ConfigException(f"the worker settings define no {PREFIX}{name}.class; there are {', '.join(sorted(defined)) or 'none'}")
+    settings = defined[name]
+    module, _, class_name = settings.class_name.rpartition(".")
+    key = f"{PREFIX}{name}.class"
+    try:
+        found = getattr(importlib.import_module(module), class_name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigException.of(key, settings.class_name, f"it is not installed here ({error})") from error
+    if not (isinstance(found, type) and issubclass(found, BaseNotifier)):
+        raise ConfigException.of(key, settings.class_name, "it does not extend Airflow's BaseNotifier")
+    try:
+        return found(**settings.arguments)
+    except TypeError as error:
+        raise ConfigException.of(key, settings.class_name, f"it does not take the arguments of {PREFIX}{name}.…: {error}") from error
+
+
+def facts_of(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
+    """A notifier's context: plain values, secrets hidden. ``ti`` has those that default templates of Airflow's notifiers name."""
+    ti, task = context["ti"], context.get("task")
+    error = str(context.get("exception") or _LOST)
+    trace = getattr(task, "failure_trace", None) or error
+    place = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "try_number": ti.try_number}
+    map_index = -1 if ti.map_index is None else ti.map_index
+    return {
+        "connector": connector,
+        "tasks": list(getattr(task, "tasks", None) or []),
+        "state": "failed",
+        "error": _shown(error),
+        "trace": _shown(trace),
+        **place,
+        "map_index": map_index,
+        "ti": {**place, "map_index": map_index, "state": "failed", "log_url": getattr(ti, "log_url", "")},
+    }
+
+
+def _shown(text: str) -> str:
+    """Without the secrets that this process has met. Hidden before it is cut: of a part of one, nothing is recognised."""
+    return cut(Mask()(str(redact(text))), LONGEST_TRACE)
+
+
+def _secrets(settings: WorkerSettings, notifiers: Iterable[NotifierSettings]) -> set[str]:
+    """What must not be in a log when a notifier fails: values of variables, and of arguments that are named like secrets."""
+    given = {key: value for key, value in settings.originals.items() if key.startswith(PREFIX)}
+    found = {settings.values[key] for key, value in given.items() if settings.values[key] != value}
+    for each in notifiers:
+        found |= config_secrets({name: value for name, value in each.arguments.items() if isinstance(value, str)})
+    return found
