@@ -26,6 +26,21 @@ from tests.integration.airflow.fab_server import FabServer, fab_server
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 SECRET = "canary-secret-7f3a"
 CANARIES = Canaries()
+NOTIFIER = """
+from airflow.sdk import BaseNotifier
+
+
+class FileNotifier(BaseNotifier):
+    template_fields = ("line",)
+
+    def __init__(self, path, line):
+        super().__init__()
+        self.path, self.line = path, line
+
+    def notify(self, context):
+        with open(self.path, "a") as file:
+            file.write(f"{self.line}\\n")
+"""
 HANG_SECONDS = 240.0
 """A time-out, not a promise: what has not come by then does not come, however busy the machine is."""
 
@@ -54,6 +69,8 @@ class Airflow:
 
     stack: Stack
     client: httpx.Client
+    notices: Path
+    """What the notifier ``canary`` has sent, a line each."""
 
     @property
     def database_url(self) -> str:
@@ -175,6 +192,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
     programs that users run."""
     modules = tmp_path_factory.mktemp("modules")
     (modules / "canary_vault.py").write_text(VAULT)
+    (modules / "canary_notifier.py").write_text(NOTIFIER)
+    notices = modules / "notices.txt"
     variables = {
         **airflow_database,
         "PYTHONPATH": str(modules),
@@ -187,6 +206,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer,user:user,op:op",
         "AIRFLOW__CONNECT__CONFIG_PROVIDERS_AIRFLOW_PARAM_ALLOWLIST_PATTERN": "shop:.*",
         "AIRFLOW__CONNECT__CONFIG_PROVIDERS_VARIABLE_PARAM_ALLOWLIST_PATTERN": "file-.*",
+        "AIRFLOW__CONNECT__AIRFLOW_NOTIFIERS_CANARY_CLASS": "canary_notifier.FileNotifier",
+        "AIRFLOW__CONNECT__AIRFLOW_NOTIFIERS_CANARY_PATH": str(notices),
+        "AIRFLOW__CONNECT__AIRFLOW_NOTIFIERS_CANARY_LINE": "{{ connector }} {{ run_id }} {{ task_id }} {{ state }}: {{ trace }}",
         "AIRFLOW_CONN_SHOP": json.dumps({"conn_type": "generic", "login": "me", "password": SECRET}),
     }
     cache = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
@@ -196,7 +218,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
         login = {name: state[name] for name in ("username", "password")}
         token = httpx.post(f"{url}/auth/token", json=login, timeout=120).json()["access_token"]
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=120) as client:
-            yield Airflow(stack, client)
+            yield Airflow(stack, client, notices)
 
 
 @pytest.fixture(scope="package")

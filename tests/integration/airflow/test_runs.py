@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_connect.model.ids import dag_id_for
 from tests.integration.airflow.conftest import SECRET, Airflow, long_input, wait_until
+from tests.integration.client.commands import Done, run_commands
 
 Connector = tuple[Path, dict[str, str]]
 ENGINES = pytest.mark.parametrize("engine", ["spark", "process"])
@@ -68,12 +69,36 @@ def test_groups_of_tasks_run_in_applications_of_their_own(
     assert [tasks["run", index]["rendered_map_index"] for index in (0, 1)] == [f"{sink} 0-1", f"{sink} 2"]
     assert airflow.xcoms(sink, run, "report")["return_value"]["records"] == 2
     assert file_sink[0].read_text() == "one\ntwo\n"
-    run = airflow.run(sink)
-    assert {task["task_id"]: task["state"] for task in airflow.tasks(sink, run)} == {
+    next_run = airflow.trigger(sink)
+    all_lines, of_a_task, last, followed = logs_of(
+        airflow, [sink, "--run", run], [sink, "--run", run, "--task", "2"], [sink, "--run", run, "--lines", "3"], [sink, "--follow"]
+    )
+    assert airflow.run_state(sink, next_run) == "success"
+    assert {task["task_id"]: task["state"] for task in airflow.tasks(sink, next_run)} == {
         "plan": "success",
         "run": "skipped",
         "report": "success",
     }
+    of_group = {index: f"==> run[{index}] {sink} {tasks}, try 1 <==" for index, tasks in enumerate(["0-1", "2"])}
+    heads = [line for line in all_lines.out.splitlines() if line.startswith("==>")]
+    assert (heads[0], heads[-1], set(heads[1:-1])) == ("==> plan, try 1 <==", "==> report, try 1 <==", set(of_group.values()))
+    assert f"Connector {sink} task 2: " in all_lines.out
+    assert [line for line in of_a_task.out.splitlines() if line.startswith("==>")] == [of_group[1]]
+    assert last.out.splitlines()[-3:] == all_lines.out.splitlines()[-3:]
+    assert len([line for line in last.out.splitlines() if line[:1].isdigit()]) <= 3
+    assert followed.out.startswith(f"Run {next_run}\n")
+    assert f"Connector {sink} has nothing to do" in followed.out
+    refusals = [done.err for done in logs_of(airflow, [sink, "--run", "gone"], [f"no-{sink}"], [sink, "--task", "3"], code=1)]
+    assert refusals[0].startswith(f"Connector {sink} has no run gone, or Airflow has removed it")
+    assert refusals[1:] == [f"Connector no-{sink} not found", f"Connector {sink} has no task 3; its tasks: 0, 1, 2"]
+
+
+def logs_of(airflow: Airflow, *commands: list[str], code: int = 0) -> list[Done]:
+    """``airflow connect logs`` with each of the arguments."""
+    assert airflow.stack.airflow is not None
+    done = run_commands(airflow.stack.airflow.variables, [["logs", *arguments] for arguments in commands])
+    assert {each.code for each in done} == {code}, done
+    return done
 
 
 def command_lines() -> str:
@@ -142,17 +167,31 @@ def test_a_variable_that_is_wrong_stops_no_run_and_is_named(
     assert message in log
 
 
-def test_a_missing_spark_connection_is_refused_and_nothing_goes_to_yarn(airflow: Airflow, unique: str, file_source: Connector) -> None:
+def test_a_missing_spark_connection_is_refused_with_a_notice_and_nothing_goes_to_yarn(
+    airflow: Airflow, unique: str, file_source: Connector
+) -> None:
     connector = f"source-{unique}"
     file_source[0].write_text("one\n")
-    file = airflow.write_dag(connector, file_source[1])
+    config = {**file_source[1], "airflow.on.failure": "canary"}
+    file = airflow.write_dag(connector, config)
     file.write_text(file.read_text().replace("})", "}, spark_conn_id='spark_nowhere')"))
     wait_until(
         lambda: "spark_nowhere" in airflow.client.get(f"/api/v2/dagSources/{dag_id_for(connector)}").text, "the file is parsed again"
     )
     run = airflow.trigger(connector)
     assert airflow.wait_for_run(connector, run) == "failed"
-    assert "Spark connection spark_nowhere does not exist: create it" in airflow.log(connector, run)
+    reason = "Spark connection spark_nowhere does not exist: create it"
+    assert reason in airflow.log(connector, run)
+    sent = wait_until(lambda: [line for line in read_or_nothing(airflow.notices).splitlines() if connector in line], "the notice is sent")
+    assert [line.startswith(f"{connector} {run} run failed: Connector {connector}: {reason}") for line in sent] == [True], sent
+    refused = airflow.client.put(
+        f"/connect/connector-plugins/{config['connector.class']}/config/validate",
+        json={**config, "name": connector, "airflow.on.failure": "canary,os.system"},
+    ).json()
+    errors = [error for each in refused["configs"] if each["value"]["name"] == "airflow.on.failure" for error in each["value"]["errors"]]
+    assert [error.partition(": ")[2] for error in errors] == [
+        "no notifier has this name; the worker settings airflow.notifiers.… define canary"
+    ]
 
 
 def processes_of(marker: str) -> dict[int, str]:
