@@ -21,7 +21,9 @@ records that a sink refuses.
 
 import pytest
 
-pytest.register_assert_rewrite(*(f"airflow_provider_connect.sdk.testing_{part}" for part in ("calls", "data", "runs", "sinks", "sources")))
+pytest.register_assert_rewrite(
+    *(f"airflow_provider_connect.sdk.testing_{part}" for part in ("calls", "data", "objects", "runs", "sinks", "sources"))
+)
 
 from airflow_provider_connect.sdk.task import CommitStep  # noqa: E402
 from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls  # noqa: E402

@@ -21,10 +21,11 @@ from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.task import CommitStep, SinkTask
 from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls, started
 from airflow_provider_connect.sdk.testing_contexts import FakeReporter, MemorySinkContext
+from airflow_provider_connect.sdk.testing_objects import ObjectTests
 from airflow_provider_connect.sdk.testing_sources import ConnectorSuite
 
 
-class SinkConnectorSuite(ConnectorSuite):
+class SinkConnectorSuite(ObjectTests, ConnectorSuite):
     """For sink connectors. The destination is empty when a test begins. Tasks are called as the framework calls them (``SinkCalls``)."""
 
     connector_class: ClassVar[type[SinkConnector]]
@@ -42,7 +43,7 @@ class SinkConnectorSuite(ConnectorSuite):
     """Values of ``value_schema`` that the destination refuses, each by itself; none: a test is skipped."""
 
     def values(self, first: int, count: int) -> list[Any]:
-        """The values of the records at offsets ``first`` and up, of ``value_schema``."""
+        """The values of the records at offsets ``first`` and up, of ``value_schema``; a dict may stand for a Struct."""
         return [f"record {number}" for number in range(first, first + count)]
 
     def delivered(self) -> list[Any]:

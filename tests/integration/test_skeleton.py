@@ -94,6 +94,6 @@ def test_the_code_of_the_pages_for_authors_passes_its_tests(tmp_path: Path) -> N
                 if step.file is not None:
                     (package / step.file).write_text(step.text, encoding="utf-8")
                     written += 1
-    assert written == 12
+    assert written == 13
     checked(package, "ruff", "check")
     assert " passed" in checked(package, "pytest", "-q")
