@@ -69,6 +69,11 @@ class StopSignal:
         self._polled: float | None = None
         self._reason: StopReason | None = None
 
+    @property
+    def asked_at(self) -> float | None:
+        """When it was asked last, on its clock; None before the first time."""
+        return self._polled
+
     def reason(self) -> StopReason | None:
         if self._reason is None:
             self._reason = self._poll()

@@ -43,6 +43,7 @@ from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.java_connector import JavaHost
+from airflow_provider_connect.worker.task.long_calls import LongCalls
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of
 from airflow_provider_connect.worker.task.stop_signal import FollowedConfig, StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
@@ -241,23 +242,24 @@ def _environment(
         deadline = time.monotonic() + seconds
         stop = StopSignal(FollowedConfig(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
         try:
-            yield TaskEnvironment(
-                payload=payload,
-                settings=settings,
-                backing=host.backing,
-                checked=checked,
-                task_config=task_config,
-                stop=stop,
-                statuses=statuses,
-                worker_id=host.worker_id,
-                converters=cast(Converters, None) if checked.is_java else converters_of(checked, settings),  # its JVM has its own
-                configs=store,
-                mask=mask,
-                counted=counted,
-                watch=host.watch,
-                step=step,
-                java=host.java,
-            )
+            with LongCalls(stop, f"Connector {payload.connector}, task {payload.task}"):
+                yield TaskEnvironment(
+                    payload=payload,
+                    settings=settings,
+                    backing=host.backing,
+                    checked=checked,
+                    task_config=task_config,
+                    stop=stop,
+                    statuses=statuses,
+                    worker_id=host.worker_id,
+                    converters=cast(Converters, None) if checked.is_java else converters_of(checked, settings),  # its JVM has its own
+                    configs=store,
+                    mask=mask,
+                    counted=counted,
+                    watch=host.watch,
+                    step=step,
+                    java=host.java,
+                )
         finally:
             if host.wire is not None:
                 host.wire.close()

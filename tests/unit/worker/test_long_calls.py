@@ -1,0 +1,82 @@
+"""What the log says of a call that does not come back."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Iterator
+from queue import Queue
+
+import pytest
+
+from airflow_provider_connect.sdk.functions.signature import called
+from airflow_provider_connect.worker.task import long_calls
+from airflow_provider_connect.worker.task.long_calls import LongCalls
+from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal
+
+SECONDS = 60.0
+
+
+class Nothing:
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:
+        return None
+
+
+class Warnings(logging.Handler):
+    """The lines of its log, as they come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: Queue[str] = Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.put(record.getMessage())
+
+
+@pytest.fixture
+def warnings() -> Iterator[Warnings]:
+    handler = Warnings()
+    long_calls.log.addHandler(handler)
+    yield handler
+    long_calls.log.removeHandler(handler)
+
+
+def stop_signal() -> StopSignal:
+    return StopSignal(Nothing(), None, now=time.monotonic, deadline=math.inf)
+
+
+def fetch_for_ever(warnings: Warnings, lines: list[str]) -> None:
+    while len(lines) < 2:
+        lines.append(warnings.lines.get(timeout=SECONDS))
+
+
+def test_a_call_that_stays_is_named_with_its_line_again_and_again(warnings: Warnings) -> None:
+    lines: list[str] = []
+    with LongCalls(stop_signal(), "task 0", first_seconds=0.1):
+        called(fetch_for_ever, {"warnings": warnings, "lines": lines})
+    first, second = lines
+    assert first.startswith("task 0: no batch has ended for 0 s; its thread is at ")
+    for line in (first, second):
+        assert "test_long_calls.py" in line
+        assert "in fetch_for_ever, and in it at threading.py:" in line
+
+
+def test_a_loop_that_asks_is_quiet(warnings: Warnings) -> None:
+    looked = Queue[None]()
+
+    class JustAsked(StopSignal):
+        @property
+        def asked_at(self) -> float:
+            looked.put(None)
+            return time.monotonic()
+
+    with LongCalls(JustAsked(Nothing(), None, now=time.monotonic, deadline=math.inf), "task 0", first_seconds=0.01):
+        for _ in range(20):
+            looked.get(timeout=SECONDS)
+    assert warnings.lines.empty()
+
+
+def test_its_thread_ends_with_the_task() -> None:
+    with LongCalls(stop_signal(), "task 7"):
+        assert [thread for thread in threading.enumerate() if thread.name == "long-calls-task 7"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "long-calls-task 7"]
