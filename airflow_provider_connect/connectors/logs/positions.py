@@ -256,21 +256,19 @@ class FolderPositions:
         return max(found, key=lambda identity: self.known[identity].bytes, default=None)
 
     def _is_copied(self, file: LogFile, content: BinaryIO, head: bytes, other: LogFile) -> bool:
-        """Whether ``file`` is a copy of ``other``, which is still there as it was: it is to be read instead, until it is cut or removed."""
+        """Whether ``file`` is a copy of ``other``, which is still there as it was: it is to be read instead, until it is cut or removed.
+
+        One that is cut since it was recognised counts as well: for the next scan it is the origin, whose position is known."""
         if other is file or other.is_compressed or other.stem != file.stem:
-            return False
-        if not file.is_compressed and file.size > other.size:
             return False
         original = self.opened(other)
         if original is None:
             return True  # renamed since: the next scan decides
         with closing(original):
-            begin = _at(original, 0, FINGERPRINT_BYTES)
-            length = min(len(begin), len(head))
-            if not length or begin[:length] != head[:length]:
-                return False
-            last = max(0, file.size - FINGERPRINT_BYTES)
-            return file.is_compressed or _at(original, last, file.size - last) == _at(content, last, file.size - last)
+            if _is_part(file, content, head, original):
+                return True
+            position = self.known.get(Identity(other.device, other.inode))
+            return position is not None and position.bytes > 0 and not position.has_content_of(original)
 
     def _drop(self, identity: Identity) -> Position:
         self._missing.pop(identity, None)
@@ -289,6 +287,16 @@ class FolderPositions:
         if listed != self._listed and (listed or self._listed):
             self._listed = listed
             self.changes.insert(0, (self.partition, {"files": listed}))
+
+
+def _is_part(file: LogFile, content: BinaryIO, head: bytes, original: BinaryIO) -> bool:
+    """Whether ``original`` begins with what ``file`` holds, by its first kilobyte and, of what is not compressed, its last one."""
+    begin = _at(original, 0, FINGERPRINT_BYTES)
+    length = min(len(begin), len(head))
+    if not length or begin[:length] != head[:length]:
+        return False
+    last = max(0, file.size - FINGERPRINT_BYTES)
+    return file.is_compressed or _at(original, last, file.size - last) == _at(content, last, file.size - last)
 
 
 def _at(content: BinaryIO, begin: int, length: int) -> bytes:

@@ -5,6 +5,7 @@ What arrived is read by other libraries than the product's connectors: pyarrow, 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import subprocess
@@ -25,7 +26,7 @@ from deltalake import DeltaTable
 from tests.conftest import CHECKOUT
 from tests.e2e.faults.environments import PLAIN, RECORDS, lines, make_topic, send
 from tests.e2e.faults.oracle import Verdict, judge, topic_records
-from tests.e2e.faults.runs import Runs
+from tests.e2e.faults.runs import Runs, wait_for
 from tests.hdfs_server import HdfsServer
 from tests.integration.lake.tables import catalog_of, table_of
 from tests.s3_servers import S3Server
@@ -39,6 +40,8 @@ HOIST = {
     "transforms.text.field": "line",
 }
 LINE_TIMEOUT_MS = 500
+BATCH_BYTES = 8192  # of a log in one poll
+FIRST_BYTES = 3 * BATCH_BYTES  # are in a log before its first run, which a fault strikes at its second commit
 _STATE = "topics/_connect/"
 
 
@@ -264,12 +267,21 @@ class LogSourceEnvironment(SourceEnvironment):
     def make(cls, folder: Path, settings: Mapping[str, str], seed: int = 7) -> Self:
         def own(data: Path, topic: str) -> Mapping[str, str]:
             kind = {"connector.class": "LogSource", "paths": f"{data}/*.log", "topic": topic}
-            return kind | {"batch.max.bytes": "8192", "line.timeout.ms": str(LINE_TIMEOUT_MS)}
+            return kind | {"batch.max.bytes": str(BATCH_BYTES), "line.timeout.ms": str(LINE_TIMEOUT_MS)}
 
         environment = cls._made(folder, settings, own)
         command = [sys.executable, "-m", "tests.integration.logs.rotation", str(environment.folder), str(seed)]
         environment.writer = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        wait_for(lambda: environment._bytes() > FIRST_BYTES, 120)
         return environment
+
+    def _bytes(self) -> int:
+        """Of all its files; one may be renamed or removed meanwhile."""
+        found = 0
+        for path in self.folder.glob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                found += path.stat().st_size
+        return found
 
     def add(self, count: int = RECORDS) -> None:
         """They come by themselves."""
