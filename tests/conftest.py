@@ -45,7 +45,7 @@ OF_ONE_SERVER = (
 )
 REPEATED = ("unit", "integration/jdbc")  # whose cases are values and tables for the same lines; no thread but the test's own runs these
 COVERED_CASES = 5  # of each test there: coverage takes a third of the processor's time
-LONGEST = ("integration/airflow",)
+LONGEST = ("integration/airflow", "integration/test_readme.py")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
 SLOW = [HealthCheck.too_slow]  # a loaded machine is no mistake of a strategy

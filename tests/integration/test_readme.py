@@ -23,7 +23,6 @@ def broker(tmp_path: Path) -> Iterator[KafkaServer]:
         yield server
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(2700)
 def test_every_line_works_from_an_empty_environment(tmp_path: Path, wheel: Path, broker: KafkaServer, timings: list[str]) -> None:
     """One test, for all of it happens in one environment, which takes a minute to be installed."""
