@@ -43,7 +43,7 @@ OF_ONE_SERVER = (
     "integration/mirror_maker",
     "integration/registry",
 )
-REPEATED = ("unit", "integration/jdbc")  # whose cases are values and tables for the same lines; no thread but the test's own runs these
+REPEATED = "integration/jdbc"  # whose cases are values and tables for the same lines; no thread but the test's own runs these
 COVERED_CASES = 5  # of each test there: coverage takes a third of the processor's time
 LONGEST = ("integration/airflow", "integration/test_readme.py")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
@@ -127,7 +127,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if (folder := _folder(item)) in FOLDERS:
             item.add_marker(folder)
         cases[test := item.nodeid.partition("[")[0]] += 1
-        if folder == "e2e" or (str(_below_tests(item)).startswith(REPEATED) and cases[test] > COVERED_CASES):
+        if folder == "e2e" or (str(_below_tests(item).parent) == REPEATED and cases[test] > COVERED_CASES):
             item.add_marker("no_cover")
         if config.getoption("--no-process") and item.get_closest_marker("process"):
             item.add_marker(pytest.mark.skip("starts a process"))
