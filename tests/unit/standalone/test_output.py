@@ -43,9 +43,9 @@ def test_a_preview_has_records_on_standard_output_and_all_else_on_standard_error
     assert second.endswith("INFO shop.client: logged"), "and httpx logs warnings alone"
 
 
-def test_the_last_line_of_a_failed_run_has_the_line_of_code(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_last_line_of_a_failed_run_has_the_line_of_code(capsys: pytest.CaptureFixture[str]) -> None:
     trace = "Traceback (most recent call last):\n  File \"/plugins/shop.py\", line 7, in rows\n    row['rows']\nKeyError: 'rows'\n"
     tasks = [TaskResult(0), TaskResult(1, State.FAILED, trace, retriable=True)]
     result = RunResult("c", RunState.FAILED, None, tasks, "task 1: KeyError: 'rows'", retriable=True)
     assert one_run._exit_code(result) == one_run.LATER
-    assert caplog.messages == ["Connector c FAILED: task 1: KeyError: 'rows' (/plugins/shop.py, line 7)"]
+    assert capsys.readouterr().out == "FAILED: task 1: KeyError: 'rows' (/plugins/shop.py, line 7)\n"
