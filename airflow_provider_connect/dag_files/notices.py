@@ -81,7 +81,7 @@ def facts_of(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
     ti, task = context["ti"], context.get("task")
     error = str(context.get("exception") or _LOST)
     trace = getattr(task, "failure_trace", None) or error
-    place = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "try_number": ti.try_number}
+    ids = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "try_number": ti.try_number}
     map_index = -1 if ti.map_index is None else ti.map_index
     return {
         "connector": connector,
@@ -89,9 +89,9 @@ def facts_of(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
         "state": "failed",
         "error": _shown(error),
         "trace": _shown(trace),
-        **place,
+        **ids,
         "map_index": map_index,
-        "ti": {**place, "map_index": map_index, "state": "failed", "log_url": getattr(ti, "log_url", "")},
+        "ti": {**ids, "map_index": map_index, "state": "failed", "log_url": getattr(ti, "log_url", "")},
     }
 
 

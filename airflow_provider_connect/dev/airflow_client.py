@@ -13,7 +13,7 @@ from urllib.parse import quote
 from airflow_provider_connect.errors import ConnectException
 
 # Airflow's API server commits its log of actions on its event loop. Where another request holds SQLite's lock and needs that loop to
-# end, both wait for the whole time-out of the database, so patience counts from the first refusal.
+# end, both wait for the whole time-out of the database, so the wait counts from the first refusal.
 _LOCKED_SECONDS = 20.0
 ENDED = frozenset({"success", "failed"})
 
@@ -44,7 +44,7 @@ class AirflowClient:
     def wait_for_dag(self, dag_id: str, timeout_seconds: float = 180) -> None:
         """Returns when Airflow knows the DAG. Raises ConnectException with its import errors if it does not in time."""
         deadline = time.monotonic() + timeout_seconds
-        while self._call("GET", f"/api/v2/dags/{quote(dag_id)}", missing={}) == {}:
+        while self._call("GET", f"/api/v2/dags/{quote(dag_id)}", answers={404: {}}) == {}:
             if time.monotonic() > deadline:
                 errors = self._call("GET", "/api/v2/importErrors").get("import_errors", [])
                 raise ConnectException(f"Airflow does not know DAG {dag_id} after {timeout_seconds} s. Import errors: {json.dumps(errors)}")
@@ -57,7 +57,7 @@ class AirflowClient:
     def trigger(self, dag_id: str) -> DagRun:
         """Asks for a run now."""
         runs, run_id = f"/api/v2/dags/{quote(dag_id)}/dagRuns", f"manual__{uuid.uuid4()}"
-        asked = self._call("POST", runs, {"logical_date": None, "dag_run_id": run_id}, there={})
+        asked = self._call("POST", runs, {"logical_date": None, "dag_run_id": run_id}, answers={409: {}})
         return _run(asked or self._call("GET", f"{runs}/{quote(run_id)}"))  # an answer that was an error may have made the run
 
     def latest_run(self, dag_id: str) -> DagRun | None:
@@ -80,10 +80,9 @@ class AirflowClient:
         path: str,
         content: Mapping[str, object] | None = None,
         *,
-        missing: dict[str, object] | None = None,
-        there: dict[str, object] | None = None,
+        answers: Mapping[int, dict[str, object]] | None = None,
     ) -> dict[str, object]:
-        """`missing` stands for 404, `there` for 409. Every call may be sent twice."""
+        """``answers`` to statuses that are no error here. Every call may be sent twice."""
         if self._token is None:
             self._token = str(self._request("POST", "/auth/token", self._login, token=None)["access_token"])
         deadline = None
@@ -92,10 +91,8 @@ class AirflowClient:
                 return self._request(method, path, content, token=self._token)
             except urllib.error.HTTPError as error:
                 message = error.read().decode(errors="replace")
-                if error.code == 404 and missing is not None:
-                    return missing
-                if error.code == 409 and there is not None:
-                    return there
+                if answers is not None and error.code in answers:
+                    return answers[error.code]
                 deadline = deadline or time.monotonic() + _LOCKED_SECONDS
                 if error.code != 500 or "Database error" not in message or time.monotonic() > deadline:
                     raise ConnectException(f"Airflow refused {method} {path}: {error.code} {message}") from error

@@ -6,6 +6,7 @@ Nothing interrupts a call of a plugin, neither the end of a run's time nor a sig
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from airflow_provider_connect.worker.task.stop_signal import StopSignal
 
 FIRST_SECONDS = 60.0
 """The first warning comes after so long; each further one of the same call after twice the time."""
-_PACKAGE = str(Path(__file__).parents[2])
+_PACKAGE = os.path.join(Path(__file__).parents[2], "")
 
 log = logging.getLogger(__name__)
 

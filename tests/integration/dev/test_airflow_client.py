@@ -77,7 +77,7 @@ def airflow() -> Iterator[LockedAirflow]:
     server.server_close()
 
 
-def test_a_refusal_that_took_longer_than_the_patience_is_asked_again(airflow: LockedAirflow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_that_took_longer_than_the_wait_is_asked_again(airflow: LockedAirflow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(airflow_client, "_LOCKED_SECONDS", 1.0)
     airflow.wait_seconds = 1.2
     AirflowClient(airflow.url, "u", "p").unpause("a")
@@ -89,7 +89,7 @@ def test_a_run_is_made_once(airflow: LockedAirflow) -> None:
     assert airflow.runs == {run.run_id}
 
 
-def test_the_patience_ends(airflow: LockedAirflow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_ends(airflow: LockedAirflow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(airflow_client, "_LOCKED_SECONDS", 0.6)
     airflow.refusals = 1000
     with pytest.raises(ConnectException, match="refused PATCH"):

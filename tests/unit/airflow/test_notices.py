@@ -54,9 +54,9 @@ def test_a_notifier_gets_facts_and_nothing_else_of_airflows_context(monkeypatch:
     ((text, facts),) = sent
     assert text == "orders r1 failed: bad"
     del facts["text"], facts["lines"]  # Airflow adds the fields as they were before they were rendered
-    place = {"dag_id": "connect.orders", "task_id": "run", "run_id": "r1", "try_number": 4, "map_index": -1}
-    ti = {**place, "state": "failed", "log_url": "http://log"}
-    assert facts == {"connector": "orders", "tasks": [1, 2], "state": "failed", "error": "bad", "trace": "two\nlines", **place, "ti": ti}
+    ids = {"dag_id": "connect.orders", "task_id": "run", "run_id": "r1", "try_number": 4, "map_index": -1}
+    ti = {**ids, "state": "failed", "log_url": "http://log"}
+    assert facts == {"connector": "orders", "tasks": [1, 2], "state": "failed", "error": "bad", "trace": "two\nlines", **ids, "ti": ti}
 
 
 @pytest.mark.parametrize("text", ["{{ 7 * 7 }}", "{% for a in b %}", "{{ ti.__class__ }}", "x.html", "/etc/passwd"])
