@@ -77,15 +77,16 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
             return None
         directory = self._make_directory(context)
         tasks = asked_for if self.tasks is None else list(self.tasks)
+        passed_on = without_notifiers(settings.originals)
         spec = RunSpec(
             connector=self.connector,
-            settings=without_notifiers(settings.originals),
+            settings=passed_on,
             run_id=context["run_id"],
             try_number=context["ti"].try_number,
             tasks=tasks if self.tasks is not None else directory.tasks_left() or tasks,
             claim=Claim.parse(self.claim) if self.claim else None,
             define=self.definition(),
-            secrets={**airflow_secrets(without_notifiers(settings.originals)), **found.secrets},
+            secrets={**airflow_secrets(passed_on), **found.secrets},
             known=None if found.known is None else found.known.to_json(),
         )
         directory.write_spec(spec)

@@ -96,12 +96,11 @@ def plan_in_process(
     from airflow_provider_connect.worker.application.plan_process import plan_in_subprocess
 
     ti = context["ti"]
-    secrets = {**airflow_secrets(without_notifiers(settings.originals)), **found.secrets}
+    passed_on = without_notifiers(settings.originals)
+    secrets = {**airflow_secrets(passed_on), **found.secrets}
     directory = RunDirectory.make(run_directory(), f"{ti.dag_id}.plan", ti.run_id, try_number=ti.try_number)
     known = None if found.known is None else found.known.to_json()
-    directory.write_spec(
-        RunSpec(connector, without_notifiers(settings.originals), ti.run_id, ti.try_number, define=define, secrets=secrets, known=known)
-    )
+    directory.write_spec(RunSpec(connector, passed_on, ti.run_id, ti.try_number, define=define, secrets=secrets, known=known))
     try:
         timeout_seconds = int(own_option("plan_timeout_ms") or _TIMEOUT_MS) / 1000
         return plan_in_subprocess(directory.path, timeout_seconds=timeout_seconds, before_exec=dies_with_parent(own_group=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -91,12 +91,7 @@ def report_unready(
     """
     worker_id, trace = f"{socket.gethostname()}:0", f"{ConnectException.__module__}.{ConnectException.__qualname__}: {reason}"
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
-    writer = StatusWriter(settings, claim=claim)
-    writer.put_connector(ConnectorStatus(connector, State.RUNNING, worker_id, version=version, claim=claim))
-    for task in tasks:
-        writer.put_task(TaskStatus(connector, task, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
-    writer.flush(WRITE_SECONDS)
-    writer.close()
+    _write_failed(settings, ConnectorStatus(connector, State.RUNNING, worker_id, version=version, claim=claim), tasks, trace)
 
 
 def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cache: ConfigCache | None = None) -> None:
@@ -113,10 +108,18 @@ def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cach
     if state.target_state(connector) is not TargetState.STARTED:
         return
     worker_id, claim, version = f"{socket.gethostname()}:0", state.claims.get(connector), plugin_version(settings, connector, state)
-    writer = StatusWriter(settings, claim=claim)
-    writer.put_connector(ConnectorStatus(connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
-    for task in state.tasks(connector):
-        writer.put_task(TaskStatus(connector, task, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
+    failed = ConnectorStatus(connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim)
+    _write_failed(settings, failed, state.tasks(connector), trace)
+
+
+def _write_failed(settings: WorkerSettings, status: ConnectorStatus, tasks: Iterable[int], trace: str) -> None:
+    """Write the connector's ``status``, and under its claim that each of ``tasks`` FAILED."""
+    writer = StatusWriter(settings, claim=status.claim)
+    writer.put_connector(status)
+    for task in tasks:
+        writer.put_task(
+            TaskStatus(status.connector, task, State.FAILED, status.worker_id, trace=trace, version=status.version, claim=status.claim)
+        )
     writer.flush(WRITE_SECONDS)
     writer.close()
 
