@@ -16,6 +16,8 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 
 CURSOR: Final = "cursor"
 """The key of source offsets."""
+MOST_HELD_BYTES: Final = 256 << 20
+"""Of rows that have one cursor value, and so are one batch."""
 
 
 class CursorOrder:
@@ -26,12 +28,13 @@ class CursorOrder:
         self._start = start
         self._title = title
         self._held: list[pa.Table] = []
+        self._held_bytes = 0
         self._last: pa.Scalar | None = None
 
     def ready(self, table: pa.Table) -> Iterator[tuple[pa.Table, Any]]:
         """The rows that may go to Kafka now, with the cursor behind them. Those up to ``start`` are left out: a query may repeat them.
 
-        Raises ConnectException for rows that are not in order, DataException for a null."""
+        Raises ConnectException for rows that are not in order or too many with one value, DataException for a null."""
         if not len(table):
             return  # without rows there are no fields yet
         values = self._values(table)
@@ -46,18 +49,27 @@ class CursorOrder:
         body = len(values) - tail
         if body:
             whole = _joined([*self._held, table.slice(0, body)])
-            self._held = []
+            self._held, self._held_bytes = [], 0
             yield whole, json_value(values[body - 1])
         elif self._last is not None and self._last != last:
             yield from self.rest()
         self._last = last
-        self._held.append(table.slice(body))
+        self._hold(table.slice(body))
+
+    def _hold(self, rows: pa.Table) -> None:
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes > MOST_HELD_BYTES:
+            raise ConnectException(
+                f"{self._title}: more than {MOST_HELD_BYTES >> 20} MiB of rows have the cursor {self._column!r} {self._last}, and would be "
+                "one batch. Name a field with more values, or yield pairs of rows and a cursor"
+            )
 
     def rest(self) -> Iterator[tuple[pa.Table, Any]]:
         """The rows that waited, with the cursor behind them."""
         if self._held:
             held = _joined(self._held)
-            self._held = []
+            self._held, self._held_bytes = [], 0
             yield held, json_value(held.column(self._column)[-1])
 
     def _values(self, table: pa.Table) -> pa.ChunkedArray:

@@ -31,7 +31,8 @@ SCHEMA, FIELDS = "schema", "fields"
 """The source partition and offset that remember the fields of a partition's rows."""
 WHOLE: Final = "all"
 """The source partition of a source that has no partitions."""
-MOST_ROWS, MOST_SECONDS = 5_000, 1.0  # of single dicts that become one batch
+MOST_ROWS, MOST_BYTES, MOST_SECONDS = 5_000, 16 << 20, 1.0  # of single dicts that become one batch
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
 _OURS: Final = os.path.join(Path(__file__).resolve().parents[2], "")
 Partition = str | int | Mapping[str, object]
 Partitions = Sequence[Partition] | Callable[..., Iterable[Partition]]
@@ -241,8 +242,10 @@ def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generato
 
 
 def _grouped(yielded: Generator[Any], stopping: Callable[[], bool]) -> Generator[tuple[Any, Any]]:
-    """Rows and the cursor that came with them. Single dicts are collected until there are many, or a second has passed."""
+    """Rows and the cursor that came with them. Single dicts are collected until there are many, or they are large, or a second has
+    passed."""
     single: list[Any] = []
+    size = 0
     last: Any = None
     begun = time.monotonic()
     with closing(yielded):
@@ -251,16 +254,45 @@ def _grouped(yielded: Generator[Any], stopping: Callable[[], bool]) -> Generator
             if isinstance(rows, Mapping):
                 single.append(dict(rows))  # the author may fill the same dict again
                 last = cursor
-                if len(single) < MOST_ROWS and time.monotonic() - begun < MOST_SECONDS and not stopping():
+                size += _rough_size(rows)
+                if len(single) < MOST_ROWS and size < MOST_BYTES and time.monotonic() - begun < MOST_SECONDS and not stopping():
                     continue
                 rows, single = single, []
             elif single:
                 yield single, last
                 single = []
             yield rows, cursor
+            size = 0
             begun = time.monotonic()
     if single:
         yield single, last
+
+
+def _rough_size(row: Mapping[str, Any]) -> int:
+    """Bytes of a row: each value eight, and those of texts (one for a character) and binaries. Is called for each single dict."""
+    size = 8 * len(row)
+    for value in row.values():
+        kind = value.__class__
+        if kind is str:
+            size += len(value)
+        elif kind not in _PLAIN:
+            size += _rough_size_within(value)
+    return size
+
+
+def _rough_size_within(value: Any) -> int:
+    """Likewise of a value of any depth. Ends behind ``MOST_BYTES``."""
+    size, left = 0, [value]
+    while left and size < MOST_BYTES:
+        value = left.pop()
+        if isinstance(value, str | bytes | bytearray):
+            size += len(value)
+        elif isinstance(value, Mapping | list | tuple):
+            size += 8 * len(value) + 8
+            left += value.values() if isinstance(value, Mapping) else value
+        else:  # an array has its own
+            size += getattr(value, "nbytes", 0)
+    return size
 
 
 def _is_pair(yielded: Any) -> bool:

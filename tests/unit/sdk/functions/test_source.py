@@ -7,10 +7,11 @@ import datetime
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
+import numpy
 import polars
 import pytest
 
@@ -128,6 +129,40 @@ def test_a_function_may_return_its_rows() -> None:
 
     assert [part for part, _ in polled(task_of(rows))] == [[{"id": 1}], [{"id": 2}]]
     assert polled(task_of(no_rows)) == []
+
+
+LARGE = {
+    "text": lambda: "x" * (1 << 20),
+    "bytes": lambda: b"x" * (1 << 20),
+    "list of objects": lambda: [{"text": "x" * (1 << 19)}, {"text": "x" * (1 << 19)}],
+    "array": lambda: numpy.zeros(1 << 17),
+}
+
+
+@pytest.mark.parametrize("large", LARGE.values(), ids=LARGE)
+def test_large_single_dicts_become_batches_of_bounded_bytes(large: Callable[[], Any]) -> None:
+    """Also where the author takes no time between them, as from a file."""
+
+    @source(cursor="id")
+    def rows() -> Iterator[dict[str, Any]]:
+        for number in range(40):
+            yield {"id": number, "body": large()}
+
+    sizes = [(len(batch), batch.value.nbytes) for batch in batches_of(task_of(rows))]
+    assert sum(count for count, _ in sizes) == 40
+    assert max(size for _, size in sizes) < 20 << 20
+
+
+def test_too_many_rows_of_one_cursor_value_fail_the_source() -> None:
+    table = pa.table({"at": [7] * 16, "body": ["x" * (1 << 20)] * 16})
+
+    @source(cursor="at")
+    def rows() -> Iterator[pa.Table]:
+        while True:
+            yield table
+
+    with pytest.raises(ConnectException, match=r"more than 256 MiB of rows have the cursor 'at' 7, .* Name a field with more values"):
+        polled(task_of(rows))
 
 
 def test_rows_of_one_cursor_value_stay_together() -> None:
