@@ -58,10 +58,6 @@ def files_of_the_page() -> dict[str, str]:
     return dict(re.findall(r"^```\w+ (\S+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
 
 
-def test_the_source_has_at_most_fifteen_lines() -> None:
-    assert len(files_of_the_page()["plugins/shop.py"].splitlines()) <= 15
-
-
 def test_the_files_of_the_page_run(worker_settings: Callable[..., dict[str, str]], tmp_path: Path, unique: str, shop: str) -> None:
     (tmp_path / "plugins").mkdir()
     for name, text in files_of_the_page().items():
