@@ -14,9 +14,12 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
+from itertools import dropwhile
 from pathlib import Path
+from typing import NoReturn
 
 from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -54,6 +57,8 @@ PREVIEWED = 10
 """Records of a preview, unless the command line has a number."""
 
 _LOOPBACK = "127.0.0.1"
+_PACKAGE = os.path.join(Path(__file__).parents[1], "")
+_exit = os._exit
 _OWN_CLASS = re.compile(r"\bairflow_provider_connect\.errors\.\w+: ")
 log = logging.getLogger(__name__)
 
@@ -78,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             log.error("%s", error.message if options.preview is None else " ".join(error.message.split()))  # noqa: TRY400  (it has the reason)
         code = WRONG if isinstance(error, ConfigException) else LATER if error.retriable else FAILED
     sys.stdout.flush()
-    os._exit(code)  # clients' threads need not be waited for
+    _exit(code)  # clients' threads need not be waited for
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -100,6 +105,7 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
     """The exit code of a run, or of a preview of so many records. No output of it has a secret."""
     mask = Mask()
     mask_output(mask)
+    _refuse_early_end()
     try:
         if previewed is None:
             return _exit_code(run_once(connector, properties, mask))
@@ -114,6 +120,20 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
     except ConfigException:
         _log_broken_locations(connector, properties)
         raise
+
+
+def _refuse_early_end() -> None:
+    """Code of a connector that calls ``os._exit(0)`` ends the process as a failure: nothing of a run would be done."""
+    own = os.getpid()
+
+    def end(status: int) -> NoReturn:
+        if status == DONE and os.getpid() == own:  # else it is a child that was forked
+            stack = dropwhile(lambda each: not each.filename.startswith(_PACKAGE), traceback.extract_stack())  # the console script
+            _print_failure(f"The plugin's code called os._exit(0){line_of_author(''.join(traceback.format_list(list(stack))))}")
+            status = FAILED
+        _exit(status)
+
+    os._exit = end
 
 
 def _log_broken_locations(connector: ConnectorFile, properties: Mapping[str, str]) -> None:

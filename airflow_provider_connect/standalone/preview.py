@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Final
 
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -19,7 +20,10 @@ from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRe
 from airflow_provider_connect.standalone.files import ConnectorFile
 from airflow_provider_connect.stores.offset_file import SETTING, read_offset_file
 from airflow_provider_connect.worker.errors.traces import line_of_author
+from airflow_provider_connect.worker.preview.fields import WHOLE
 from airflow_provider_connect.worker.preview.preview import make_preview, mask_failure
+
+_OBJECT: Final = "object"  # what only values without a schema are
 
 
 def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: int, mask: Mask) -> None:
@@ -50,7 +54,11 @@ def _lines(preview: Preview) -> Iterator[str]:
         yield f"task {task.task}: {_outcome(task)}"
     for topic in preview.topics:
         yield f"topic {topic.topic}: {topic.records} records, {topic.bytes} bytes"
-        yield from (f"  {part}: {_types(fields)}" for part, fields in (("key", topic.key), ("value", topic.value)) if fields)
+        for part, fields in (("key", topic.key), ("value", topic.value)):
+            if fields:
+                yield f"  {part}: {_types(fields)}"
+            if preview.type == "sink" and _OBJECT in fields.get(WHOLE, "").rstrip("?").split("|"):
+                yield f"  batch.{part} holds these objects as JSON text; values_of(batch.{part}, batch.{part}_schema) returns them as below"
     dropped = preview.read - preview.skipped - sum(topic.records for topic in preview.topics)
     if dropped > 0:
         yield f"{dropped} records were dropped by transformations"

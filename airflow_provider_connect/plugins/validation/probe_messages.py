@@ -14,6 +14,8 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 
 LONGEST_ANSWER: Final = 64 << 20
+LATE: Final = "late"
+"""The key of an answer that says where the plugin's code was when its time was over."""
 _RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "RetriableException", "ConnectException")
 _NOT_THERE: Final = "NotImplementedError"
 

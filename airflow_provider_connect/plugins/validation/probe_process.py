@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Final
 
 from airflow_provider_connect.errors import ConnectException, RetriableException
-from airflow_provider_connect.plugins.validation.probe_messages import LONGEST_ANSWER, error_of, from_line, to_line
+from airflow_provider_connect.plugins.validation.probe_messages import LATE, LONGEST_ANSWER, error_of, from_line, to_line
 
 PROBE: Final = "airflow_provider_connect.plugins.validation.probe_worker"
 _SMALL: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
@@ -29,6 +29,7 @@ _PASSED_ON: Final = {
 """Variables of the environment that programs need here. The others are not passed on: those of an API server hold its secrets."""
 _PREFIXES_PASSED_ON: Final = ("LC_", "PYTHON")
 _TAIL_BYTES: Final = 2000
+_LATE_SECONDS: Final = 5.0  # for the process to report where the plugin's code is
 _ENDING_SECONDS: Final = 1.0  # for a process that has closed its answers to end
 Fingerprints = frozenset[tuple[str, str]]
 MOST_IDLE: Final = 6
@@ -66,18 +67,21 @@ class ProbeProcess:
         return self._child.poll() is None
 
     def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
-        """The answer. Raises what the process raised; RetriableException when it did not answer in time, ConnectException when it died or
-        answered nonsense: it is dead then."""
+        """The answer. Raises what the process raised; RetriableException, with the line of code if that is known, when it did not answer in
+        time, ConnectException when it died or answered nonsense: it is dead then."""
         try:
-            self._send({**request, "timeout_seconds": timeout_seconds})
-            answer = from_line(self._line(time.monotonic() + timeout_seconds))
-        except TimeoutError as error:
-            self.end()
-            raise RetriableException(f"The plugin's code did not answer within {timeout_seconds:g} s, and was ended") from error
+            until = time.monotonic() + timeout_seconds
+            self._send({**request, "timeout_seconds": timeout_seconds, "until": until})
+            answer = from_line(self._line(until + _LATE_SECONDS))
+        except TimeoutError:  # compiled code keeps the process from reporting where it is
+            answer = {LATE: ""}
         except (OSError, ValueError) as error:
             how = self._how_it_ended()
             self.end()
             raise ConnectException(f"The process that ran the plugin's code {how}") from error
+        if LATE in answer:
+            self.end()
+            raise RetriableException(f"The plugin's code did not answer within {timeout_seconds:g} s, and was ended{answer[LATE]}")
         if "error" in answer:
             raise error_of(answer)
         return answer

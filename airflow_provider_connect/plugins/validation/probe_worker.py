@@ -10,10 +10,15 @@ import os
 import queue
 import resource
 import signal
+import sys
+import sysconfig
 import threading
+import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
@@ -21,13 +26,17 @@ from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog, PluginKind
-from airflow_provider_connect.plugins.validation.probe_messages import error_message, from_line, to_line
+from airflow_provider_connect.plugins.validation.probe_messages import LATE, error_message, from_line, to_line
 from airflow_provider_connect.plugins.validation.validation import key_view, validate_config
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.records import TopicPartition
 
 GRACE_SECONDS = 5
+_NOT_OF_PLUGINS: Final = (
+    os.path.join(Path(__file__).parents[2], ""),
+    *(os.path.join(sysconfig.get_path("stdlib"), name) for name in ("importlib", "threading", "runpy")),
+)
 
 
 class Answers:
@@ -84,9 +93,49 @@ def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
             asked = make(WorkerSettings.of(request["settings"], request["secrets"]), request["secrets"])
             continue
         signal.alarm(int(request["timeout_seconds"]) + GRACE_SECONDS)
-        answers.write(to_line(_answered(asked, request)))
-        answers.flush()
+        with _OneAnswer(answers, request.pop("until")) as write:
+            write(_answered(asked, request))
         signal.alarm(0)
+
+
+class _OneAnswer:
+    """The answer to one request; one that comes after ``until``, on this host's monotonic clock, is replaced by where the plugin's code was
+    then."""
+
+    def __init__(self, answers: BinaryIO, until: float) -> None:
+        self._answers, self._watched = answers, threading.get_ident()
+        self._lock, self._is_written = threading.Lock(), False
+        self._timer = threading.Timer(max(until - time.monotonic(), 0.0), self._report)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Callable[[Mapping[str, object]], None]:
+        self._timer.start()
+        return self._write
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _report(self) -> None:
+        self._write({LATE: _line_of_plugin(self._watched)})
+
+    def _write(self, answer: Mapping[str, object]) -> None:
+        with self._lock:
+            if not self._is_written:
+                self._is_written = True
+                self._answers.write(to_line(answer))
+                self._answers.flush()
+
+
+def _line_of_plugin(thread: int) -> str:
+    """`` (file, line number)`` at which a thread is in code that is neither Python's nor this package's; empty where it is not."""
+    stack = traceback.walk_stack(sys._current_frames().get(thread))
+    lines = [(frame.f_code.co_filename, number) for frame, number in stack]
+    found = next((line for line in lines if _may_be_of_plugin(line[0])), None)
+    return "" if found is None else " ({}, line {})".format(*found)
+
+
+def _may_be_of_plugin(file: str) -> bool:
+    return os.path.isabs(file) and not file.startswith(_NOT_OF_PLUGINS) and "py4j" not in Path(file).parts  # which waits for a JVM
 
 
 def _read(requests: BinaryIO, pending: queue.SimpleQueue[bytes]) -> None:

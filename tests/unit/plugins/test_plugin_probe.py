@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, PluginNotFoundException
+from airflow_provider_connect.errors import (
+    BadRequestException,
+    ConfigException,
+    ConnectException,
+    PluginNotFoundException,
+    RetriableException,
+)
 from airflow_provider_connect.model.views import ConfigValueView, Validation
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.worker.task.checked_connector import check_connector
@@ -50,6 +56,14 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "        if offsets and offsets[0][0] is None: raise NotImplementedError\n"
         "        return bool(offsets) and offsets[0][0] == {'table': 'a'}\n"
     )
+    away = "".join(
+        f"    def {call}(self, config{more}):\n"
+        f"        if config['topic'] == '{call}': raise RetriableException('the shop is away in {call}')\n"
+        f"        return super().{call}(config{more})\n"
+        for call, more in (("validate", ""), ("alter_offsets", ", offsets"))
+    )
+    text = "from airflow_provider_connect.sdk import RetriableException\n" + source(body=away)
+    tree(path / "away", "away", "1.0", {"away.py": text}, "source:AwaySource = away:EchoSource")
     tree(path / "hooked", "hooked", "1.0", {"hooked.py": source(body=hook)}, "source:HookedSource = hooked:EchoSource")
     return path
 
@@ -103,8 +117,9 @@ def test_plugins_that_hang_are_ended_in_time(plugin_path: Path) -> None:
         ]
         hanging.append(others.submit(probe.config_keys, "SleepingSource"))  # type: ignore[arg-type]  # what it answers does not matter
         assert probe.validate(None, FILE_SOURCE).error_count == 0
-        for each in hanging:
-            with pytest.raises(ConnectException, match="did not answer within 12 s, and was ended"):
+        for each, name in zip(hanging, ("sleeping", "spinning", "sleeping"), strict=True):
+            file, line = plugin_path / name / f"{name}.py", 2 if name == "sleeping" else 1
+            with pytest.raises(RetriableException, match=f"did not answer within 12 s, and was ended \\({file}, line {line}\\)$"):
                 each.result(timeout=120)
 
 
@@ -340,6 +355,14 @@ def test_version_ranges_of_the_worker_hold_where_a_config_says_nothing(tmp_path:
             assert by_key(probe.validate(None, config))["connector.plugin.version"].value == version
             given = by_key(probe.validate(None, {**config, "connector.plugin.version": "2.0"}))["connector.plugin.version"]
             assert (given.value, given.recommended_values) == ("2.0", ("1.0", "2.0"))
+
+
+@pytest.mark.parametrize("call", ["validate", "alter_offsets"])
+def test_a_system_that_is_away_is_an_error_that_may_pass(probe: PluginProbe, call: str) -> None:
+    config = {"connector.class": "AwaySource", "name": "a", "topic": call}
+    with pytest.raises(RetriableException, match=f"^the shop is away in {call}$") as raised:
+        probe.validate(None, config) if call == "validate" else probe.alter_offsets("a", config, [({"table": "a"}, {"row": 1})])
+    assert raised.value.status_code == 500
 
 
 def test_the_connectors_hook_is_asked(probe: PluginProbe) -> None:

@@ -12,8 +12,9 @@ import pytest
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.model.previews import Preview, PreviewedTopic
 from airflow_provider_connect.standalone.files import ConnectorFile, standalone_settings
-from airflow_provider_connect.standalone.preview import print_preview
+from airflow_provider_connect.standalone.preview import _lines, print_preview
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.wire import offset_topic
 
@@ -172,3 +173,22 @@ def test_a_failed_poll_is_logged_with_the_task(
     with pytest.raises(RetriableException, match="not yet"):
         print_preview(connector("late"), settings, 10, Mask())
     assert "Task c-0: poll has failed once: RetriableException: not yet" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "is_named"),
+    [
+        ("sink", {"$": "object", "id": "number"}, True),
+        ("sink", {"$": "object|string?"}, True),
+        ("sink", {"$": "struct", "id": "int64"}, False),
+        ("sink", {"$": "string"}, False),
+        ("source", {"$": "object"}, False),
+    ],
+)
+def test_a_sinks_author_learns_that_objects_are_json_text_in_a_batch(type: str, value: dict[str, str], is_named: bool) -> None:
+    """The records show what ``values_of`` and ``put_records`` return."""
+    topic = PreviewedTopic("t", 1, 9, {}, value, [])
+    preview = Preview(
+        connector="c", type=type, class_name="shop.C", versions={"connector": "1"}, read=1, tasks=[], topics=[topic], records=[]
+    )
+    assert ("batch.value holds these objects as JSON text" in "\n".join(_lines(preview))) == is_named
