@@ -152,7 +152,7 @@ def test_a_preview_that_fails_ends_with_the_cause_in_one_line(tmp_path: Path) ->
         "import os\nfrom airflow_provider_connect.sdk import source\n\n@source\ndef rows():\n    os._exit(0)\n"
     )
     code, output = runs.run("--preview", name="c", connector_class="gone.rows", topic="t")
-    assert (code, output) == (1, f"FAILED: The plugin's code called os._exit(0) ({tmp_path / 'gone.py'}, line 7)\n")
+    assert (code, output) == (1, f"FAILED: The plugin's code called os._exit(0) ({tmp_path / 'gone.py'}, line 6)\n")
     code, output = runs.run("--preview", name="c", connector_class="broken.rows", topik="t")
     assert (code, len(output.splitlines())) == (2, 1), output
     assert 'Missing required configuration "topic"' in output
