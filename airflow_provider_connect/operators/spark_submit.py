@@ -40,6 +40,8 @@ class _LateModule(ModuleType):
     """Has a module's name, and loads the module when one of its attributes is read."""
 
     def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:  # read within the body already, as by OpenLineage's client
+            del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
 
 

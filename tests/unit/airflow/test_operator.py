@@ -187,6 +187,19 @@ def test_nothing_gets_out_of_on_kill(operator: ConnectTaskOperator, hook: object
     assert operator._kill_requested
 
 
+def test_a_late_module_that_is_read_at_once_is_loaded_at_once() -> None:
+    """As by OpenLineage's client, which the Spark provider imports where it is installed."""
+    code = (
+        "import sys\n"
+        "from airflow_provider_connect.operators.spark_submit import _loaded_at_first_use\n"
+        "with _loaded_at_first_use('requests'):\n"
+        "    from requests import Session\n"
+        "assert Session is sys.modules['requests'].Session"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_the_operator_does_not_import_requests_and_leaves_it_as_it_was() -> None:
     code = (
         "import sys, airflow_provider_connect.operators.connect as connect; assert 'requests' not in sys.modules; "
