@@ -12,10 +12,12 @@ from tests.conftest import CACHE
 from tests.integration.airflow.fab_server import fab_home
 from tests.integration.lake.java_readers import lake_readers
 from tests.java_plugins import installed_plugins
+from tests.own_packages import OPENLINEAGE, own_packages
 from tests.registry_server import registry_program
 
 PIECES: Mapping[str, Callable[[], object]] = {
     "FAB's auth manager, with users": fab_home,
+    "OpenLineage's provider": lambda: own_packages(OPENLINEAGE),
     "Kafka Connect": lambda: worker_jars(CACHE, find_java(cache=CACHE)),
     "the schema registry": lambda: registry_program(CACHE),
     "readers of lakes in Java": lambda: lake_readers(CACHE),

@@ -46,7 +46,7 @@ from airflow_provider_connect.spark.spark_home import find_spark
 from airflow_provider_connect.stores.admin_connection import DISTRIBUTION
 
 _CONNECT_SECONDS = 5.0
-_NOT_FOR_USERS = {"dev", "test"}
+_NOT_FOR_CONNECTORS = {"dev", "openlineage", "test"}
 _MARKS = {Outcome.OK: "ok     ", Outcome.WARNING: "warning", Outcome.WRONG: "WRONG  "}
 
 
@@ -87,7 +87,7 @@ def _packages() -> Iterator[Finding]:
             "packages", f"{DISTRIBUTION} is not installed but lies on Python's path: its requirements are unknown", "pip install ."
         )
         return
-    extras = sorted({extra for each in asked for extra in _extras(each)} - _NOT_FOR_USERS)
+    extras = sorted({extra for each in asked for extra in _extras(each)} - _NOT_FOR_CONNECTORS)
     base = [each for each in asked if each.marker is None or each.marker.evaluate({"extra": ""})]
     if lacking := _lacking(base):
         yield wrong("packages", f"Not as required: {'; '.join(lacking)}", f"pip install --upgrade {DISTRIBUTION}")

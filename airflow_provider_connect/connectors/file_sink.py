@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final
 
 from airflow_provider_connect.connectors.claimed_file import ClaimedFile, alter_offsets, forget
@@ -24,6 +24,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import as_data_exception, is_json, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.java_text import NULL, in_hash_order, text_of
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import Schema
@@ -115,7 +116,7 @@ class FileStreamSinkTask(SinkTask):
 
     def start(self, config: Config) -> None:
         """Raises ConfigException if the file cannot be written to."""
-        path = _path_of(config)
+        path = self._path = _path_of(config)
         self._claimed: ClaimedFile | None = None
         self._appended: AppendedFile | None = None
         try:
@@ -157,6 +158,9 @@ class FileStreamSinkTask(SinkTask):
         else:
             self._claimed.commit(offsets)
         return offsets
+
+    def datasets(self) -> Iterable[Dataset]:
+        return [Dataset("file", os.path.abspath(self._path))]
 
     def stop(self) -> None:
         for file in (self._claimed, self._appended):

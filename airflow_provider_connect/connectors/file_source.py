@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import FileIO
 from typing import Any, ClassVar, Final
 
@@ -22,6 +22,7 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -194,6 +195,9 @@ class FileStreamSourceTask(SourceTask):
             except DataException:
                 self._passed_over = None if self._reader is None else self._reader.position
                 raise
+
+    def datasets(self) -> Iterable[Dataset]:
+        return [Dataset("file", os.path.abspath(self._path))]
 
     def stop(self) -> None:
         with self._reading:

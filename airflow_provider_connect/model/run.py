@@ -80,7 +80,9 @@ class RunState(StrEnum):
 @dataclass(slots=True)
 class TaskResult:
     """What one task did in one run. ``ranges`` maps topic and partition to first and next offset; for a source what it wrote, for a
-    sink what it delivered. ``trace`` is None unless the task FAILED; ``stopped_by`` is None when it came to the end of what there was."""
+    sink what it delivered. ``trace`` is None unless the task FAILED; ``stopped_by`` is None when it came to the end of what there was.
+    For lineage: ``topics`` maps topics that were used to the fields of their values (``model.lineage``), ``datasets`` are those outside of
+    Kafka, each ``{"namespace", "name", "fields"}``."""
 
     task: int
     state: str = "RUNNING"
@@ -93,6 +95,8 @@ class TaskResult:
     cpu_seconds: float = 0.0
     ranges: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    topics: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    datasets: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

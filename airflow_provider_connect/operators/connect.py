@@ -15,6 +15,7 @@ from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run
 from airflow_provider_connect.model.ids import consumer_group, tasks_label
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState
 from airflow_provider_connect.operators.definition import DefinesConnector
+from airflow_provider_connect.operators.lineage import HasLineage
 from airflow_provider_connect.operators.planning import airflow_errors, started_readiness
 from airflow_provider_connect.operators.run_conf import asked_tasks, refuse_backfill
 from airflow_provider_connect.operators.run_report import emit_asset_events, emit_lost, emit_run, failure, xcom_values
@@ -25,7 +26,7 @@ from airflow_provider_connect.spark.run_directory import RunDirectory, forget_se
 _log = logging.getLogger(__name__)
 
 
-class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
+class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
     """Runs a connector's tasks in one Spark application, or for ``engine="process"`` in one process without Spark, and starts none when
     there is nothing to do.
 
@@ -130,6 +131,7 @@ class ConnectTaskOperator(DefinesConnector, ApplicationOperator):
     ) -> dict[str, dict[str, float]] | None:
         emit_run(result)
         emit_asset_events(context, settings.bootstrap_servers, result, group=group)
+        self.note_lineage(result, settings.bootstrap_servers, is_source=group is None)
         failed = [task for task in result.tasks if task.trace is not None]
         if failed or result.state is RunState.FAILED:
             self.failure_trace = "\n".join(filter(None, [result.error, *(task.trace for task in failed)]))

@@ -16,8 +16,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.observability import stats
 
 from airflow_provider_connect.model import metric_names
+from airflow_provider_connect.model.lineage import delivered_ranges
 from airflow_provider_connect.model.metric_names import BY_NAME, Kind
 from airflow_provider_connect.model.run import RunResult, RunState, TaskResult
+from airflow_provider_connect.sdk.datasets import kafka_namespace
 
 _READ_BY_SOURCES = "source-record-poll-total"
 _ALIASED = {"transforms": (metric_names.TRANSFORM, "transform"), "predicates": (metric_names.PREDICATE, "predicate")}
@@ -82,7 +84,7 @@ def emit_asset_events(context: Mapping[str, Any], bootstrap_servers: str, result
     alias = AssetAlias(context["ti"].dag_id)
     if alias not in (context["task"].outlets or []):
         return
-    for topic, ranges in sorted(_delivered(result.tasks).items()):
+    for topic, ranges in sorted(delivered_ranges(result.tasks).items()):
         extra = {"connector": result.connector, "ranges": ranges}
         context["outlet_events"][alias].add(topic_asset(bootstrap_servers, topic, group=group), extra=extra)
 
@@ -92,22 +94,11 @@ def topic_asset(bootstrap_servers: str, topic: str, *, group: str | None = None)
 
     The two differ: a sink whose DAG is scheduled on the topic's asset would otherwise start itself again and again.
     """
-    server = bootstrap_servers.partition(",")[0].rpartition("://")[2]
-    uri = f"kafka://{server}/{topic}"
+    uri = f"{kafka_namespace(bootstrap_servers)}/{topic}"
     if group is None:
         return Asset(uri)
     whole = f"{uri}?group={quote(group, safe='')}"
     return Asset(whole if len(whole) <= _URI_LENGTH else f"{uri}?group-sha256={hashlib.sha256(group.encode()).hexdigest()}")
-
-
-def _delivered(tasks: Sequence[TaskResult]) -> dict[str, dict[str, list[list[int]]]]:
-    topics: dict[str, dict[str, list[list[int]]]] = {}
-    for task in tasks:
-        for topic, partitions in task.ranges.items():
-            for partition, (first, end) in partitions.items():
-                if end > first:
-                    topics.setdefault(topic, {}).setdefault(partition, []).append([first, end])
-    return topics
 
 
 # --- the task's value and its failure -------------------------------------------------------------------------------------------------

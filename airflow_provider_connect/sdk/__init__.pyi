@@ -54,6 +54,7 @@ from airflow_provider_connect.sdk.converter import Converter as Converter
 from airflow_provider_connect.sdk.converter import HeaderConverter as HeaderConverter
 from airflow_provider_connect.sdk.converter import SchemaAndValue as SchemaAndValue
 from airflow_provider_connect.sdk.converter import column_runs as column_runs
+from airflow_provider_connect.sdk.datasets import Dataset as Dataset
 from airflow_provider_connect.sdk.functions.sink import sink as sink
 from airflow_provider_connect.sdk.functions.source import source as source
 from airflow_provider_connect.sdk.functions.transformation import transformation as transformation

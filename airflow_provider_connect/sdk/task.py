@@ -20,6 +20,7 @@ from airflow_provider_connect.sdk.old_names import adopt_old_attributes, keeping
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.batch import Batch
     from airflow_provider_connect.sdk.config_def import Config, ConfigDef
+    from airflow_provider_connect.sdk.datasets import Dataset
     from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
 
 
@@ -57,6 +58,13 @@ class Task:
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         adopt_old_attributes(cls)
+
+    def datasets(self) -> Iterable[Dataset]:
+        """What this task has read (a source) or written (a sink) outside of Kafka, for lineage events. The first thousand count.
+
+        Called once at the end of a run, behind its last commit and before ``stop``; must not open or ask anything. Exceptions are logged.
+        By default nothing is known."""
+        return ()
 
 
 class TransactionContext(Protocol):

@@ -7,7 +7,7 @@ The destination stores one ``OffsetRow`` for each partition of a connector. A co
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -16,6 +16,7 @@ from airflow_provider_connect.errors import ConnectException, DataException, Fen
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
@@ -144,6 +145,10 @@ class TransactionalSink(SinkConnector):
         task."""
         return error
 
+    def datasets(self) -> Iterable[Dataset]:
+        """What this task's instance has written, as in ``SinkTask.datasets``. No connection is open any more, or it is not to be used."""
+        return ()
+
     # The connector's methods
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -233,6 +238,9 @@ class TransactionalSinkTask(SinkTask):
         self._rows.clear()
         self._uncertain.clear()
         self._writes_at_once = False
+
+    def datasets(self) -> Iterable[Dataset]:
+        return self._sink.datasets()
 
     # Transactions
 

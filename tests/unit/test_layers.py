@@ -59,7 +59,7 @@ AIRFLOW = {
     "hooks": "client config errors model sdk stores",
     "triggers": "client errors hooks",
     "sensors": "client hooks triggers",
-    "operators": "client config errors hooks model spark stores triggers worker",
+    "operators": "client config errors hooks model sdk spark stores triggers worker",
     "dag_files": "config errors hooks model operators stores",
 }
 SERVER = {
@@ -117,6 +117,7 @@ PICTURE = {
 # Which units may import a library. A path names one module of a unit, or one folder of it.
 LIBRARIES = {
     "airflow": {*AIRFLOW, *SERVER, "sql_mirror/db_manager"},
+    "openlineage": {"operators/lineage"},
     "yaml": {"cli"},
     "fastapi": {"rest", "api_server/access", "api_server/app"},
     "starlette": {"rest"},
@@ -158,6 +159,7 @@ MAY_IMPORT_LATE = {
     "triggers/connect": "the HTTP client is not for the parsing of DAG files",
     "sql_mirror/db_manager": "alembic is for migrations",
     "operators/connect": "the Kafka client is not for the parsing of DAG files",
+    "operators/lineage": "the extra openlineage is for those who have configured it",
     "operators/spark_submit": "the launch of Spark is not for the parsing of DAG files",
     "operators/planning": "the Kafka client is not for the parsing of DAG files",
     "operators/verb": "the HTTP client is not for the parsing of DAG files",

@@ -7,7 +7,7 @@ and publishes the files that have ended by then; at the end of a run all files e
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -26,6 +26,7 @@ from airflow_provider_connect.connectors.filesystem.settings import (
 from airflow_provider_connect.connectors.filesystem.stores.location import (
     URL,
     check_location,
+    dataset_at,
     ends_in_names,
     location_of,
     open_store,
@@ -37,7 +38,9 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)
@@ -58,6 +61,7 @@ class FileSystemSinkTask(SinkTask):
         self._config = config
         self._store: Store | None = open_store(config, self.allowed_paths)
         self._files: dict[TopicPartition, PartitionFiles] = {}
+        self._topics: dict[str, Schema | None] = {}  # that were written, for lineage
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """Exactly once: take over the chains of commits; the offsets in them. Else remove what is left of them."""
@@ -78,6 +82,7 @@ class FileSystemSinkTask(SinkTask):
         batch = self._without_nulls(batch)
         if batch.num_records:
             self._files[batch.topic_partition].write(batch)
+            self._topics[batch.topic] = batch.value_schema
         if sum(len(files.finished) for files in self._files.values()) >= _FINISHED_FILES:
             self.context.request_commit()
 
@@ -99,6 +104,11 @@ class FileSystemSinkTask(SinkTask):
             files = self._files.pop(partition, None)
             if files is not None:
                 files.discard()
+
+    def datasets(self) -> Iterable[Dataset]:
+        """The folder of each topic."""
+        folder = self._config[TOPICS_DIR].strip("/")
+        return [dataset_at(self._config, joined(folder, path_part(topic)), schema) for topic, schema in self._topics.items()]
 
     def stop(self) -> None:
         store, self._store = self._store, None

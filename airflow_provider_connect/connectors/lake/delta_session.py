@@ -41,6 +41,7 @@ class DeltaSession:
     def __init__(self, settings: DeltaSettings, allowed: AllowedPaths, connector: str, scope: str | None) -> None:
         self._settings, self._allowed, self._connector = settings, allowed, connector
         self._scopes = {} if scope is None else {_number(scope): scope}
+        self.written: dict[str, Mapping[str, str]] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -133,6 +134,7 @@ class DeltaSession:
         properties = CommitProperties(app_transactions=self._transactions)
         if whole is not None and (whole.num_columns or self._keys):
             self._commit_rows(whole, properties)
+            self.written[self._settings.folder] = {field.name: str(field.type) for field in self._schema}
         elif self._transactions and self._table is not None:
             partitions = self._table.metadata().partition_columns
             self._table.create_write_transaction([], "append", self._table.schema(), partitions, commit_properties=properties)

@@ -39,6 +39,7 @@ class IcebergSession:
         self._connector = config.originals.get("name", "")
         self._writers: dict[str, TableWriter] = {}
         self._rows: dict[TopicPartition, StoredRow | None] = {}
+        self.written: dict[str, Mapping[str, str]] = {}
 
     def begin(self) -> None:
         """Forget what was written and not committed."""
@@ -79,12 +80,14 @@ class IcebergSession:
 
     def commit(self) -> None:
         """1 each other table with rows 2 the home table."""
+        written = {writer.location: writer.columns for writer in self._writers.values() if writer.has_rows}
         home = self._writers.pop(self._settings.home, None)
         for name, writer in self._writers.items():  # 1
             if writer.has_rows:
                 writer.commit(self._advanced(name) if self._rows else {})
         if home is not None:  # 2
             home.commit(self._rows)
+        self.written |= written
         self.begin()
 
     def _advanced(self, name: str) -> dict[TopicPartition, StoredRow | None]:

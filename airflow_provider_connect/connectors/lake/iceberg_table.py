@@ -57,6 +57,16 @@ class TableWriter:
         return stored_rows(self._table.metadata, self._connector)
 
     @property
+    def location(self) -> str:
+        """The address of the table's folder."""
+        return self._table.location()
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The types of the columns, with those that the next commit adds."""
+        return {field.name: str(field.field_type) for field in self._transaction.table_metadata.schema().fields}
+
+    @property
     def has_rows(self) -> bool:
         """Whether a batch was written."""
         return bool(self._rows or self._keys)

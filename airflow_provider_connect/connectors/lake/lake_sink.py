@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Importance, Range, Type, add_errors
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
 
@@ -15,7 +17,10 @@ MAX_RETRIES: Final = "max.retries"
 
 
 class Session(Protocol):
-    """One connection of a task. Not kept after an exception."""
+    """One connection of a task. Not kept after an exception. ``written``: where tables are that got rows by a commit, with their columns'
+    types."""
+
+    written: dict[str, Mapping[str, str]]
 
     def begin(self) -> None:
         """Forget what was written and not committed."""
@@ -47,6 +52,7 @@ class LakeSink(TransactionalSink):
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     retries_setting = MAX_RETRIES
+    _written: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # over all connections of a task
 
     def mistakes(self, config: Config) -> Iterable[ConfigException]:
         """One exception for each setting that is wrong by itself or beside the others. Reaches nothing outside of the process."""
@@ -84,6 +90,10 @@ class LakeSink(TransactionalSink):
 
     def commit(self, connection: Session) -> None:
         connection.commit()
+        self._written = {**self._written, **connection.written}
+
+    def datasets(self) -> Iterable[Dataset]:
+        return [Dataset.at(address, columns) for address, columns in self._written.items()]
 
 
 def upsert_key(name: str) -> ConfigKey:

@@ -8,7 +8,7 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -37,6 +37,7 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Type, add_errors
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -67,6 +68,11 @@ class FolderScan:
                 positions = self._of(path, folder)
                 files = self._files_of(path, patterns).listed(folder)
                 yield folder, positions, positions.unread(files, time.time_ns() // 1000, skips_old=self._config[START] == END)
+
+    @property
+    def folders(self) -> list[str]:
+        """The paths of the folders of this share that were listed."""
+        return list(self._positions)
 
     def _folders(self) -> dict[str, tuple[AllowedFolder, list[PathPattern]]]:
         found: dict[str, tuple[AllowedFolder, list[PathPattern]]] = {}
@@ -127,6 +133,9 @@ class LogSourceTask(SourceTask):
                 raise ConnectException(f"A file of {PATHS} may not be read: {error}") from error
             except OSError as error:
                 raise RetriableException(f"A file of {PATHS} cannot be read: {error}") from error
+
+    def datasets(self) -> Iterable[Dataset]:
+        return [Dataset("file", folder) for folder in self._scan.folders]
 
     def stop(self) -> None:
         self._is_stopped = True

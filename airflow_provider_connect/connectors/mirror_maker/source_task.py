@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, admin
@@ -15,6 +15,7 @@ from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.kafka_settings import ClientKind
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
@@ -45,7 +46,9 @@ class MirrorSourceTask(SourceTask):
         if self._syncs is not None:
             self._syncs.begin(self._returned)
         self._last_read = time.monotonic()
-        self._reader = self.context.read_ranges(self._source.client_config(ClientKind.CONSUMER), ranges)
+        consumer = self._source.client_config(ClientKind.CONSUMER)
+        self._servers = str(consumer.get("bootstrap.servers", ""))
+        self._reader = self.context.read_ranges(consumer, ranges)
 
     def poll(self) -> Sequence[Batch] | None:
         assert self._reader is not None
@@ -65,6 +68,10 @@ class MirrorSourceTask(SourceTask):
     def commit(self) -> None:
         if self._syncs is not None:
             self._syncs.write(self._returned)
+
+    def datasets(self) -> Iterable[Dataset]:
+        """The topics of the source cluster that have partitions here."""
+        return [Dataset.topic(self._servers, topic) for topic in sorted({partition.topic for partition in self._returned})]
 
     def stop(self) -> None:
         reader, self._reader = self._reader, None

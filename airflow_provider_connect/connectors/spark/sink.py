@@ -6,7 +6,7 @@ What needs pyspark is loaded by tasks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from airflow_provider_connect.connectors.lake.rows import lake_field, projected, value_rows
@@ -16,6 +16,7 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Range, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 
@@ -53,6 +54,10 @@ class SparkSinkTask(SinkTask):
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         with self._writing:
             self._append()
+
+    def datasets(self) -> Iterable[Dataset]:
+        """As SparkSourceTask's."""
+        return [Dataset("file", self._settings.url.removeprefix("file://"))] if self._settings.url else []
 
     def stop(self) -> None:
         """Rows that no flush has appended come again."""

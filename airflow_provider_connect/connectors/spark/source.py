@@ -6,7 +6,7 @@ What needs pyspark is loaded by tasks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -17,6 +17,7 @@ from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -63,6 +64,10 @@ class SparkSourceTask(SourceTask):
             self._schema = self._schema or schema_of(pa.field("", pa.struct(list(rows.schema)), nullable=False))
             offset = None if self._partition is None else {VALUE: self._after}
             return Batch.of(self._topic, rows, value_schema=self._schema, source_partition=self._partition, source_offset=offset)
+
+    def datasets(self) -> Iterable[Dataset]:
+        """A path. What options name is the format's own affair."""
+        return [Dataset("file", self._config[PATH])] if self._config[PATH] else []
 
     def stop(self) -> None:
         self._is_stopped = True

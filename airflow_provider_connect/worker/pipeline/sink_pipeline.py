@@ -12,6 +12,7 @@ import pyarrow as pa
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import ColumnRun, Converter
+from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.errors.failures import ErrorStage, FailedRecord, Failure, Operation
 from airflow_provider_connect.worker.errors.tolerance import Tolerance, is_whole
@@ -32,11 +33,13 @@ ALL_COLUMNS = frozenset({"key", "headers", "timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class SinkPipeline:
-    """Raw batches to what ``put`` takes: key and value converters, then transformations. ``errors`` decides about records that fail."""
+    """Raw batches to what ``put`` takes: key and value converters, then transformations. ``errors`` decides about records that fail.
+    ``schemas`` gets the last schema of the values of each topic, before transformations, for lineage."""
 
     converters: Converters
     stages: Sequence[Stage] = field(default_factory=tuple)
     errors: Tolerance = field(default_factory=Tolerance)
+    schemas: dict[str, Schema | None] = field(default_factory=dict)
 
     def batches(self, raw: RawBatch) -> Iterator[Batch]:
         """Batches of one schema each, in order, which together cover the raw batch's offsets; some may have no records."""
@@ -64,6 +67,8 @@ class SinkPipeline:
             next_offset=raw.next_offset,
             kafka_offset=raw.offsets,
         )
+        if values and values[-1].column is not None:
+            self.schemas[topic] = values[-1].schema
         if len(values) == len(keys) == 1:
             yield _with_columns(whole, values[0], keys[0])
             return

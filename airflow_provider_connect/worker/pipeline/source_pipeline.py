@@ -31,11 +31,13 @@ from airflow_provider_connect.worker.pipeline.stages import (
 
 @dataclass(frozen=True, slots=True)
 class SourcePipeline:
-    """Polled batches to encoded ones: transformations, then key and value converters. ``errors`` decides about records that fail."""
+    """Polled batches to encoded ones: transformations, then key and value converters. ``errors`` decides about records that fail.
+    ``schemas`` gets the last schema of the values of each topic, for lineage."""
 
     converters: Converters
     stages: Sequence[Stage] = field(default_factory=tuple)
     errors: Tolerance = field(default_factory=Tolerance)
+    schemas: dict[str, Schema | None] = field(default_factory=dict)
 
     def batches(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> list[Batch]:
         """What ``poll`` returned, as batches. Raises ConnectException for anything that is neither a batch nor a record."""
@@ -108,6 +110,7 @@ class SourcePipeline:
             timestamp=None if batch.timestamp is None else batch.timestamp.cast(pa.int64()),
             kafka_partition=batch.kafka_partition,
         )
+        self.schemas[batch.topic] = batch.value_schema
         yield batch, encoded
 
     def _column(

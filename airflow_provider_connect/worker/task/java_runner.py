@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer
 
@@ -75,6 +75,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         self._goal: Goal | None = None
         self._task_defaults: Mapping[str, str] = {}
         self._owner = transactional_producer(environment)
+        self._topics: list[str] = []
 
     def take_over(self) -> None:
         """Fences what is left of former runs, before the JVM reads an offset: an open transaction would hold it up."""
@@ -114,7 +115,8 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         if reason is not StopReason.FENCED:
             self._finish()
         metrics = self._metrics.by_name() | loop.started.metrics
-        return TaskResult(self._task.number, stopped_by=reason, records=delivered, metrics=metrics)
+        topics: dict[str, list[dict[str, Any]]] = {topic: [] for topic in self._topics}
+        return TaskResult(self._task.number, stopped_by=reason, records=delivered, metrics=metrics, topics=topics)
 
     @abstractmethod
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
@@ -146,7 +148,8 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
 
     def _note_topics(self, worker: ConnectWorker) -> None:
         with suppress(ConnectException):  # the JVM may be gone
-            self._environment.active_topics().note(worker.active_topics(self._task.connector))
+            self._topics = worker.active_topics(self._task.connector)
+            self._environment.active_topics().note(self._topics)
 
     def _new_owner(self) -> TransactionalProducer:
         """A producer of the task's id, while the claim is the newest."""

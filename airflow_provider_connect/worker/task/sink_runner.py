@@ -49,6 +49,7 @@ from airflow_provider_connect.worker.pipeline.sink_pipeline import ALL_COLUMNS, 
 from airflow_provider_connect.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.error_setup import columns_of, errant_records_of, sink_errors_of, transactional
+from airflow_provider_connect.worker.task.lineage import topic_fields
 from airflow_provider_connect.worker.task.pipeline_setup import equipped, stages_of
 from airflow_provider_connect.worker.task.progress import Progress
 from airflow_provider_connect.worker.task.sink_loop import SinkLoop
@@ -174,6 +175,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         task, records = self._environment.payload.task, metrics.records_delivered
         result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
         result.ranges = by_topic({p: [self._starts[p], n] for p, n in loop.reader.positions.items() if n > self._starts[p]})
+        result.topics = topic_fields(loop.pipeline.schemas, self._environment.mask)
         return result
 
     def _renewed_owner(self) -> TransactionalProducer:

@@ -28,6 +28,7 @@ from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipel
 from airflow_provider_connect.worker.task.contexts import TaskSourceContext
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.error_setup import tolerance_of
+from airflow_provider_connect.worker.task.lineage import topic_fields
 from airflow_provider_connect.worker.task.pipeline_setup import equipped, stages_of
 from airflow_provider_connect.worker.task.progress import Progress
 from airflow_provider_connect.worker.task.source_loop import SourceLoop, TransactionRequests
@@ -125,6 +126,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         environment, metrics = self._environment, self._metrics
         task, records = environment.payload.task, metrics.records_delivered
         result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
+        result.topics = topic_fields(loop.pipeline.schemas, environment.mask)
         try:
             result.ranges = loop.topics.ranges()
         except ConnectException as error:  # everything is delivered and committed: a retry of a bulk read would write it again

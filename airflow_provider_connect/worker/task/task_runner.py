@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
@@ -16,6 +16,7 @@ from airflow_provider_connect.stores.offset_location import is_elsewhere
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.worker.task.lineage import task_datasets
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 
 _Known = TypeVar("_Known")
@@ -41,6 +42,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         self._name = f"{environment.payload.connector}-{environment.payload.task}"
         self._metrics: TaskMetrics = environment.metrics(is_source=is_source)
         self._open = ExitStack()
+        self._task_of_author: SourceTask | SinkTask | None = None
 
     def run(self) -> TaskResult:
         """1 take over the transactional id 2 refuse an old claim 3 read offsets 4 start the task 5 the loop 6 the result."""
@@ -50,7 +52,10 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             known = self.read_offsets()  # 3
             loop = self.start(known)  # 4
             reason = loop.run()  # 5
-        return self.result(loop, reason)  # 6
+            datasets = [] if reason is StopReason.FENCED else self._datasets()
+        result = self.result(loop, reason)  # 6
+        result.datasets = datasets
+        return result
 
     @abstractmethod
     def take_over(self) -> None:
@@ -74,7 +79,12 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
 
     def _stop_at_end(self, task: SourceTask | SinkTask) -> None:
         """Have a new task stopped at the end, as in Connect also where it does not start."""
+        self._task_of_author = task
         self._open.callback(self._environment.stopped, task)
+
+    def _datasets(self) -> list[dict[str, Any]]:
+        """For lineage; Any: JSON. A Java task's are not known."""
+        return [] if self._task_of_author is None else task_datasets(self._name, self._task_of_author, self._environment.mask)
 
     def _batch_log(
         self, ranges: Mapping[str, Mapping[str, list[int]]], positions: Mapping[str, Mapping[str, int]]

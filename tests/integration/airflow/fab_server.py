@@ -19,9 +19,9 @@ from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
 from airflow_provider_connect.spark.cache import cache_directory, made_once
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from tests.airflow_home import airflow_environment, run_python
+from tests.own_packages import FAB, own_packages
 
 HERE = Path(__file__).resolve().parent
-REQUIREMENTS = HERE / "fab.txt"
 _MANAGER = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 _SECONDS = 180
 _PASSWORDS = "passwords.json"
@@ -75,7 +75,7 @@ def fab_server(folder: Path, worker: Mapping[str, str]) -> Iterator[FabServer]:
 def fab_home() -> Path:
     """An AIRFLOW_HOME with FAB's tables and users, to be copied: both take half a minute."""
     users = (HERE / "fab_users.py").read_bytes()
-    mark = hashlib.sha256(REQUIREMENTS.read_bytes() + users + f"{sys.version}{tables_version()}{MINE}".encode()).hexdigest()[:12]
+    mark = hashlib.sha256(FAB.read_bytes() + users + f"{sys.version}{tables_version()}{MINE}".encode()).hexdigest()[:12]
     return made_once(cache_directory() / "fab" / f"home-{mark}", _make_home)
 
 
@@ -89,25 +89,8 @@ def _make_home(home: Path) -> None:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    path = os.pathsep.join([str(fab_packages()), str(HERE.parents[2])])
+    path = os.pathsep.join([str(own_packages(FAB)), str(HERE.parents[2])])  # in the environment, every Airflow would make its tables
     return airflow_environment(home, {"AIRFLOW__CORE__AUTH_MANAGER": _MANAGER, "PYTHONPATH": path})
-
-
-def fab_packages() -> Path:
-    """FAB with all that it needs, beside the environment: with it in there, every Airflow of the tests would make its tables."""
-    mark = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
-    return made_once(cache_directory() / "fab" / mark, _install)
-
-
-def _install(folder: Path) -> None:
-    uv = Path(sys.executable).parent / "uv"
-    command = [str(uv), "pip", "install", "--python", sys.executable] if uv.exists() else [sys.executable, "-m", "pip", "install"]
-    done = subprocess.run(
-        [*command, "-q", "--target", str(folder), "--no-deps", "-r", str(REQUIREMENTS)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise RuntimeError(f"FAB cannot be installed: {done.stderr}")
 
 
 def _wait_until_it_answers(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -2,18 +2,23 @@
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine
 
 from airflow_provider_connect.model.ids import dag_id_for
 from tests.integration.airflow.conftest import SECRET, Airflow, long_input, wait_until
 from tests.integration.client.commands import Done, run_commands
 
 Connector = tuple[Path, dict[str, str]]
+_MIRROR = (Path(__file__).resolve().parents[3] / "docs" / "mirror.md").read_text()
+INTERVALS_AND_OFFSETS = re.findall(r"```sql\n(.*?)```", _MIRROR.partition("### Intervals and offsets")[2].partition("\n## ")[0], re.DOTALL)
+"""The queries that the page shows: by the run, and by the offset (PostgreSQL)."""
 ENGINES = pytest.mark.parametrize("engine", ["spark", "process"])
 
 
@@ -45,7 +50,7 @@ def test_what_a_sink_has_delivered_is_an_asset_event(airflow: Airflow, unique: s
     airflow.write_dag(source, file_source[1])
     airflow.write_dag(sink, file_sink[1])
     airflow.run(source)
-    airflow.run(sink)
+    run = airflow.run(sink)
     events = airflow.api("GET", f"/assets/events?source_dag_id={dag_id_for(sink)}")["asset_events"]
     servers = airflow.settings().bootstrap_servers
     assert [event["uri"] for event in events] == [f"kafka://{servers}/lines-{unique}?group=connect-{sink}"]
@@ -53,6 +58,25 @@ def test_what_a_sink_has_delivered_is_an_asset_event(airflow: Airflow, unique: s
     ((first, end),) = events[0]["extra"]["ranges"]["0"]
     assert first == 0
     assert end >= 2
+
+    by_run, by_offset = INTERVALS_AND_OFFSETS
+    (of_run,) = answer(airflow, by_run.replace("connect.orders-source", dag_id_for(sink)))
+    assert (of_run.run_id, of_run.uri) == (run, events[0]["uri"])
+    assert of_run.run_after is not None
+    if not airflow.database_url.startswith("sqlite"):
+        asked = by_offset.replace("orders-sink", sink).replace("'orders'", f"'lines-{unique}'").replace("4711", str(end - 1))
+        (of_offset,) = wait_until(lambda: answer(airflow, asked), "the mirror has the run's ranges")
+        assert (of_offset.run, of_offset.task) == (run, 0)
+        assert answer(airflow, asked.replace(str(end - 1), str(end))) == []
+
+
+def answer(airflow: Airflow, query: str) -> list[Any]:
+    """The rows of a query in Airflow's database; Any: rows have the query's columns."""
+    engine = create_engine(airflow.database_url)
+    with engine.connect() as connection:
+        rows = list(connection.exec_driver_sql(query))
+    engine.dispose()
+    return rows
 
 
 def test_groups_of_tasks_run_in_applications_of_their_own(

@@ -16,6 +16,7 @@ from airflow_provider_connect.connectors.lake.delta_settings import DeltaSetting
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.schema import (
     FLOAT64_SCHEMA,
     INT32_SCHEMA,
@@ -102,6 +103,14 @@ def test_the_first_records_of_two_tasks_at_least_once_do_not_replace_each_other(
     sessions[1].write(batches([note(1)])[0])
     sessions[1].commit()
     assert delta_rows(tmp_path / "notes") == [note(0), note(1)]
+
+
+def test_lineage_names_the_table_once_it_has_rows(tmp_path: Path) -> None:
+    calls = opened(config(tmp_path))
+    assert list(calls.task.datasets()) == []
+    calls.put(batches([note(1, "a")])[0])
+    calls.commit()
+    assert list(calls.task.datasets()) == [Dataset("file", str((tmp_path / "notes").resolve()), {"id": "int64", "text": "string"})]
 
 
 def test_of_two_zombies_neither_writes(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkCon
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.records import SinkRecord
 from airflow_provider_connect.sdk.schema import (
     FLOAT64_SCHEMA,
@@ -142,6 +143,14 @@ ROUTED = {
 def test_records_go_to_the_tables_that_their_field_selects(tmp_path: Path) -> None:
     deliver(config(tmp_path) | ROUTED, batches([note(1, "odd"), note(2, "even"), note(3, "both"), note(4, "none"), note(5)]))
     assert (ids(tmp_path, "shop.even"), ids(tmp_path, "shop.odd")) == ([2, 3], [1, 3])
+
+
+def test_lineage_names_the_tables_that_have_got_rows(tmp_path: Path) -> None:
+    calls = opened(config(tmp_path) | ROUTED)
+    calls.put(batches([note(1, "odd"), note(3, "none")])[0])
+    calls.commit()
+    location = table_of(tmp_path, "shop.odd").location().removeprefix("file://")
+    assert list(calls.task.datasets()) == [Dataset("file", location, {"id": "long", "text": "string"})]
 
 
 def dynamic(folder: Path) -> dict[str, str]:

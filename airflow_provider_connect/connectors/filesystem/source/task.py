@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import Split
@@ -28,12 +28,13 @@ from airflow_provider_connect.connectors.filesystem.source.progress import (
     version_of,
 )
 from airflow_provider_connect.connectors.filesystem.source.settings import CONFIG_DEF, Cleanup, SourceSettings
-from airflow_provider_connect.connectors.filesystem.stores.location import open_store
+from airflow_provider_connect.connectors.filesystem.stores.location import dataset_at, open_store
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile, joined
 from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -61,6 +62,7 @@ class FileSystemSourceTask(SourceTask):
         self._store: Store | None = None
         self._file: BinaryIO | None = None
         self._settings = SourceSettings.of(config)  # behind what ``stop`` needs: these may raise
+        self._config = config
         self._committed: dict[str, Mapping[str, object]] = {}  # offsets returned, of the file at hand
         self._progress = Progress(self._settings, self._offset)
         self._share = Share(config[NUMBER], config[COUNT], self._splits_of)
@@ -97,6 +99,10 @@ class FileSystemSourceTask(SourceTask):
         while self._delivered:
             self._clean(self._delivered[-1])
             self._unclean.pop(self._delivered.pop().path, None)
+
+    def datasets(self) -> Iterable[Dataset]:
+        """The folder that is listed."""
+        return [dataset_at(self._config, self._settings.prefix.rpartition("/")[0])]
 
     def stop(self) -> None:
         self._is_stopped = True

@@ -9,13 +9,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
-from airflow_provider_connect.connectors.filesystem.stores.store import Store
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Range, Type
+from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.schema import Schema
 
 URL: Final = "url"
 S3_BUCKET, S3_REGION, STORE_URL = "s3.bucket.name", "s3.region", "store.url"
@@ -109,6 +111,18 @@ def location_of(config: Config) -> Location:
     if not {".", ".."}.isdisjoint(folder.split("/")):
         raise ConfigException.of(key, given, "A path here has no parts . and .. in it. Take them out.")
     return Location(key, given, parts.scheme, parts.netloc, folder if parts.scheme == "file" else folder.strip("/"))
+
+
+def dataset_at(config: Config, path: str, schema: Schema | None = None) -> Dataset:
+    """A folder of the store, for lineage events; ``path`` is below the address of the config."""
+    location = location_of(config)
+    if location.scheme == "file":
+        return Dataset("file", os.path.join(os.path.abspath(location.folder), path).rstrip("/") or "/", schema)
+    scheme, host = location.scheme, location.host
+    if scheme == "az":
+        scheme, host = "abfss", f"{host}@{config[AZURE_ACCOUNT]}.dfs.core.windows.net"
+        return Dataset(f"{scheme}://{host}", joined(location.folder, path) or "/", schema)
+    return Dataset.at(f"{scheme}://{host}/{quote(joined(location.folder, path))}", schema)
 
 
 def check_location(config: Config, allowed_paths: AllowedPaths) -> None:

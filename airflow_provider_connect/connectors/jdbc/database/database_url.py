@@ -20,7 +20,7 @@ URL: Final = "connection.url"
 POSTGRESQL, SQLITE, MYSQL, MARIADB = "postgresql", "sqlite", "mysql", "mariadb"
 
 _NAMES: Final = {"postgres": POSTGRESQL, "pgsql": POSTGRESQL, "sqlite3": SQLITE, "oracle": "oracle", "sqlserver": "mssql"}
-_PORTS: Final = {POSTGRESQL: 5432, MYSQL: 3306, MARIADB: 3306}
+PORTS: Final = {POSTGRESQL: 5432, MYSQL: 3306, MARIADB: 3306}
 _WITH_ADBC: Final = (POSTGRESQL, SQLITE)
 _DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", POSTGRESQL: "psycopg2", "mssql": "pymssql", "oracle": "oracledb"}
 _SCHEME: Final = re.compile(r"(?:jdbc:)?([A-Za-z0-9]+)(?:\+([A-Za-z0-9_]+))?:(.*)", re.DOTALL)
@@ -183,7 +183,7 @@ def _host_and_port(dialect: str, text: str) -> tuple[str | None, int | None]:
         return (text, None)
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
-        return text, _PORTS.get(dialect)
+        return text, PORTS.get(dialect)
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise _refusal(f"{dialect}://…", f"The port must be a number between 1 and 65535. {_ENCODED}")
     return host, int(port)

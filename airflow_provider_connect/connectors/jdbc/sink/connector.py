@@ -6,10 +6,12 @@ Exactly once the offsets are committed with the rows, in a table of ours (``sink
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column
+from airflow_provider_connect.connectors.jdbc.catalog.datasets import table_dataset
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.database.database import add_driver_errors, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
@@ -32,10 +34,12 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import (
     contradictions,
 )
 from airflow_provider_connect.connectors.jdbc.sink.store import column_name, table_name
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store, url_of, write_dialect
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
@@ -53,6 +57,7 @@ class JdbcSinkConnector(TransactionalSink):
     task_class: ClassVar[type[SinkTask]] = JdbcSinkTask
     retries_setting = MAX_RETRIES
     config_def = CONFIG_DEF
+    _written: Mapping[TableName, TargetTable] = MappingProxyType({})  # by commits, over all connections of a task
 
     def start(self, config: Config) -> None:
         super().start(config)
@@ -95,6 +100,11 @@ class JdbcSinkConnector(TransactionalSink):
 
     def commit(self, connection: SinkSession) -> None:
         connection.commit()
+        self._written = {**self._written, **{table.name: table for table in connection.tables}}
+
+    def datasets(self) -> Iterable[Dataset]:
+        url = url_of(self.config, self.allowed_paths)
+        return [table_dataset(url, table.name, table.columns.values()) for table in self._written.values()]
 
     def close(self, connection: SinkSession) -> None:
         connection.store.close()

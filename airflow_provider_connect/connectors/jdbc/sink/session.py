@@ -11,6 +11,7 @@ from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, column_name
 from airflow_provider_connect.connectors.jdbc.sink.tables import SinkTables, TableChange, TableWriter
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import Refusal, RolledBackException, WentBack
@@ -44,6 +45,11 @@ class SinkSession:
         self._waiting: dict[str, _Waiting] = {}
         self._writes_at_once = False
         self._changes: set[str] = set()  # of tables, since the last commit
+
+    @property
+    def tables(self) -> list[TargetTable]:
+        """The tables that were written by this connection."""
+        return self._tables.written
 
     @property
     def holds_others_up(self) -> bool:

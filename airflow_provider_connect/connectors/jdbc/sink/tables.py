@@ -37,6 +37,11 @@ class SinkTables:
         self._writers: dict[str, TableWriter] = {}
         self._held: set[str] = set()  # tables that keep their columns until the transaction ends
 
+    @property
+    def written(self) -> list[TargetTable]:
+        """The tables that have a writer."""
+        return [self._tables[name] for name in self._writers if name in self._tables]
+
     def begun(self) -> None:
         """A transaction has begun."""
         self._held.clear()

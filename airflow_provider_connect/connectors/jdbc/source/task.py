@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from airflow_provider_connect.connectors.jdbc.catalog.datasets import table_dataset
 from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
@@ -19,6 +20,7 @@ from airflow_provider_connect.connectors.jdbc.source.shares import Progress, Sha
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)
@@ -50,6 +52,7 @@ class JdbcSourceTask(SourceTask):
         self._folds: list[Batch] = []
         self._writing: dict[TableName, OpenTransactions] = {}  # to tables whose ranges are read here
         self._database: Database | None = None
+        self._sources: dict[TableName, RowSource] = {}  # what was read, for lineage
         self._failures = 0
         self._not_before = 0.0
         self._is_stopped = False
@@ -72,6 +75,10 @@ class JdbcSourceTask(SourceTask):
                 return self._try_again(error)
             except DataException as error:  # which would promise that the next poll goes on behind the row
                 raise ConnectException(error.message) from error
+
+    def datasets(self) -> Iterable[Dataset]:
+        """The tables that were read. What a query reads is not known."""
+        return [table_dataset(self._settings.url, name, source.columns) for name, source in self._sources.items()]
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -109,7 +116,7 @@ class JdbcSourceTask(SourceTask):
         if not self._waiting:
             return None
         share = self._waiting[0]
-        source = table_source(database, settings, share.table)
+        source = self._sources[share.table.name] = table_source(database, settings, share.table)
         known = SourceOffset.of(known_offset(share.table.name, self.context.offset, is_only=share.is_only))
         if share.part is not None:
             writing = self._writing.setdefault(share.table.name, self._writing_now())

@@ -1,0 +1,42 @@
+"""Tables under OpenLineage's names, for lineage events. Knows nothing of users, passwords and options of a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column
+from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, PORTS, POSTGRESQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
+from airflow_provider_connect.sdk.datasets import Dataset
+
+_SCHEMES = {POSTGRESQL: "postgres", MARIADB: "mysql"}
+
+
+def table_dataset(url: DatabaseUrl, name: TableName, columns: Iterable[Column]) -> Dataset:
+    """A table of the database at ``url``, with its columns' types as the database calls them.
+
+    ``postgres://host:port`` + ``database.schema.table``; ``mysql://host:port`` + ``database.table``, for MariaDB too; others likewise. A
+    file of SQLite is a database of its own: ``sqlite://«path»`` + ``table``.
+    """
+    types = {column.name: column.type_name for column in columns}
+    if url.dialect == SQLITE:
+        return Dataset(f"sqlite://{url.database}", name.table, types)
+    catalog = name.catalog or url.database
+    if url.dialect in (MYSQL, MARIADB):
+        parts = [catalog, name.table]
+    elif url.dialect == POSTGRESQL:
+        parts = [catalog, name.schema or url.schema or "public", name.table]
+    else:
+        parts = [catalog, name.schema, name.table]
+    scheme = _SCHEMES.get(url.dialect, url.dialect)
+    return Dataset(f"{scheme}://{_first_server(url)}", ".".join(part for part in parts if part), types)
+
+
+def _first_server(url: DatabaseUrl) -> str:
+    """``host:port`` of the first server, with the product's port where the URL has none; ``localhost`` for a socket."""
+    first = (url.host or url.options.get("host") or "").partition(",")[0]
+    host, colon, port = first.rpartition(":") if first.count(":") == 1 else ("", "", "")
+    if not colon:
+        host, port = first, str(url.port or url.options.get("port", "").partition(",")[0] or PORTS.get(url.dialect, ""))
+    host = "localhost" if not host or host.startswith("/") else host
+    return f"{host}:{port}" if port else host
