@@ -17,7 +17,8 @@ from sqlalchemy import text as sql
 from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE
-from airflow_provider_connect.config.worker_settings import COMPACTED_SOON, WorkerSettings
+from airflow_provider_connect.config.internal_topics import COMPACTED_SOON
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import connectors_bundle, settings_now
 from airflow_provider_connect.stores.admin_connection import AdminConnection, kafka_cluster_id

@@ -23,6 +23,7 @@ from airflow_provider_connect.config.dag_settings import (
     duration_seconds,
     schedule_of,
 )
+from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, InternalTopic, topic_configs
 from airflow_provider_connect.config.notifiers import notifier_names
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
@@ -47,16 +48,6 @@ _PURPOSES = {
     "status": "connector and task statuses",
     "batch": "delivered batches",
 }
-KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics in which brokers keep their state."""
-COMPACTED_SOON = {
-    "segment.ms": "900000",
-    "segment.bytes": "16777216",
-    "min.cleanable.dirty.ratio": "0.1",
-    "max.compaction.lag.ms": "1800000",
-}
-"""An internal topic grows with every run; replaced records are compacted away within the hour."""
-
 _NOT_PASSED_ON = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
 
@@ -69,18 +60,6 @@ class StatusRetry:
     max_backoff_ms: int = 10_000
     backoff_multiplier: float = 2.0
     jitter_factor: float = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class InternalTopic:
-    """One of the topics that hold the state, as it is to be created and as it must be. ``setting`` names it in error texts."""
-
-    name: str
-    setting: str
-    purpose: str
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +358,7 @@ def _internal_topic(read: _Reader, kind: str, default: str, partitions: int, bla
         purpose=_PURPOSES[kind],
         partitions=partitions,
         replication_factor=read.positive_or_default(prefix + "replication.factor", -1, _REPLICATION_TEXT, bits=16),
-        configs={**COMPACTED_SOON, **configs, "cleanup.policy": "compact"},
+        configs=topic_configs(configs),
     )
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.config.client_settings import ClientKind, connector_overrides
+from airflow_provider_connect.config.internal_topics import KAFKAS_OWN
 from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import KAFKAS_OWN, WorkerSettings
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import refusal_of_topic

@@ -21,7 +21,8 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
-from airflow_provider_connect.config.worker_settings import COMPACTED_SOON, KAFKAS_OWN, InternalTopic, WorkerSettings
+from airflow_provider_connect.config.internal_topics import COMPACTED_SOON, KAFKAS_OWN, InternalTopic
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException, StoreException, StoreTimeoutException, WorkerSettingsException
 from airflow_provider_connect.model.connector_settings import topics_pattern
 from airflow_provider_connect.sdk.records import TopicPartition

@@ -45,6 +45,7 @@ def test_topic_settings_are_passed_on_but_for_those_that_are_fixed() -> None:
         "cleanup.policy": "compact",
         "segment.ms": "900000",
         "min.cleanable.dirty.ratio": "0.1",
+        "min.compaction.lag.ms": "900000",
         "max.compaction.lag.ms": "1800000",
     }
     assert config.configs == {**compacts_soon, "segment.bytes": "1000"}
@@ -53,6 +54,13 @@ def test_topic_settings_are_passed_on_but_for_those_that_are_fixed() -> None:
     assert status.partitions == -1
     assert int(offset.configs["segment.bytes"]) <= 64 << 20
     assert offset.replication_factor == 2
+
+
+@pytest.mark.parametrize(("given", "other"), [("min", "max"), ("max", "min")])
+def test_a_compaction_lag_that_is_given_alone_meets_no_default_that_kafka_would_refuse(given: str, other: str) -> None:
+    topic = WorkerSettings.of({f"status.storage.{given}.compaction.lag.ms": "5"}).internal_topics[2]
+    assert topic.configs[f"{given}.compaction.lag.ms"] == "5"
+    assert f"{other}.compaction.lag.ms" not in topic.configs
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from airflow_provider_connect.config.worker_settings import KAFKAS_OWN, MAX_TASKS_SETTING, WorkerSettings
+from airflow_provider_connect.config.internal_topics import KAFKAS_OWN
+from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.ids import consumer_group, refusal_of_topic

@@ -13,7 +13,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer
 
 from airflow_provider_connect.config.client_settings import client_config
-from airflow_provider_connect.config.worker_settings import KAFKAS_OWN
+from airflow_provider_connect.config.internal_topics import KAFKAS_OWN
 from airflow_provider_connect.errors import ConnectException, FencedException, JavaException, TaskException
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
 from airflow_provider_connect.java.runs import LOOK_SECONDS, Goal, JavaRun

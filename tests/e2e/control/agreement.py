@@ -89,7 +89,9 @@ def _half_done(state: ClusterConfigState, reported: StatusState) -> list[str]:
         status = reported.connector(name)
         differences += _differ(f"{name}, target and status", REACHED[target], None if status is None else status.state)
         differences += _differ(f"{name}, tasks and statuses", state.tasks(name), list(reported.task_map(name)))
-        differences += [f"{name}-{task.task} is {task.state}" for task in reported.tasks_of(name) if task.state is not REACHED[target]]
+        for task in reported.tasks_of(name):
+            if task.state is not REACHED[target]:
+                differences.append(f"{name}-{task.task} is {task.state} ({(task.trace or 'no trace').strip()[-200:]})")
         if target is TargetState.STOPPED:
             differences += _differ(f"{name} is STOPPED, tasks", [], state.tasks(name))
     return differences

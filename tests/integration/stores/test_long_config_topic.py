@@ -26,6 +26,7 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.wire import config_topic
 from airflow_provider_connect.worker.application.failure_report import report_lost, report_unready
 from tests.conftest import WorkerSettings as MakeSettings
+from tests.kafka_topics import alter_topic
 from tests.no_runs import NoRuns
 
 CLAIMS = int(os.environ.get("CONNECT_TEST_CLAIMS", "60000"))
@@ -214,16 +215,29 @@ def test_a_state_of_another_topic_is_not_used(settings: WorkerSettings, store: C
         assert handed.read() == store.read()
 
 
+@pytest.mark.parametrize(("lag_ms", "kept_seconds"), [("900000", 450), ("0", 3600), (str(40 * 3_600_000), 6 * 3600)])
 def test_a_state_that_is_too_old_is_not_gone_on_from(
-    settings: WorkerSettings, store: ConfigStore, tmp_path: Path, decoded: Decoded
+    settings: WorkerSettings, store: ConfigStore, tmp_path: Path, decoded: Decoded, *, lag_ms: str, kept_seconds: int
 ) -> None:
+    """A tombstone that a newer record replaced may be gone after the lag."""
+    alter_topic(settings.bootstrap_servers, settings.config_topic, min_compaction_lag_ms=lag_ms, max_compaction_lag_ms=None)
     now = 1_000_000.0
     ConfigCache(tmp_path, now=lambda: now).read(settings, "c1")
     decoded.since()
-    ConfigCache(tmp_path, now=lambda: now + 5 * 3600).read(settings, "c1")
+    ConfigCache(tmp_path, now=lambda: now + kept_seconds - 1).read(settings, "c1")
     assert decoded.since() == 0
-    ConfigCache(tmp_path, now=lambda: now + 12 * 3600).read(settings, "c1")
+    ConfigCache(tmp_path, now=lambda: now + 2 * kept_seconds).read(settings, "c1")
     assert decoded.since() >= 10
+
+
+def test_reads_go_on_without_an_end_while_each_is_soon_enough(
+    settings: WorkerSettings, store: ConfigStore, tmp_path: Path, decoded: Decoded
+) -> None:
+    ConfigCache(tmp_path, now=lambda: 0.0).read(settings, "c1")
+    decoded.since()
+    for minutes in range(5, 60, 5):
+        ConfigCache(tmp_path, now=lambda: minutes * 60.0).read(settings, "c1")  # noqa: B023  (called at once)
+    assert decoded.since() == 0
 
 
 @pytest.mark.parametrize("harm", ["text", "folder", "rows", "position"])

@@ -37,7 +37,8 @@ def test_internal_topics_are_made_once_and_as_connects(worker_settings: MakeSett
     assert {topic["cleanup.policy"] for topic in configs.values()} == {"compact"}
     assert configs[settings.status_topic]["segment.bytes"] == "1048576"
     for topic in configs.values():
-        assert (topic["segment.ms"], topic["max.compaction.lag.ms"], topic["min.cleanable.dirty.ratio"]) == ("900000", "1800000", "0.1")
+        assert (topic["segment.ms"], topic["min.cleanable.dirty.ratio"]) == ("900000", "0.1")
+        assert (topic["min.compaction.lag.ms"], topic["max.compaction.lag.ms"]) == ("900000", "1800000")
     assert [compaction_warning(name, topic) for name, topic in configs.items()] == [""] * len(configs)
     assert admin.topic_id(settings.config_topic) == ids[settings.config_topic]
 

@@ -1,0 +1,45 @@
+"""The topics in which the product, and Kafka itself, keep their state: what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics in which brokers keep their state."""
+
+_LEAST, _MOST = "min.compaction.lag.ms", "max.compaction.lag.ms"
+COMPACTED_SOON = {
+    "segment.ms": "900000",
+    "segment.bytes": "16777216",
+    "min.cleanable.dirty.ratio": "0.1",
+    _LEAST: "900000",
+    _MOST: "1800000",
+}
+"""An internal topic grows with every run; replaced records are compacted away within the hour.
+
+None is for a quarter of an hour: a reader that was away for a shorter time sees each deletion, that of a connector which was created
+again at once included. Without it the tasks of the deleted one would pass for those of the new.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """One of the topics that hold the state, as it is to be created and as it must be. ``setting`` names it in error texts."""
+
+    name: str
+    setting: str
+    purpose: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def topic_configs(given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a topic to be created, of which an administrator has ``given`` some. One lag that is given alone sets the other's
+    default aside, with which Kafka might refuse it."""
+    configs = {**COMPACTED_SOON, **given, "cleanup.policy": "compact"}
+    for one, other in ((_LEAST, _MOST), (_MOST, _LEAST)):
+        if one in given and other not in given:
+            del configs[other]
+    return configs
