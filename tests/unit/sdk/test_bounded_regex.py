@@ -1,5 +1,6 @@
 """Expressions of a connector's author that would never end, or fill the memory."""
 
+import hashlib
 import re
 import threading
 import time
@@ -51,6 +52,32 @@ def test_one_that_takes_too_long_for_a_text_is_ended_and_not_tried_with_it_again
         BoundedRegex(SLOW, "topics.regex").matches("a" * 200)
     assert time.thread_time() - started < 0.4, "it was refused without being tried"
     assert slow.matches("aaab"), "another text"
+
+
+def test_what_other_threads_use_does_not_count() -> None:
+    over = threading.Event()
+
+    def burn() -> None:
+        block = bytes(1 << 22)
+        while not over.is_set():
+            hashlib.sha256(block)  # without the GIL
+
+    def own_seconds(text: str) -> float:
+        begun = time.thread_time()
+        assert not BoundedRegex(SLOW, "k", seconds=60).matches(text)
+        return time.thread_time() - begun
+
+    text = next(text for length in range(10, 60) if own_seconds(text := "a" * length) > 0.02)
+    limited = BoundedRegex(SLOW, "k", seconds=4 * own_seconds(text))
+    others = [threading.Thread(target=burn) for _ in range(16)]
+    for thread in others:
+        thread.start()
+    try:
+        assert not limited.matches(text)
+    finally:
+        over.set()
+        for thread in others:
+            thread.join()
 
 
 def test_other_threads_go_on_meanwhile() -> None:
