@@ -90,9 +90,7 @@ class Herder(HistoryVerbs, SinkVerbs):
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
         self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)
         graceful_seconds = settings.task_shutdown_graceful_timeout_ms / 1000
-        self._offsets = OffsetKeeper(
-            settings, backing, topics, launcher, probe=probe, type_of=lambda config: plugins.of(config).type, resolve=resolve, sleep=sleep
-        )
+        self._offsets = OffsetKeeper(settings, backing, topics, launcher, probe=probe, facts_of=plugins.of, resolve=resolve, sleep=sleep)
         self._lifecycle = Lifecycle(
             topics, self._statuses, launcher, settle=self._offsets.settle, graceful_seconds=graceful_seconds, sleep=sleep
         )

@@ -5,7 +5,7 @@ A change has these steps. A process that dies anywhere before the last one has c
 1. The connector is STOPPED, has no tasks, and none of its applications is alive.
 2. Every transactional id that may be alive is fenced.
 3. A claim with the count 0 is written, by compare-and-set on what 1 saw: from here on no process commits in the name of its tasks.
-4. The connector's own ``alter_offsets`` is asked.
+4. The connector's own ``alter_offsets`` is asked; a Python sink's after 5.
 5. What is to hold is written in one transaction, which asks 1 and 3 again just before its commit.
 """
 
@@ -33,6 +33,7 @@ from airflow_provider_connect.errors import (
     StoreTimeoutException,
 )
 from airflow_provider_connect.herder.lifecycle import wait_until
+from airflow_provider_connect.herder.plugin_facts import PluginFacts
 from airflow_provider_connect.herder.ports import Launcher, Pair, Probe
 from airflow_provider_connect.herder.sink_offsets import SinkOffsetChanges
 from airflow_provider_connect.herder.snapshot import Topics, config_of
@@ -83,8 +84,8 @@ class OffsetsNow:
 class OffsetKeeper:
     """See the module. Safe to share between threads; changes of one connector wait for one another.
 
-    ``type_of`` is source or sink, by a config; ``resolve`` gives a config, whose ``name`` is in it, the values of its variables, None:
-    those of the worker's own providers. ``probe`` None: connectors are not asked, as where none of their code is at hand.
+    ``facts_of`` is what is known of a config's plugin; ``resolve`` gives a config, whose ``name`` is in it, the values of its variables,
+    None: those of the worker's own providers. ``probe`` None: connectors are not asked, as where none of their code is at hand.
     """
 
     def __init__(
@@ -95,14 +96,14 @@ class OffsetKeeper:
         launcher: Launcher,
         *,
         probe: Probe | None,
-        type_of: Callable[[Mapping[str, str]], str],
+        facts_of: Callable[[Mapping[str, str]], PluginFacts],
         resolve: Resolve | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
         self._backing = backing
         self._configs, self._reader = topics
-        self._type_of = type_of
+        self._facts_of = facts_of
         self._launcher = launcher
         self._probe = probe
         self._resolve = resolve or (lambda raw: config_providers.resolve(raw, settings.config_providers(raw["name"])))
@@ -282,7 +283,8 @@ class OffsetKeeper:
         resolved = self._resolve({**config, "name": name})
         ask = partial(asked, self._probe, name, config)
         if self._is_sink(resolved):
-            return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
+            asks_first = self._facts_of(resolved).is_java
+            return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, asks_first=asks_first, author=author)
         return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
 
     def _resolved(self, name: str, config: Mapping[str, str], is_needed: Callable[[str], bool]) -> Mapping[str, str]:
@@ -291,7 +293,7 @@ class OffsetKeeper:
         return self._resolve(needed) if config_providers.variables(needed) else needed
 
     def _is_sink(self, resolved: Mapping[str, str]) -> bool:
-        known = self._type_of(resolved)
+        known = self._facts_of(resolved).type
         return known == "sink" or (known != "source" and ("topics" in resolved or "topics.regex" in resolved))
 
 

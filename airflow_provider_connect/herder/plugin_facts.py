@@ -23,10 +23,11 @@ _UPGRADES_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """``type`` is source, sink or unknown; ``version`` None: not known."""
+    """``type`` is source, sink or unknown; ``version`` None: not known. ``is_java``: the plugin that runs is one of Java."""
 
     type: str = UNKNOWN
     version: str | None = None
+    is_java: bool = False
 
 
 class KnownPlugins:
@@ -58,7 +59,8 @@ class KnownPlugins:
         if not named:
             return PluginFacts()
         try:
-            return PluginFacts(str(named[0].kind), self._catalog.find_connector(name or "", versions, location).version)
+            found = self._catalog.find_connector(name or "", versions, location)
+            return PluginFacts(str(named[0].kind), found.version, found.is_java)
         except ConnectException:  # no version of it is in the range
             return PluginFacts(str(named[0].kind))
 

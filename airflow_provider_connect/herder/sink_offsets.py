@@ -2,7 +2,8 @@
 
 The group's offsets and the batch log, from which lost ones are restored, change together. The connector is asked last: whatever it keeps at
 its destination gives way to offsets in the group that bear no mark of a claim, so a process that dies before it could ask
-leaves nothing half done. If the connector refuses, everything is put back as it was.
+leaves nothing half done. If the connector refuses, everything is put back as it was. A Java sink knows no such marks: it is asked first, as
+by Kafka Connect, and what it keeps itself holds whatever the group has.
 """
 
 from __future__ import annotations
@@ -54,19 +55,27 @@ Check = Callable[[], None]
 
 
 class SinkOffsetChanges:
-    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector;
-    ``author`` is the user who asks for a change."""
+    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector, before the
+    group changes if it ``asks_first``; ``author`` is the user who asks for a change."""
 
     word = "sink"
     has_transactional_ids = True
 
     def __init__(
-        self, settings: WorkerSettings, backing: Backing, name: str, resolved: Mapping[str, str], *, ask: Ask, author: str | None = None
+        self,
+        settings: WorkerSettings,
+        backing: Backing,
+        name: str,
+        resolved: Mapping[str, str],
+        *,
+        ask: Ask,
+        asks_first: bool = False,
+        author: str | None = None,
     ) -> None:
         self._settings = settings
         self._backing = backing
         self._name = name
-        self._ask = ask
+        self._ask, self._asks_first = ask, asks_first
         self._author = author
         self._group = consumer_group(name, resolved, settings.values)
         self.transaction_overrides = sink_overrides(resolved)
@@ -102,6 +111,10 @@ class SinkOffsetChanges:
             before = self._listed()
             after = _changed(before, self._wanted, claim)
             wanted = dict.fromkeys(before) if self._wanted is None else self._wanted
+            if self._asks_first:
+                agreed = self._ask(self.word, _pairs(wanted))
+                self._bring(change, before, after, claim, check)
+                return agreed
             self._bring(change, before, after, claim, check)
             try:
                 return self._ask(self.word, _pairs(wanted))

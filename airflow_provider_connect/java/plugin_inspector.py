@@ -22,6 +22,7 @@ _FORCED: Final = {
     **{f"{kind}.storage.topic": f"unused-{kind}" for kind in ("config", "offset", "status")},
 }
 _SOURCE: Final = "org.apache.kafka.connect.source.SourceConnector"
+_SINK: Final = "org.apache.kafka.connect.sink.SinkConnector"
 
 
 class PluginInspector:
@@ -51,27 +52,48 @@ class PluginInspector:
             return answer
 
     def alter_offsets(self, class_name: str, version: str | None, config: Mapping[str, str], offsets: Sequence[Any]) -> bool:
-        """Ask a source connector about pairs of source partition and offset. False: it does not know, as of every sink."""
+        """Ask a connector about pairs of source partition and offset; a sink's have the form of Connect's REST API. False: it does not
+        know, as a sink that does not override the method. Changes no offset of Connect's own."""
         with _texts_of_java(), self._jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
-            source = self._jvm.java.java.lang.Class.forName(_SOURCE)
             connector = self._plugins.newConnector(class_name, wanted)
-            if not source.isInstance(connector):
-                return False
-            jackson = self._jvm.java.com.fasterxml.jackson.databind
-            longs = jackson.ObjectMapper().configure(
-                jackson.DeserializationFeature.USE_LONG_FOR_INTS, True
-            )  # as Connect's topics have them
-            lists = longs.readValue(json.dumps(offsets), self._jvm.java.java.lang.Class.forName("java.util.List"))
-            pairs = self._jvm.java.java.util.HashMap()
-            for pair in lists:
-                pairs.put(pair[0], pair[1])
-            map_class = self._jvm.java.java.lang.Class.forName("java.util.Map")
             types = self._jvm.array(self._jvm.java.java.lang.Class, 2)
-            types[0] = types[1] = map_class
-            given = self._jvm.array(self._jvm.java.java.lang.Object, 2)
-            given[0], given[1] = self._map(config), pairs
-            return bool(source.getMethod("alterOffsets", types).invoke(connector, given))  # by the interface: versions share a name
+            types[0] = types[1] = self._class("java.util.Map")
+            kind = self._class(_SINK)
+            pairs = self._pairs(offsets)
+            if kind.isInstance(connector):
+                pairs = self._connect.util.SinkUtils.parseSinkConnectorOffsets(pairs)
+            else:
+                kind = self._class(_SOURCE)
+            method = kind.getMethod("alterOffsets", types)  # of the interface: versions share a name
+            loader = self._plugins.connectorLoader(class_name, wanted)
+            return bool(self._called(loader, method, connector, self._map(config), pairs))
+
+    def _pairs(self, offsets: Sequence[Any]) -> Any:
+        """As a map of Java's own, whose whole numbers are Long: as Connect reads its topics."""
+        jackson = self._jvm.java.com.fasterxml.jackson.databind
+        longs = jackson.ObjectMapper().configure(jackson.DeserializationFeature.USE_LONG_FOR_INTS, True)
+        pairs = self._jvm.java.java.util.HashMap()
+        for pair in longs.readValue(json.dumps(offsets), self._class("java.util.List")):
+            pairs.put(pair[0], pair[1])
+        return pairs
+
+    def _called(self, loader: Any, method: Any, *arguments: Any) -> Any:
+        """The method's answer, with ``loader`` as the class loader of the thread, as in a worker of Connect: code that a plugin's libraries
+        find by services lies there. One call from here, for each may come to another thread of the JVM."""
+        java = self._jvm.java.java
+        given = self._jvm.array(java.lang.Object, len(arguments))
+        for number, argument in enumerate(arguments):
+            given[number] = argument
+        bound = java.lang.invoke.MethodHandles.insertArguments(java.lang.invoke.MethodHandles.publicLookup().unreflect(method), 0, given)
+        asked = java.util.concurrent.FutureTask(
+            java.lang.invoke.MethodHandleProxies.asInterfaceInstance(self._class("java.util.concurrent.Callable"), bound)
+        )
+        self._plugins.withClassLoader(loader, asked).run()
+        return asked.get()
+
+    def _class(self, name: str) -> Any:
+        return self._jvm.java.java.lang.Class.forName(name)
 
 
 _WRAPPERS: Final = ("java.util.concurrent.ExecutionException", "java.lang.reflect.InvocationTargetException")

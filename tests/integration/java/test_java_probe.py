@@ -152,7 +152,10 @@ def test_connectors_are_asked_about_offsets(probe: PluginProbe) -> None:
     with pytest.raises(ConnectException, match="should be a non-negative value"):
         probe.alter_offsets("lines", config, [(partition, {"position": -1})])
     sink = {**config, "connector.class": FILE_SOURCE.replace("Source", "Sink")}
-    assert not probe.alter_offsets("lines", sink, [])
+    at = {"kafka_topic": "lines", "kafka_partition": 0}
+    assert probe.alter_offsets("lines", sink, [(at, {"kafka_offset": 7}), ({**at, "kafka_partition": "1"}, None)])
+    with pytest.raises(ConnectException, match="Partition values for sink connectors need to be integers"):
+        probe.alter_offsets("lines", sink, [({**at, "kafka_partition": "x"}, None)])
 
 
 def test_locations_that_the_worker_does_not_allow_are_not_loaded(plugins: Path, tmp_path: Path) -> None:
