@@ -49,9 +49,13 @@ class ConnectWorker:
         self.jvm = jvm
         self._gates: dict[JavaTask, Any] = {}
         self._threads: dict[JavaTask, Any] = {}
+        self._ids: dict[JavaTask, Any] = {}  # each class that Py4J is asked for by its name is searched for in all jars
+        self._beans: dict[tuple[str, ...], tuple[Any, Any]] = {}
         with jvm.calls():
             started = ConnectHerder(jvm, {**_DEFAULTS, **settings, **_FORCED}, locations)
             started.worker.start()
+            self._statuses = started.herder.statusBackingStore()
+            self._bean_server = jvm.java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
         self._connect, self._plugins, self._worker, self._herder = started.connect, started.plugins, started.worker, started.herder
         self._map, self._validated = started.map, started.validated
 
@@ -112,13 +116,16 @@ class ConnectWorker:
 
     def status(self, task: JavaTask) -> JavaStatus:
         with self.jvm.calls():
-            found = self._herder.statusBackingStore().get(self._id(task))
-            return JavaStatus() if found is None else JavaStatus(str(found.state().toString()), str(found.trace() or ""))
+            found = self._statuses.get(self._id(task))
+            if found is None:
+                return JavaStatus()
+            state = str(found.state().toString())
+            return JavaStatus(state, str(found.trace() or "") if state == "FAILED" else "")
 
     def active_topics(self, connector: str) -> list[str]:
         """The topics whose records the connector's tasks in this worker have written or read."""
         with self.jvm.calls():
-            return sorted(str(each.topic()) for each in self._herder.statusBackingStore().getAllTopics(connector))
+            return sorted(str(each.topic()) for each in self._statuses.getAllTopics(connector))
 
     def pause(self, connector: str, *, paused: bool = True) -> None:
         """Have the connector's tasks in this worker commit and pause, or go on."""
@@ -143,15 +150,17 @@ class ConnectWorker:
     def attributes(self, pattern: str, names: Sequence[str]) -> dict[str, object]:
         """The values of an MBean of a plugin, whose name ``pattern`` matches; empty where there is none at this instant."""
         with self.jvm.calls():
-            beans = self.jvm.java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-            found = list(beans.queryNames(self.jvm.java.javax.management.ObjectName(pattern), None))
+            if (pattern, *names) not in self._beans:
+                listed = self.jvm.array(self.jvm.java.java.lang.String, len(names))
+                for number, name in enumerate(names):
+                    listed[number] = name
+                self._beans[pattern, *names] = (self.jvm.java.javax.management.ObjectName(pattern), listed)
+            wanted, listed = self._beans[pattern, *names]
+            found = list(self._bean_server.queryNames(wanted, None))
             if not found:
                 return {}
-            listed = self.jvm.array(self.jvm.java.java.lang.String, len(names))
-            for number, name in enumerate(names):
-                listed[number] = name
             try:
-                return {str(each.getName()): each.getValue() for each in beans.getAttributes(found[0], listed)}
+                return {str(each.getName()): each.getValue() for each in self._bean_server.getAttributes(found[0], listed)}
             except Py4JJavaError:
                 return {}  # it is gone since
 
@@ -201,7 +210,9 @@ class ConnectWorker:
         self.jvm.close()
 
     def _id(self, task: JavaTask) -> Any:
-        return self._connect.util.ConnectorTaskId(task.connector, task.number)
+        if task not in self._ids:
+            self._ids[task] = self._connect.util.ConnectorTaskId(task.connector, task.number)
+        return self._ids[task]
 
     def _state(self, connector: str, config: Any, task_config: Any, id_: Any, tasks: int) -> Any:
         """What the config topic would hold of this connector."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.java.connect_worker import ConnectWorker
-from airflow_provider_connect.java.debezium.replication_slot import SLOT, ReplicationSlot, Within
+from airflow_provider_connect.java.debezium.replication_slot import SLOT, HeldWal, ReplicationSlot, Within
 from airflow_provider_connect.java.runs import Progress
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -65,6 +65,14 @@ class DebeziumPostgres:
             skipped = {each.strip() for each in config.get("skipped.operations", "t").split(",")}
             kinds = {_MESSAGE, *(kind for operation, kind in _OPERATIONS.items() if operation not in skipped)}
             return slot.has_changes(_position(offset), kinds)
+        finally:
+            slot.close()
+
+    def held_wal(self, config: Mapping[str, str], within: Within) -> HeldWal | None:
+        """See ``BoundedSource``."""
+        slot = ReplicationSlot(config, within)
+        try:
+            return slot.held_wal()
         finally:
             slot.close()
 

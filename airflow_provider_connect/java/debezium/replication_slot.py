@@ -51,6 +51,17 @@ class SlotState:
     held_bytes: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class HeldWal:
+    """What ``server`` keeps for ``slot``: ``held_bytes`` as in ``SlotState``; ``limit`` is the server's ``max_slot_wal_keep_size``, -1 for
+    none."""
+
+    server: str
+    slot: str
+    held_bytes: int | None
+    limit: str
+
+
 class ReplicationSlot:
     """The slot of a Debezium connector with this ``config``, which has its variables resolved. Connects at the first question."""
 
@@ -74,6 +85,14 @@ class ReplicationSlot:
             f"WHERE slot_name = '{self._name}'"
         )
         return None if not found else SlotState(str(found[0][0]), bool(found[0][1]), None if found[0][2] is None else int(found[0][2]))
+
+    def held_wal(self) -> HeldWal | None:
+        """None: there is no such slot."""
+        state = self.state()
+        if state is None:
+            return None
+        (limit,) = self._row("SELECT coalesce(current_setting('max_slot_wal_keep_size', true), '-1')")
+        return HeldWal(self._url.address, self._name, state.held_bytes, str(limit))
 
     def passed(self, position: int) -> tuple[bool, bool]:
         """Whether the slot's reader has received all up to ``position``, and whether it has acknowledged that."""

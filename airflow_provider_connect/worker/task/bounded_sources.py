@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from airflow_provider_connect.java.debezium import postgres
-from airflow_provider_connect.java.debezium.replication_slot import Within
+from airflow_provider_connect.java.debezium.replication_slot import HeldWal, Within
 from airflow_provider_connect.java.runs import Goal
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -30,6 +30,10 @@ class BoundedSource(Protocol):
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
         """As ``SourceConnector.has_new_data``. Moves nothing at the source system."""
+
+    def held_wal(self, config: Mapping[str, str], within: Within) -> HeldWal | None:
+        """What the source system keeps for the connector until a run has read it; None: nothing. Raises ConfigException for a config that
+        is refused, ConnectException where the source system refuses or does not answer."""
 
 
 _KNOWN: Final[Mapping[str, BoundedSource]] = {postgres.CLASS: postgres.DebeziumPostgres()}

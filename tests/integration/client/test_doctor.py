@@ -10,14 +10,21 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from sqlalchemy import create_engine, text
 
 from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, kafka_findings, problems
+from airflow_provider_connect.cli.replication_slots import slot_findings
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.dev.own_server import LOOPBACK
+from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
 from tests.airflow_home import airflow_environment, airflow_home
 from tests.conftest import CACHE, worker_properties
 from tests.integration.client.commands import run_commands
+from tests.java_plugins import DEBEZIUM, installed_plugins
 from tests.kafka_topics import add_rights
 
 AUTHORIZER = {
@@ -119,3 +126,48 @@ def test_rights_that_the_worker_lacks(guarded: str, unique: str) -> None:
         f"The worker's user may not Write topic {settings.status_topic} → "
         f"kafka-acls.sh --add --allow-principal User:… --topic {settings.status_topic} --operation Write"
     )
+
+
+def test_slots_hold_wal_back_whatever_the_state_of_their_connectors(bootstrap: str, postgres: PostgresServer, unique: str) -> None:
+    """No JVM is started, and a server that does not answer costs its own line."""
+    settings = WorkerSettings.of(worker_properties(bootstrap, unique) | {"plugin.path": str(installed_plugins(CACHE))})
+    TopicAdmin(settings).ensure_internal_topics()
+    slot = f"s_{unique[-8:]}".lower()
+    config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "connector.plugin.location": DEBEZIUM[1],
+        "database.hostname": LOOPBACK,
+        "database.port": str(postgres.port),
+        "database.user": USER,
+        "database.password": "canary-of-a-password",
+        "database.dbname": "postgres",
+        "topic.prefix": "p",
+        "slot.name": slot,
+    }
+    others = {
+        "away": {**config, "database.port": "1"},
+        "new": {**config, "slot.name": f"{slot}_2"},
+        "file": {"connector.class": "FileStreamSink"},
+    }
+    with ConfigStore(settings) as store:
+        for name, each in {"orders": config, **others}.items():
+            store.create_connector(name, each, TargetState.STARTED)
+    engine = create_engine(postgres.url(), isolation_level="AUTOCOMMIT")
+    with engine.connect() as database:
+        database.execute(text(f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')"))
+        try:
+            started = list(slot_findings(settings))
+            with ConfigStore(settings) as store:
+                store.put_target_state("orders", TargetState.PAUSED)
+            paused = list(slot_findings(settings))
+        finally:
+            database.execute(text(f"SELECT pg_drop_replication_slot('{slot}')"))
+    engine.dispose()
+    assert "canary-of-a-password" not in repr((started, paused))
+    (held,) = found(started, "slots", Outcome.OK)
+    assert f"replication slot {slot} of postgresql://{LOOPBACK}:{postgres.port}/postgres holds back" in held
+    (away,) = found(started, "slots", Outcome.WARNING)
+    assert away.startswith("The replication slot of connector away could not be asked")
+    (warned,) = [each for each in found(paused, "slots", Outcome.WARNING) if "away" not in each]
+    assert "Connector orders is PAUSED" in warned
+    assert f"SELECT pg_drop_replication_slot('{slot}')" in warned

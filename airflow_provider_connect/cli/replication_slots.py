@@ -1,0 +1,80 @@
+"""What servers of databases keep for connectors, as ``airflow connect doctor`` reports it: the WAL that a replication slot holds back.
+
+A run moves the slot of its connector. No run comes to one that is PAUSED or STOPPED, and its server keeps the WAL until the disk is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+
+from airflow_provider_connect.api_server.cluster_checks import Finding, ok, warning, wrong
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.masking import Mask, secret_values
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
+from airflow_provider_connect.java.debezium.replication_slot import HeldWal
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.worker.bounded_call import within
+from airflow_provider_connect.worker.task.bounded_sources import BoundedSource, bounded_source
+
+MANY_BYTES = 1 << 30
+_SUBJECT = "slots"
+
+
+def slot_findings(settings: WorkerSettings) -> Iterator[Finding]:
+    """One for each connector with a slot. Connects to the servers that the configs name, as runs do, for 30 s each at the most."""
+    try:
+        with closing(ConfigStore(settings)) as store:
+            state = store.read()
+    except ConnectException:  # without topics, or a broker, there is another finding
+        return
+    choice = PluginChoice(PluginCatalog(settings.plugin_path), settings)
+    for name in state.connectors():
+        config = state.connector_config(name) or {}
+        source = _source(choice, name, config)
+        if source is None:
+            continue
+        mask = Mask()
+        try:
+            found = source.held_wal(_resolved(settings, name, config, mask), within)
+        except ConnectException as error:
+            yield warning(_SUBJECT, f"The replication slot of connector {name} could not be asked: {mask(error.message)}")
+            continue
+        if found is not None:
+            yield slot_finding(name, state.target_state(name) or TargetState.STARTED, found)
+
+
+def _source(choice: PluginChoice, name: str, config: Mapping[str, str]) -> BoundedSource | None:
+    try:
+        plugin = choice.connector(name, config)
+    except ConnectException:
+        return None
+    return bounded_source(plugin.class_name) if plugin.is_java else None
+
+
+def _resolved(settings: WorkerSettings, name: str, config: Mapping[str, str], mask: Mask) -> dict[str, str]:
+    providers = settings.config_providers(name)
+    secrets = config_providers.airflow_values(config, providers, airflow_secrets)
+    mask.add(secret_values(config, providers, secrets))
+    return strip_framework_keys(config_providers.resolve(config, providers, secrets))
+
+
+def slot_finding(name: str, target: TargetState, found: HeldWal) -> Finding:
+    """What an admin is shown of the slot of connector ``name``. Only a run moves it, so that of one which is not STARTED is a warning."""
+    drop = f"SELECT pg_drop_replication_slot('{found.slot}')"
+    text = f"Connector {name} is {target}: replication slot {found.slot} of {found.server}"
+    if found.held_bytes is None:
+        fix = f"{drop}    # then airflow connect stop {name}, airflow connect offsets reset {name}: the next run takes a snapshot"
+        return wrong(_SUBJECT, f"{text} has lost the WAL that it needs, and changes with it", fix)
+    text += f" holds back {found.held_bytes} bytes of WAL; max_slot_wal_keep_size is {found.limit}"
+    if target is not TargetState.STARTED:
+        return warning(_SUBJECT, f"{text}. It grows until a run moves it", f"airflow connect resume {name}    # or, for good: {drop}")
+    if found.held_bytes >= MANY_BYTES:
+        return warning(_SUBJECT, text, "run it more often, or set heartbeat.interval.ms and heartbeat.action.query where its tables rest")
+    return ok(_SUBJECT, text)

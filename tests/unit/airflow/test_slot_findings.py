@@ -1,0 +1,26 @@
+"""What ``airflow connect doctor`` reports of a replication slot."""
+
+import pytest
+
+from airflow_provider_connect.api_server.cluster_checks import Outcome
+from airflow_provider_connect.cli.replication_slots import MANY_BYTES, slot_finding
+from airflow_provider_connect.java.debezium.replication_slot import HeldWal
+from airflow_provider_connect.model.states import TargetState
+
+
+@pytest.mark.parametrize(
+    ("target", "held_bytes", "outcome", "text"),
+    [
+        (TargetState.STARTED, 5, Outcome.OK, "holds back 5 bytes of WAL; max_slot_wal_keep_size is -1"),
+        (TargetState.STARTED, MANY_BYTES, Outcome.WARNING, f"holds back {MANY_BYTES} bytes"),
+        (TargetState.PAUSED, 5, Outcome.WARNING, "Connector orders is PAUSED"),
+        (TargetState.STOPPED, 5, Outcome.WARNING, "Connector orders is STOPPED"),
+        (TargetState.STARTED, None, Outcome.WRONG, "has lost the WAL that it needs"),
+        (TargetState.STOPPED, None, Outcome.WRONG, "has lost the WAL that it needs"),
+    ],
+)
+def test_a_slot_that_no_run_moves_is_a_warning(target: TargetState, held_bytes: int | None, outcome: Outcome, text: str) -> None:
+    found = slot_finding("orders", target, HeldWal("postgresql://db:5432/shop", "shop_orders", held_bytes, "-1"))
+    assert (found.subject, found.outcome) == ("slots", outcome)
+    assert text in found.text
+    assert (found.fix == "") == (outcome is Outcome.OK)
