@@ -134,7 +134,8 @@ class Planner:
             self._end_open(checked, claim)  # a connector that reads offsets would wait for an open transaction
             from airflow_provider_connect.worker.task.java_worker import java_task_configs
 
-            return java_task_configs(checked, self._settings, self._java, mask=self._mask)
+            is_valid = self._is_planned(checked.name)
+            return java_task_configs(checked, self._settings, self._java, is_valid=is_valid, mask=self._mask)
         context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
         return task_configs(checked, context, self._settings)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from airflow_provider_connect.java import file_stream
 from airflow_provider_connect.java.debezium import postgres
 from airflow_provider_connect.java.debezium.replication_slot import HeldWal, Within
 from airflow_provider_connect.java.runs import Goal
@@ -21,8 +22,8 @@ class BoundedSource(Protocol):
     def task_defaults(self) -> Mapping[str, str]:
         """What a task is given where the config does not have it, for short runs."""
 
-    def goal(self, config: Mapping[str, str], within: Within) -> Goal:
-        """That of a run which begins now; the caller closes it.
+    def goal(self, config: Mapping[str, str], within: Within) -> Goal | None:
+        """That of a run which begins now; the caller closes it. None: it ends by an empty poll.
 
         Called after older runs were fenced, and before the task's JVM starts. Raises ConfigException for a config that is refused,
         RetriableException where the source system does not answer.
@@ -36,7 +37,7 @@ class BoundedSource(Protocol):
         is refused, ConnectException where the source system refuses or does not answer."""
 
 
-_KNOWN: Final[Mapping[str, BoundedSource]] = {postgres.CLASS: postgres.DebeziumPostgres()}
+_KNOWN: Final[Mapping[str, BoundedSource]] = {postgres.CLASS: postgres.DebeziumPostgres(), file_stream.CLASS: file_stream.FileStream()}
 
 
 def bounded_source(class_name: str) -> BoundedSource | None:

@@ -177,7 +177,8 @@ class JavaSourceRunner(JavaTaskRunner):
         if bounded is not None:
             self._task_defaults = bounded.task_defaults
             self._goal = goal = bounded.goal(java_config(payload.connector, self._environment.checked.resolved), within)
-            self._open.callback(goal.close)
+            if goal is not None:
+                self._open.callback(goal.close)
 
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
         return {}

@@ -48,17 +48,17 @@ def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, is_sou
 
 
 def java_task_configs(
-    checked: CheckedConnector, settings: WorkerSettings, host: JavaHost | None, *, mask: Callable[[str], str]
+    checked: CheckedConnector, settings: WorkerSettings, host: JavaHost | None, *, is_valid: bool, mask: Callable[[str], str]
 ) -> list[Mapping[str, str]]:
-    """The task configs of a Java connector, in the form in which they are published: Kafka Connect checks its config, and asks it.
-    ``host`` keeps the JVM for a task; None: it is ended.
+    """The task configs of a Java connector, in the form in which they are published: Kafka Connect asks it, and checks its config before
+    unless it ``is_valid``, as one that tasks were planned from. ``host`` keeps the JVM for a task; None: it is ended.
 
     Raises ConfigException with what Connect finds wrong, JavaException for what the connector raises.
     """
     worker = connect_worker(settings, checked.plugins.locations(), is_source=checked.is_source, hide=mask)
     try:
         config = java_config(checked.name, checked.resolved)
-        if errors := worker.errors_of(config):
+        if not is_valid and (errors := worker.errors_of(config)):
             raise refused(checked.name, map(mask, errors))
         generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
         configs = published(checked, generated, settings)

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.integration.java.conftest import JavaRuns, jvm_of
 from tests.integration.standalone.agent import wait_for
 
@@ -24,10 +25,12 @@ def test_each_run_takes_what_is_new(java_runs: JavaRuns, unique: str) -> None:
         assert code == 0, output
     assert java_runs.output.read_text() == "one\ntwo\n"
     assert java_runs.offset(f"{unique}-in") == {"position": 8}
+    assert readiness(java_runs, f"{unique}-in") == NO_WORK
     code, output = java_runs.run(source)
     assert (code, "task 0: 0 records" in output) == (0, True), output
     with java_runs.input.open("a") as file:
         file.write("three\n")
+    assert readiness(java_runs, f"{unique}-in") == WORK
     for config in (source, sink, sink):
         code, output = java_runs.run(config)
         assert code == 0, output
@@ -35,6 +38,11 @@ def test_each_run_takes_what_is_new(java_runs: JavaRuns, unique: str) -> None:
     for name in (f"{unique}-in", f"{unique}-out"):
         assert (java_runs.task(name).state, java_runs.task(name).version) == ("RUNNING", "4.3.1")
         assert java_runs.topics_of(name) == [unique]
+
+
+def readiness(java_runs: JavaRuns, connector: str) -> str:
+    """What the check before a scheduled run answers, which starts no JVM."""
+    return check_readiness(java_runs.settings, connector, define=None, secrets_of=lambda _: {}).state
 
 
 def test_a_failure_has_javas_trace_in_its_status(java_runs: JavaRuns, unique: str) -> None:

@@ -1,0 +1,44 @@
+"""Kafka's own source for lines of a file, asked without a JVM whether its file goes on behind what is delivered."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from airflow_provider_connect.sdk.connector import OffsetReader
+
+CLASS: Final = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+_FILE: Final = "file"
+_SECONDS: Final = 30.0
+"""A mount whose server is away does not answer."""
+
+
+class FileStream:
+    """See ``BoundedSource``. Its task reads within its polls, so a run ends by an empty one."""
+
+    task_defaults: Mapping[str, str] = {}
+
+    def goal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
+        """None: it has none."""
+
+    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
+        """Whether the file is longer than the committed position. None: a run has to find out, of standard input, of a file that is not on
+        this host or shorter than before, and of what is no file. Reads nothing of the file."""
+        path = config.get(_FILE) or ""
+        offset = offsets({"filename": path}) if path else None
+        position = None if offset is None else offset.get("position")
+        if not isinstance(position, int):
+            return None
+        found: list[os.stat_result] = []
+        try:
+            within(_SECONDS, lambda: found.append(os.stat(path)), f"a question for the size of {path}")
+        except (OSError, ValueError):
+            return None
+        if not stat.S_ISREG(found[0].st_mode) or found[0].st_size < position:
+            return None
+        return found[0].st_size > position
+
+    def held_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
+        """None: nothing is held."""
