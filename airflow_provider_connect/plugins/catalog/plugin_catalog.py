@@ -18,6 +18,7 @@ from airflow_provider_connect.errors import ConfigException, PluginNotFoundExcep
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import nearest
 from airflow_provider_connect.model.versions import MavenVersion, choose_version
+from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
 from airflow_provider_connect.plugins.catalog.plugin import Plugin, answering, chosen, versions_of
 from airflow_provider_connect.plugins.catalog.plugin_kinds import (
     CONNECTOR_KINDS,
@@ -115,7 +116,8 @@ class PluginCatalog:
         found = self.named(name, CONNECTOR_KINDS)
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
-            hint = self._hint(name, CONNECTOR_KINDS)
+            installation = installation_of(name)
+            hint = self._hint(name, CONNECTOR_KINDS) if installation is None else f"to install it: {installation}"
             text = (
                 f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: "
                 f"{hint and f'({hint}) '}{known}.{self.unread(name)}"
