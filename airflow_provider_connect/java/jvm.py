@@ -21,6 +21,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from airflow_provider_connect.errors import JavaException, RetriableException
 from airflow_provider_connect.java.class_data import OPTIONS
 from airflow_provider_connect.java.jvm_folder import JvmFolder
+from airflow_provider_connect.java.log_lines import LOG4J, parsed
 from airflow_provider_connect.java.runtime_jars import gateway_jar
 from airflow_provider_connect.spark.class_data import ClassData, note_exit
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
@@ -34,16 +35,6 @@ CALL_SECONDS: Final = 180.0
 END_SECONDS: Final = 10.0
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
-_LOG4J: Final = """\
-rootLogger.level = WARN
-rootLogger.appenderRef.err.ref = err
-appender.err.type = Console
-appender.err.name = err
-appender.err.target = SYSTEM_ERR
-appender.err.layout.type = PatternLayout
-appender.err.layout.pattern = |%p|%c|%enc{%X{connector.context}%m%n%xEx}{CRLF}%n
-"""
-_LEVELS: Final = {"FATAL": logging.CRITICAL, "ERROR": logging.ERROR, "WARN": logging.WARNING, "INFO": logging.INFO}
 
 
 class Jvm:
@@ -69,7 +60,7 @@ class Jvm:
         self._process: subprocess.Popen[bytes] | None = None
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the JVM's end
         try:
-            (self.folder / "log4j2.properties").write_text(_LOG4J)
+            (self.folder / "log4j2.properties").write_text(LOG4J)
             self._process = _started(self._command(runtime, class_path, heap, writes), self.folder)
             threading.Thread(target=self._read_log, args=(self._process,), name="java-log", daemon=True).start()
             port, token = _address(self._process)
@@ -148,17 +139,8 @@ class Jvm:
         assert process.stderr is not None
         for raw in process.stderr:
             line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # and again without its escapes: a secret may have either form
-            level, name, text = _parsed(line)
+            level, name, text = parsed(line)
             logging.getLogger(name).log(level, "%s", self._hide(text))
-
-
-def _parsed(line: str) -> tuple[int, str, str]:
-    """Level, logger and text of a line; one that the JVM itself wrote is a warning."""
-    parts = line.split("|", 3)
-    if len(parts) < 4 or parts[0] or parts[1] not in (*_LEVELS, "DEBUG", "TRACE"):
-        return logging.WARNING, "java", line
-    text = parts[3].replace("\\r", "").replace("\\n", "\n").rstrip("\n")
-    return _LEVELS.get(parts[1], logging.DEBUG), f"java.{parts[2]}", text
 
 
 def _started(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:

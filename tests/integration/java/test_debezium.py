@@ -117,6 +117,7 @@ def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_cha
     assert orders.changes() == [*snapshot, *(("c", n) for n in range(4, 11)), ("u", 4), ("d", 1), ("d", 5)]
     assert orders.readiness() == NO_WORK
     assert "canary-of-a-password" not in output
+    assert "AppenderLoggingException" not in output, "a plugin that cannot be loaded costs one line"
 
 
 def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str]") -> None:
