@@ -23,6 +23,10 @@ _DEBEZIUM: Final = {
 }
 _MAVEN: Final = {
     **{f"io.debezium.connector.{name}": f"io.debezium:debezium-connector-{artifact}" for name, artifact in _DEBEZIUM.items()},
+    "com.azure.cosmos.kafka.connect.CosmosSinkConnector": "com.azure.cosmos.kafka:azure-cosmos-kafka-connect",
+    "com.azure.cosmos.kafka.connect.CosmosSourceConnector": "com.azure.cosmos.kafka:azure-cosmos-kafka-connect",
+    "com.couchbase.connect.kafka.CouchbaseSinkConnector": "com.couchbase.client:kafka-connect-couchbase",
+    "com.couchbase.connect.kafka.CouchbaseSourceConnector": "com.couchbase.client:kafka-connect-couchbase",
     "com.mongodb.kafka.connect.MongoSinkConnector": "org.mongodb.kafka:mongo-kafka-connect",
     "com.mongodb.kafka.connect.MongoSourceConnector": "org.mongodb.kafka:mongo-kafka-connect",
     "com.snowflake.kafka.connector.SnowflakeSinkConnector": "com.snowflake:snowflake-kafka-connector",
@@ -30,6 +34,9 @@ _MAVEN: Final = {
 
 
 def installation_of(class_name: str) -> str | None:
-    """The command that installs the connector of this class, but for its version; None: it is not known."""
+    """The command that installs the connector of this class, but for its version; None: it is not known.
+
+    ``class_name`` is a whole name: an alias is that of an installed plugin.
+    """
     found = _MAVEN.get(class_name)
     return None if found is None else f"airflow connect plugins install maven:{found}:VERSION"
