@@ -5,7 +5,7 @@ Internals of Airflow 3.3.2: ``DagRun``, ``TaskInstance``, ``Log``, ``DagModel.ex
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -57,6 +57,29 @@ def with_runs(session: Session, dag_ids: Iterable[str]) -> set[str]:
     """Those of the DAGs that have, or had, a run since the connector was created."""
     statement = select(DagRun.dag_id).distinct().where(DagRun.triggering_user_name.is_distinct_from(FORGOTTEN))
     return set(in_parts(session, statement, DagRun.dag_id, dag_ids))
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRun:
+    """A run. ``state`` is queued, running, success or failed."""
+
+    run_id: str
+    state: str
+
+
+def last_begun_run(session: Session, connector: str) -> int:
+    """The number of the connector's newest run that waits no more; 0: there is none."""
+    statement = select(func.max(DagRun.id)).where(DagRun.dag_id == dag_id_for(connector), DagRun.state != DagRunState.QUEUED)
+    return session.scalar(statement) or 0
+
+
+def run_after(session: Session, connector: str, number: int) -> ConnectorRun | None:
+    """The connector's first run behind that of this number; None: there is none yet."""
+    statement = select(DagRun.run_id, DagRun.state).where(
+        DagRun.dag_id == dag_id_for(connector), DagRun.id > number, DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
+    )
+    found = session.execute(statement.order_by(DagRun.id).limit(1)).first()
+    return None if found is None else ConnectorRun(str(found.run_id), str(found.state))
 
 
 def mark_forgotten(session: Session, dag_id: str) -> None:

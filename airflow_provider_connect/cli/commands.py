@@ -25,6 +25,10 @@ _CONFIG = (
     Arg(("pairs",), help="Its config; wins over the file's", nargs="*", metavar="KEY=VALUE"),
     Arg(("-f", "--file"), help="Its config as JSON or Java properties; - is standard input", metavar="FILE"),
 )
+_WAIT = (
+    Arg(("--wait",), help="Show the run that begins until it ends; the exit code is 0 if it succeeded", action="store_true"),
+    Arg(("--timeout",), help="Wait no longer than this, and exit with 1; without limit when not given", type=float, metavar="SECONDS"),
+)
 
 
 def get_connect_cli_commands() -> list[GroupCommand]:
@@ -52,6 +56,16 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         Arg(("--lines",), help="The last lines alone; all when not given", type=int, metavar="N"),
     )
     some = Arg(("names",), help="These connectors alone; all when not given", nargs="*", metavar="name")
+    shown = (
+        Arg(("--interval",), help="Seconds between two frames; 2 when not given", type=float, default=2.0, metavar="SECONDS"),
+        Arg(("--once",), help="Print one frame and end, as without a terminal", action="store_true"),
+        Arg(
+            ("--sort",),
+            help="What comes first: the state (what has failed, then what runs), or the largest number",
+            choices=("state", "name", "lag", "rate", "records"),
+            default="state",
+        ),
+    )
     last = Arg(
         ("--limit",),
         help="How many at the most, the newest of all partitions; 10 when not given, at most 1000",
@@ -61,8 +75,9 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     )
     return (
         _verb("list", "List the connectors with their states", "connectors.list_connectors", _OUTPUT),
+        _verb("top", "Show all connectors live: states, runs in progress, rates, lags, failures", "top.top", some, *shown),
         _verb("get", "Print a connector's config, secrets hidden", "connectors.get", _NAME, _OUTPUT),
-        _verb("create", "Create a connector", "connectors.create", *_CONFIG, initial),
+        _verb("create", "Create a connector", "connectors.create", *_CONFIG, initial, *_WAIT),
         _verb("put", "Give a connector a whole config; creates it where there is none", "connectors.put", *_CONFIG),
         _verb("patch", "Change some keys of a connector's config", "connectors.patch", _NAME, pairs, remove, _OUTPUT),
         _verb("delete", "Delete connectors; their offsets are kept", "connectors.delete", _NAMES),
@@ -74,9 +89,9 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         ),
         _command("logs", "Print what a run of a connector has logged in Airflow", "logs.logs", _NAME, *logged, ARG_VERBOSE),
         _verb("pause", "Pause connectors", "connectors.pause", _NAMES),
-        _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES),
+        _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES, *_WAIT),
         _verb("stop", "Stop connectors, so that their offsets may be changed", "connectors.stop", _NAMES),
-        _verb("restart", "Restart connectors, or a task of one", "connectors.restart", _NAMES, include_tasks, only_failed, task),
+        _verb("restart", "Restart connectors, or a task of one", "connectors.restart", _NAMES, include_tasks, only_failed, task, *_WAIT),
         _verb("preview", "Read a connector's next records without a commit", "upgrades.preview", _NAME, records, file, version, _OUTPUT),
         _verb("upgrade", "Go to another version of a connector's plugin, with a net", "upgrades.upgrade", _NAME, *_upgrade(), _OUTPUT),
         _verb(

@@ -29,7 +29,7 @@ def given_connector(arguments: Any) -> ConnectorFile:
         if not name or not pairs:
             raise BadRequestException("Name the connector and give its config, as --file FILE or as KEY=VALUE")
         return ConnectorFile(name, {**pairs, NAME: name})
-    file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file))
+    file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file), named or pairs.get(NAME))
     if named not in (None, file.name):
         raise BadRequestException(f"The file is of connector {file.name}, not of {named}")
     return ConnectorFile(file.name, {**file.config, **pairs}, file.initial_state)

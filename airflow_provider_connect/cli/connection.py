@@ -5,30 +5,21 @@ The herder and the clients have the same verbs, so that a command does not know 
 
 import functools
 import getpass
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow.utils.cli import suppress_logs_and_warning
-from airflow.utils.session import create_session
 
-from airflow_provider_connect.api_server.launcher import AirflowLauncher, airflow_backing
-from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.client.verbs import ConnectVerbs
-from airflow_provider_connect.config import config_providers
-from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.preview.runner import PreviewRunner
 
 Verbs = Herder | ConnectClient | ConnectHook
 _RETRY = RetryLimits(seconds=10.0)  # a user waits before the screen
@@ -59,39 +50,6 @@ def speaks_to_server(command: Callable[[Any, ConnectVerbs], None]) -> Callable[[
 
 
 @contextmanager
-def airflow_herder() -> Iterator[Herder]:
-    """The herder of the cluster that Airflow's settings describe, over Airflow's own database. Creates internal topics that are missing."""
-    use_database()
-    settings = worker_settings()
-    with closing(TopicAdmin(settings)) as admin:
-        admin.ensure_internal_topics()
-
-    def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
-        providers = settings.config_providers(config["name"])
-        return config_providers.resolve(config, providers, config_providers.airflow_values(config, providers, airflow_secrets))
-
-    launcher, check, backing = AirflowLauncher(create_session), dag_check(settings.dag_limits), airflow_backing(settings)
-    with PluginProbe(settings, secrets=_secrets) as probe:
-        previewer = PreviewRunner(settings, secrets=airflow_secrets, passwords=probe.passwords)
-        with Herder(
-            settings,
-            launcher,
-            probe=probe,
-            previewer=previewer,
-            backing=backing,
-            resolve=resolve,
-            dag_check=check,
-            recorded=recorded_history(),
-            author=getpass.getuser(),
-        ) as herder:
-            yield herder
-
-
-def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
-    return airflow_secrets({key: value for key, value in config.items() if value is not None})
-
-
-@contextmanager
 def _opened(arguments: Any) -> Iterator[Verbs]:
     if arguments.url and arguments.conn_id:
         raise BadRequestException("Give --url or --conn-id, not both")
@@ -103,6 +61,8 @@ def _opened(arguments: Any) -> Iterator[Verbs]:
         with ConnectHook(arguments.conn_id) as hook:
             yield hook
     else:
+        from airflow_provider_connect.cli.own_connect import airflow_herder  # loads what runs connectors, which a server needs not
+
         with airflow_herder() as herder:
             yield herder
 

@@ -3,22 +3,23 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect, speaks_to_server
-from airflow_provider_connect.cli.printing import print_rows, print_value, visible
+from airflow_provider_connect.cli.printing import print_rows, print_value, short_trace, visible
 from airflow_provider_connect.client.verbs import ConnectVerbs
-from airflow_provider_connect.errors import BadRequestException, ConnectException, UnauthorizedException
+from airflow_provider_connect.config.dag_settings import DEFINED_IN, PREFIX, RELEASED
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, UnauthorizedException
+from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.offsets import requested_offsets
-from airflow_provider_connect.model.states import INITIAL_STATES
+from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.model.views import ConnectorStatusView, OffsetView, StateView, TaskView
 
-_CALLS = ("Traceback (most recent call last)", "\tat ", "    at ")
-"""How the lines begin that follow a message in a trace, of Python and of Java."""
+if TYPE_CHECKING:
+    from airflow_provider_connect.cli.waiting import Waiting
 
 
 @speaks_to_connect
@@ -40,9 +41,10 @@ def list_connectors(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def get(arguments: Any, verbs: Verbs) -> None:
-    """The config as ``key=value``, or as JSON or YAML all that Connect reports of the connector."""
+    """The config as ``key=value``, or as JSON or YAML all that Connect reports of the connector. A server leaves ``airflow.*`` keys out."""
     info = verbs.connector_info(arguments.name)
-    config = shown(verbs, info.config)
+    steering = _steering_keys(verbs, arguments.name) if isinstance(verbs, Herder) else {}
+    config = shown(verbs, {**info.config, **steering})
     if arguments.output == "table":
         print_value(config, arguments.output)
     else:
@@ -50,12 +52,36 @@ def get(arguments: Any, verbs: Verbs) -> None:
         print_value({"name": info.name, "type": info.type, "tasks": tasks, "config": config}, arguments.output)
 
 
+def _steering_keys(herder: Herder, name: str) -> dict[str, str]:
+    """The keys of the connector's DAG."""
+    config = herder.config_state().connector_config(name) or {}
+    return {key: value for key, value in config.items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
+
+
 @speaks_to_connect
 def create(arguments: Any, verbs: Verbs) -> None:
     given = given_connector(arguments)
     state = given.initial_state if arguments.initial_state is None else INITIAL_STATES[arguments.initial_state.upper()]
+    if arguments.wait and state in (TargetState.PAUSED, TargetState.STOPPED):
+        raise BadRequestException(f"--wait waits for a run, and a connector that begins {state} has none")
+    waiting = _waiting(arguments, verbs, given.name, is_new=True)
     info = verbs.create_connector(given.name, given.config, state)
-    print(f"Connector {info.name} is created")
+    print(f"Connector {info.name} is created", flush=True)
+    if waiting is not None:
+        waiting.finish()
+
+
+def _waiting(arguments: Any, verbs: Verbs, *names: str, is_new: bool = False) -> "Waiting | None":
+    """Created before the change. None: the user does not wait."""
+    if not arguments.wait:
+        if arguments.timeout is not None:
+            raise BadRequestException("--timeout is for --wait")
+        return None
+    if len(set(names)) != 1:
+        raise BadRequestException("--wait is for one connector: name that one alone")
+    from airflow_provider_connect.cli.waiting import Waiting  # loads Airflow's models
+
+    return Waiting(verbs, names[0], arguments.timeout, is_new=is_new)
 
 
 @speaks_to_connect
@@ -95,16 +121,12 @@ def status(arguments: Any, verbs: Verbs) -> None:
     print_rows(rows, "table")
     for what, each in instances:
         if each.trace:
-            print(visible(f"\n{what}: {each.trace.strip() if arguments.trace else short_trace(each.trace)}"))
+            print(visible(f"\n{what}: {each.trace.strip() if arguments.trace else _without_calls(each.trace)}"))
 
 
-def short_trace(trace: str) -> str:
-    """Class and message alone, and of a real Kafka Connect the last cause too."""
-    lines = trace.strip().splitlines()
-    message = list(takewhile(lambda line: not line.startswith(_CALLS), lines))
-    causes = [line for line in lines[len(message) :] if line.startswith("Caused by:")]
-    more = ["(--trace prints all of it)"] if len(message) < len(lines) else []
-    return "\n".join([*message, *causes[-1:], *more])
+def _without_calls(trace: str) -> str:
+    short = short_trace(trace)
+    return short if short == trace.strip() else f"{short}\n(--trace prints all of it)"
 
 
 @speaks_to_connect
@@ -128,18 +150,38 @@ def _change(verb: str, done: str) -> Callable[[Any], None]:
 
 
 pause = _change("pause", "Connector {} pauses")
-resume = _change("resume", "Connector {} resumes")
 stop = _change("stop", "Connector {} stops; its offsets may be changed once it is STOPPED")
 
 
 @speaks_to_connect
-def restart(arguments: Any, verbs: Verbs) -> None:
+def resume(arguments: Any, verbs: Verbs) -> None:
+    waiting = _waiting(arguments, verbs, *arguments.names)
+
     def change(name: str) -> None:
+        is_needless = waiting is not None and verbs.connector_status(name).connector.state not in (TargetState.PAUSED, TargetState.STOPPED)
+        verbs.resume(name)
+        print(f"Connector {name} resumes", flush=True)
+        if is_needless:
+            print(f"Connector {name} was neither PAUSED nor STOPPED: no run begins for it now")
+        elif waiting is not None:
+            waiting.finish()
+
+    _change_each(arguments.names, change)
+
+
+@speaks_to_connect
+def restart(arguments: Any, verbs: Verbs) -> None:
+    waiting = _waiting(arguments, verbs, *arguments.names)
+
+    def change(name: str) -> None:
+        _require_started(verbs, name)
         plan = verbs.restart_connector(name, include_tasks=arguments.include_tasks, only_failed=arguments.only_failed)
         concerned = [] if plan is None else [f"task {task.id}" for task in plan.tasks if task.state == "RESTARTING"]
         if plan is None or plan.connector.state == "RESTARTING":
             concerned.insert(0, "connector")
-        print(f"{name}: {', '.join(concerned)} restarts" if concerned else f"{name}: nothing is to be restarted")
+        print(f"{name}: {', '.join(concerned)} restarts" if concerned else f"{name}: nothing is to be restarted", flush=True)
+        if concerned and waiting is not None:
+            waiting.finish()
 
     if arguments.task is None:
         _change_each(arguments.names, change)
@@ -147,8 +189,22 @@ def restart(arguments: Any, verbs: Verbs) -> None:
     name, *others = arguments.names
     if others:
         raise BadRequestException("--task is a task of one connector: name that one alone")
+    _require_started(verbs, name)
     verbs.restart_task(name, arguments.task)
-    print(f"Task {name}-{arguments.task} restarts")
+    print(f"Task {name}-{arguments.task} restarts", flush=True)
+    if waiting is not None:
+        waiting.finish()
+
+
+def _require_started(verbs: Verbs, name: str) -> None:
+    """A restart leaves the connector paused or stopped; there it serves those alone that have FAILED. Raises BadRequestException."""
+    try:
+        found = verbs.connector_status(name)
+    except NotFoundException:  # the restart reports what is wrong
+        return
+    state = found.connector.state
+    if state in (TargetState.PAUSED, TargetState.STOPPED) and not any(task.state == "FAILED" for task in found.tasks):
+        raise BadRequestException(f"Connector {name} is {state}, and a restart starts nothing of it: airflow connect resume {name}")
 
 
 @speaks_to_connect

@@ -16,7 +16,7 @@ from airflow.utils.session import create_session
 
 from airflow_provider_connect.api_server.run_logs import Attempt, Record, RunLog, last_run, named_run
 from airflow_provider_connect.cli.configs import secrets_of
-from airflow_provider_connect.cli.connection import airflow_herder
+from airflow_provider_connect.cli.own_connect import airflow_herder
 from airflow_provider_connect.cli.printing import errors_printed, visible
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.errors import BadRequestException, NotFoundException

@@ -1,16 +1,25 @@
 """How commands print: rows as a table for people, whole values as JSON or YAML for programs."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import takewhile
+from typing import Any, Final
 
 import yaml
 
 from airflow_provider_connect.errors import ConnectException
 
 Row = Mapping[str, object]
+
+STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow", "STOPPED": "dim", "UNASSIGNED": "cyan", "RESTARTING": "cyan"}
+"""The colours of states, in the words of rich."""
+_CODES: Final = {"green": "32", "bold red": "1;31", "yellow": "33", "dim": "2", "cyan": "36"}
+_COLOURED: Final = ("state", "tasks")
+_CALLS: Final = ("Traceback (most recent call last)", "\tat ", "    at ")
+"""How the lines begin that follow a message in a trace, of Python and of Java."""
 
 
 @contextmanager
@@ -47,6 +56,14 @@ def visible(text: str) -> str:
     return text if text.isprintable() else "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
 
 
+def short_trace(trace: str) -> str:
+    """Class and message alone, and of a real Kafka Connect the last cause too."""
+    lines = trace.strip().splitlines()
+    message = list(takewhile(lambda line: not line.startswith(_CALLS), lines))
+    causes = [line for line in lines[len(message) :] if line.startswith("Caused by:")]
+    return "\n".join([*message, *causes[-1:]])
+
+
 def _escaped(text: str) -> str:
     """A text in JSON whose characters that would steer a terminal are escape sequences of JSON. Any such character is within a string."""
     if text.replace("\n", "").isprintable():
@@ -65,7 +82,24 @@ def _table(rows: Sequence[Row]) -> str:
     head = list(rows[0])
     lines = [head, *([_cell(row.get(name)).replace("\n", " ") for name in head] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    texts = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    if is_colourful():
+        texts[1:] = [[_coloured(cell) if name in _COLOURED else cell for name, cell in zip(head, line, strict=True)] for line in texts[1:]]
+    return "\n".join("  ".join(line).rstrip() for line in texts)
+
+
+def is_colourful() -> bool:
+    """Whether standard output is a terminal that takes colours, and the user has not refused them (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _coloured(cell: str) -> str:
+    """In the colour of the state that it names; of several, that of FAILED."""
+    found = [state for state in STYLES if state in cell.replace(",", " ").split()]
+    if not found:
+        return cell
+    text, state = cell.rstrip(), "FAILED" if "FAILED" in found else found[0]
+    return f"\x1b[{_CODES[STYLES[state]]}m{text}\x1b[0m{cell[len(text) :]}"
 
 
 def _cell(value: object) -> str:

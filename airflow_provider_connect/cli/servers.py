@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow_provider_connect.api_server.access import AirflowAccess
 from airflow_provider_connect.api_server.mirror import rebuild as rebuild_mirror
-from airflow_provider_connect.cli.connection import airflow_herder
+from airflow_provider_connect.cli.own_connect import airflow_herder
 from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.dev import stack

@@ -24,7 +24,7 @@ def preview(arguments: Any, verbs: Verbs) -> None:
     """What the next run would plan and read first: tasks, types and records as tables, or the whole as JSON or YAML."""
     config: dict[str, str] | None = None
     if arguments.file is not None:
-        file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file))
+        file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file), arguments.name)
         config = {key: text for key, text in unhidden(verbs, arguments.name, file.config).items() if text is not None}
     found = verbs.preview(arguments.name, config, records=arguments.records, version=arguments.plugin_version)
     _show(found, arguments.output, _print)

@@ -20,7 +20,7 @@ from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restore
 from airflow_provider_connect.herder.corrections import Corrections
 from airflow_provider_connect.herder.history import ConnectorHistory, HistoryVerbs
 from airflow_provider_connect.herder.lifecycle import Lifecycle
-from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics
+from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics, with_counted_records
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import ChosenVersions, KnownPlugins
 from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe, RecordedChanges
@@ -81,6 +81,7 @@ class Herder(HistoryVerbs, SinkVerbs):
         backing = backing or TopicBacking(settings)
         self._batch_log = BatchLogMetrics(backing.batch_log())
         self._task_metrics = task_metrics or self._batch_log.read
+        self._with_records = self._batch_log.with_records if task_metrics is None else partial(with_counted_records, task_metrics)
         catalog = PluginCatalog(settings.plugin_path)
         plugins = KnownPlugins(catalog)
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
@@ -248,8 +249,8 @@ class Herder(HistoryVerbs, SinkVerbs):
         return task_view(found)
 
     def workers(self) -> list[WorkerView]:
-        """The applications that run now, with what each hosts."""
-        return workers_of(self.snapshot(), self._launcher.running())
+        """The applications that run now, with what each hosts and has delivered."""
+        return self._with_records(workers_of(self.snapshot(), self._launcher.running()))
 
     # ── topics and offsets ──
 

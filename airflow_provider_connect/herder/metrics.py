@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.batches import ConnectorType
+from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.views import WorkerView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
 from airflow_provider_connect.stores.topic_ends import topic_ends
@@ -33,13 +36,24 @@ class BatchLogMetrics:
 
     def read(self) -> TaskMetrics:
         """Empty while the batch log cannot be read: metrics of states are useful alone."""
+        delivered = self._delivered() or {}
+        return {(task.connector, task.task): _counted(found) for task, found in delivered.items()}
+
+    def with_records(self, workers: Sequence[WorkerView]) -> list[WorkerView]:
+        """``workers`` with what their tasks have delivered under their claims; as they are while the batch log cannot be read."""
+        if not workers or self._delivered() is None:
+            return list(workers)
+        with self._lock:
+            entries = self._batch_log.last_entries()
+        return [_with_entries(worker, entries) for worker in workers]
+
+    def _delivered(self) -> Mapping[ConnectorTaskId, Delivered] | None:
         try:
             with self._lock:
-                delivered = self._batch_log.delivered()
+                return self._batch_log.delivered()
         except ConnectException as error:
             _log.warning("The batch log cannot be read for metrics: %s", error.message)
-            return {}
-        return {(task.connector, task.task): _counted(found) for task, found in delivered.items()}
+            return None
 
     def sink_positions(self) -> LastPositions:
         """In the entries that ``read`` has seen last."""
@@ -54,6 +68,25 @@ class BatchLogMetrics:
 def _counted(delivered: Delivered) -> dict[str, float]:
     counted = {_WRITTEN[delivered.type]: float(delivered.records)}
     return counted | ({"last-delivery-timestamp": float(delivered.timestamp)} if delivered.timestamp >= 0 else {})
+
+
+def _with_entries(worker: WorkerView, entries: Mapping[ConnectorTaskId, BatchRecord]) -> WorkerView:
+    known = (entries.get(ConnectorTaskId(worker.connector, task)) for task in worker.tasks)
+    found = [entry for entry in known if entry is not None and str(entry.claim) == worker.claim]
+    records, size = sum(entry.records for entry in found), sum(entry.bytes for entry in found)
+    return replace(worker, records=records, bytes=size, seconds=max((entry.seconds for entry in found), default=0.0))
+
+
+def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView]) -> list[WorkerView]:
+    """``workers`` with the records that their own process has counted."""
+    counted = read()
+    return [
+        replace(worker, records=sum(_written(counted.get((worker.connector, task), {})) for task in worker.tasks)) for worker in workers
+    ]
+
+
+def _written(counts: Mapping[str, float]) -> int:
+    return int(sum(counts.get(name, 0.0) for name in _WRITTEN.values()))
 
 
 def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, float]]:

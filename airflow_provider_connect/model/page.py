@@ -3,9 +3,15 @@
 Fields are as in JSON.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
+
+_MOST_OF_A_TRACE: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +111,34 @@ class DeadLetters:
     records: Sequence[Mapping[str, Any]]
     is_whole: bool
     left_out: int
+
+
+def row_of(
+    info: ConnectorInfo,
+    status: ConnectorStatusView | None,
+    *,
+    may_change: bool,
+    last_run: RunView | None,
+    lag: int | None = None,
+    hours: Sequence[int] = (),
+    plan: PlanView | None = None,
+) -> ConnectorRow:
+    """The connector as a row of the list. Nothing of its config but the class is in it."""
+    tasks = status.tasks if status else ()
+    traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
+    first = next((trace.strip().split("\n", 1)[0] for trace in traces if trace and trace.strip()), None)
+    return ConnectorRow(
+        name=info.name,
+        dag_id=dag_id_for(info.name),
+        type=info.type,
+        class_name=info.config.get("connector.class", ""),
+        version=status.connector.version if status else None,
+        state=status.connector.state if status else None,
+        tasks=dict(Counter(task.state for task in tasks)),
+        failure=first[:_MOST_OF_A_TRACE] if first else None,
+        may_change=may_change,
+        last_run=last_run,
+        lag=lag,
+        hours=hours,
+        plan=plan,
+    )

@@ -199,13 +199,20 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """One Spark application that runs now: its host and process, its claim, and the tasks that it hosts."""
+    """One Spark application that runs now: its host and process, its claim, and the tasks that it hosts.
+
+    ``records`` and ``bytes`` are what those tasks have delivered since it began, ``seconds`` the time of the task that took longest. None:
+    not known. A worker without Airflow counts records alone, since its process began.
+    """
 
     worker_id: str
     connector: str
     claim: str | None
     tasks: Sequence[int]
     started: str | None = None
+    records: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

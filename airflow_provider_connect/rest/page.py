@@ -8,7 +8,6 @@ verb of the API.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -25,7 +24,7 @@ from airflow_provider_connect.errors import BadRequestException, NotFoundExcepti
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import ConnectorDetail, ConnectorRow, ConnectorRows, PlanView, RunView
+from airflow_provider_connect.model.page import ConnectorDetail, ConnectorRows, PlanView, RunView, row_of
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 from airflow_provider_connect.rest.access import Right
@@ -37,7 +36,6 @@ from airflow_provider_connect.rest.secrets import Secrets
 
 BUNDLE_PATH = "/ui/connect.js"
 _HOST = "host.js"  # React, Chakra and the router, which Airflow's UI has otherwise
-_MOST_OF_A_TRACE = 300
 _LAG_SECONDS = 5.0
 _HOURS_SECONDS = 10.0
 _SEARCHES = 2
@@ -219,37 +217,6 @@ async def get_dead_letters(request: Request, connector: Connector) -> Response:
             facts.dead_letters.release()
 
     return await calls_of(request).read(request, connector, shown)
-
-
-def row_of(
-    info: ConnectorInfo,
-    status: ConnectorStatusView | None,
-    *,
-    may_change: bool,
-    last_run: RunView | None,
-    lag: int | None = None,
-    hours: Sequence[int] = (),
-    plan: PlanView | None = None,
-) -> ConnectorRow:
-    """The connector as a row of the list. Nothing of its config but the class is in it."""
-    tasks = status.tasks if status else ()
-    traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
-    first = next((trace.strip().split("\n", 1)[0] for trace in traces if trace and trace.strip()), None)
-    return ConnectorRow(
-        name=info.name,
-        dag_id=dag_id_for(info.name),
-        type=info.type,
-        class_name=info.config.get("connector.class", ""),
-        version=status.connector.version if status else None,
-        state=status.connector.state if status else None,
-        tasks=dict(Counter(task.state for task in tasks)),
-        failure=first[:_MOST_OF_A_TRACE] if first else None,
-        may_change=may_change,
-        last_run=last_run,
-        lag=lag,
-        hours=hours,
-        plan=plan,
-    )
 
 
 def _status(herder: Herder, connector: str) -> ConnectorStatusView | None:

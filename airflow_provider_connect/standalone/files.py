@@ -32,8 +32,9 @@ class ConnectorFile:
     initial_state: TargetState | None = None
 
 
-def read_connector_file(path: Path) -> ConnectorFile:
-    """1 a JSON map of texts 2 the JSON that ``POST /connectors`` takes 3 Java properties. Raises ConfigException naming the file."""
+def read_connector_file(path: Path, name: str | None = None) -> ConnectorFile:
+    """1 a JSON map of texts 2 the JSON that ``POST /connectors`` takes 3 Java properties. ``name`` is that of a file without one. Raises
+    ConfigException naming the file."""
     try:
         content = path.read_bytes()
         values = _json_object(content)
@@ -41,19 +42,20 @@ def read_connector_file(path: Path) -> ConnectorFile:
     except (OSError, ValueError) as error:
         raise ConfigException(f"Connector configuration at '{path}' cannot be read: {error}") from error
     if values is not None and _are_texts(values):
-        return _named(path, _texts(values))
+        return _named(path, _texts(values), name)
     if values is not None and isinstance(values.get("config"), dict):
-        return _request(path, values)
+        return _request(path, values, name)
     if values is not None:
         raise ConfigException(
             f"Connector configuration at '{path}' is neither a JSON map of texts nor an object with '{NAME}' and 'config', as POST takes it"
         )
-    return _named(path, properties)
+    return _named(path, properties, name)
 
 
-def _request(path: Path, values: Mapping[str, object]) -> ConnectorFile:
-    name, inner = values.get(NAME), values["config"]
+def _request(path: Path, values: Mapping[str, object], given: str | None) -> ConnectorFile:
+    inner = values["config"]
     assert isinstance(inner, dict)
+    name = values.get(NAME, inner.get(NAME, given) if given else None)
     if not isinstance(name, str) or not name:
         raise _nameless(path)
     if not _are_texts(inner):
@@ -73,11 +75,11 @@ def _state(path: Path, word: object) -> TargetState | None:
     return state
 
 
-def _named(path: Path, config: Mapping[str, str]) -> ConnectorFile:
-    name = config.get(NAME)
+def _named(path: Path, config: Mapping[str, str], given: str | None) -> ConnectorFile:
+    name = config.get(NAME) or given
     if not name:
         raise _nameless(path)
-    return ConnectorFile(name, dict(config))
+    return ConnectorFile(name, {**config, NAME: name})
 
 
 def _nameless(path: Path) -> ConfigException:

@@ -62,6 +62,10 @@ class BatchLog(Closing):
         self._take(self._log.read_to_end())
         return dict(self._delivered)
 
+    def last_entries(self) -> dict[ConnectorTaskId, BatchRecord]:
+        """The last entry of each task that the last call of ``delivered`` or ``entries`` has read."""
+        return dict(self._entries)
+
     def sink_positions(self) -> dict[str, dict[TopicPartition, int]]:
         """The positions of every sink, by connector, in the entries that the last call of ``delivered`` or ``entries`` has read."""
         entries: dict[str, list[BatchRecord]] = {}

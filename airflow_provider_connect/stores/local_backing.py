@@ -79,6 +79,9 @@ class _NoBatchLog(BatchLog):
     def delivered(self) -> dict[ConnectorTaskId, Delivered]:
         return {}
 
+    def last_entries(self) -> dict[ConnectorTaskId, BatchRecord]:
+        return {}
+
     def sink_positions(self) -> dict[str, dict[TopicPartition, int]]:
         return {}
 

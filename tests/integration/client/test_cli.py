@@ -1,6 +1,15 @@
 """``airflow connect`` on both kinds of Connect: a real one by its REST API, and ours by a herder in the command's own process."""
 
+import fcntl
 import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +23,9 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
     where = ["--url", connect_url]
     config = tmp_path / "connector.json"
     config.write_text(json.dumps({"name": unique, "config": {**file_source, "db.password": "geheim"}}))
+    started, broken = f"started-{unique}", f"broken-{unique}"
+    pairs = [f"{key}={value}" for key, value in file_source.items()]
+    of_sink = ["connector.class=FileStreamSink", "tasks.max=1", f"topics={file_source['topic']}", f"file={tmp_path}/no-folder/out.txt"]
     commands = {
         "wrong": ["validate", unique, "connector.class=FileStreamSource", "topic=t", "tasks.max=0", *where],
         "right": ["validate", "-f", str(config), *where],
@@ -33,7 +45,11 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
         "loggers": ["loggers", "list", "-o", "json", *where],
         "workers": ["workers", *where],
         "restart": ["restart", unique, "--include-tasks", "--only-failed", *where],
-        "delete": ["delete", unique, *where],
+        "waited": ["create", started, *pairs, "--wait", "--timeout", "240", *where],
+        "failed": ["create", broken, *of_sink, "--wait", "--timeout", "240", *where],
+        "top": ["top", started, broken, *where],
+        "resume-waited": ["resume", unique, "--wait", *where],
+        "delete": ["delete", unique, started, broken, *where],
         "gone": ["get", unique, *where],
         "both": ["list", *where, "--conn-id", "foreign"],
         "away": ["list", "--url", "http://127.0.0.1:1"],
@@ -62,6 +78,11 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
     assert "root" in [row["logger"] for row in done["loggers"].json]
     assert (done["workers"].code, "/workers" in done["workers"].err) == (1, True)
     assert done["restart"].code in (0, 1)  # 1: the resumed connector has no status yet
+    assert (done["waited"].code, done["waited"].out.splitlines()[1:]) == (0, [f"Connector {started} is RUNNING, its tasks 1 RUNNING"])
+    assert (done["failed"].code, f"Connector {broken} is FAILED: " in done["failed"].err) == (1, True), done["failed"]
+    assert "Exception" in done["failed"].err
+    assert [line.split()[:2] for line in done["top"].out.splitlines()[2:]] == [[broken, "RUNNING"], [started, "RUNNING"]]
+    assert (done["resume-waited"].code, "without --url" in done["resume-waited"].err) == (1, True)
     assert done["delete"].code == 0
     assert (done["gone"].code, unique in done["gone"].err) == (1, True)
     assert (done["both"].code, "not both" in done["both"].err) == (1, True)
@@ -70,6 +91,38 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
     assert (done["no-url"].code, "http://connect:8083" in done["no-url"].err) == (1, True)
     assert "src/my_connector/sink.py" in done["new"].out, done["new"].err
     assert not any("geheim" in each.out + each.err for each in done.values())
+
+
+def test_the_live_view_is_drawn_until_a_key_ends_it(home: dict[str, str], connect_url: str, tmp_path: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    before = termios.tcgetattr(terminal)
+    command = [sys.executable, "-W", "ignore", "-m", "airflow", "connect", "top", "--interval", "0.2", "--url", connect_url]
+    errors = tmp_path / "errors.log"
+    with errors.open("wb") as log:
+        process = subprocess.Popen(command, env={**home, "TERM": "xterm"}, stdin=terminal, stdout=terminal, stderr=log)
+    try:
+        screen = drawn(keyboard, process, lambda seen: seen.count(b"q leaves") >= 2)
+        os.write(keyboard, b"q")
+        screen += drawn(keyboard, process, lambda seen: process.poll() is not None)
+    finally:
+        process.kill()
+        process.wait(60)
+        after = termios.tcgetattr(terminal)
+        os.close(keyboard)
+        os.close(terminal)
+    assert process.returncode == 0, (errors.read_text(), screen)
+    assert (b"\x1b[?1049h" in screen, b"\x1b[?1049l" in screen, after == before) == (True, True, True)
+
+
+def drawn(keyboard: int, process: subprocess.Popen[bytes], is_enough: Callable[[bytes], bool]) -> bytes:
+    """What the process draws until it is enough, or the process has ended."""
+    seen, until = b"", time.monotonic() + 240
+    while not is_enough(seen) and (process.poll() is None or select.select([keyboard], [], [], 0)[0]):
+        assert time.monotonic() < until, seen
+        if select.select([keyboard], [], [], 0.1)[0]:
+            seen += os.read(keyboard, 65536)
+    return seen
 
 
 def with_dead_letters(bootstrap: str, topic: str, letters: str, connector: str) -> None:
@@ -112,10 +165,12 @@ def test_the_cluster_of_this_airflow(
         "none": ["list"],
         "wrong": ["create", unique, *pairs, "tasks.max=0"],
         "misspelt": ["put", unique, "connector.class=FileStreamSource", f"file={file_source['file']}", "topik=t"],
-        "create": ["create", unique, *pairs, "db.password=geheim", "--initial-state", "paused"],
+        "create": ["create", unique, *pairs, "db.password=geheim", "airflow.owner=me", "--initial-state", "paused"],
         "list": ["list", "-o", "json"],
         "get": ["get", unique, "-o", "json"],
         "put": ["put", unique, *pairs, "db.password=[hidden]", "batch.size=7"],
+        "top": ["top"],
+        "restart": ["restart", unique],
         "status": ["status", unique, "-o", "json"],
         "running": ["offsets", "reset", unique],
         "stop": ["stop", unique],
@@ -148,10 +203,18 @@ def test_the_cluster_of_this_airflow(
     assert (done["misspelt"].code, done["misspelt"].err.splitlines()[-1:]) == (1, ["Unknown setting 'topik': did you mean 'topic'?"])
     assert done["create"].code == 0, done["create"].err
     assert [row["name"] for row in done["list"].json] == [unique]
-    assert done["get"].json["config"] == {**file_source, "db.password": "[hidden]", "name": unique}
+    assert done["get"].json["config"] == {**file_source, "db.password": "[hidden]", "airflow.owner": "me", "name": unique}
     assert done["put"].code == 0, done["put"].err
     assert done["status"].json["connector"]["state"] == "PAUSED"
     assert (done["running"].code, "STOPPED" in done["running"].err) == (1, True)
+    assert [line.split()[:2] for line in done["top"].out.splitlines()[1:]] == [["NAME", "STATE"], [unique, "PAUSED"]]
+    assert (
+        done["restart"].code,
+        f"is PAUSED, and a restart starts nothing of it: airflow connect resume {unique}" in done["restart"].err,
+    ) == (
+        1,
+        True,
+    )
     assert done["stop"].code == 0, done["stop"].err
     assert "altered" in done["alter"].out, done["alter"].err
     assert done["offsets"].json == [{"partition": {"filename": file_source["file"]}, "offset": {"position": 4}}]

@@ -2,16 +2,26 @@
 
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
 
-from airflow_provider_connect.cli import connectors
-from airflow_provider_connect.errors import ConnectException, NotFoundException, StoreTimeoutException, UnauthorizedException
+from airflow_provider_connect.api_server.runs import ConnectorRun
+from airflow_provider_connect.cli import connectors, waiting
+from airflow_provider_connect.cli.printing import short_trace
+from airflow_provider_connect.errors import (
+    BadRequestException,
+    ConnectException,
+    NotFoundException,
+    StoreTimeoutException,
+    UnauthorizedException,
+)
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConfigValueView,
+    ConnectorInfo,
     ConnectorStatusView,
     StateView,
     TaskView,
@@ -73,7 +83,7 @@ def run(connect: Connect, *words: str) -> int:
     """The exit code of ``airflow connect WORDS``, read by Airflow's own parser. Raises what the command raises."""
     get_parser.cache_clear()
     arguments: argparse.Namespace = get_parser().parse_args(["connect", *words])
-    command: Any = {**COMMANDS, "validate": connectors.validate, "status": connectors.status}[words[0]]
+    command: Any = {**COMMANDS, "create": connectors.create, "validate": connectors.validate, "status": connectors.status}[words[0]]
     try:
         command.__wrapped__(arguments, connect)
     except SystemExit as end:
@@ -129,6 +139,125 @@ def test_a_task_is_one_connectors(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "Task a-0 restarts\n"
 
 
+class Resting(Connect):
+    """Its connectors are paused; the task of ``failed`` has FAILED before that."""
+
+    def connector_status(self, name: str) -> ConnectorStatusView:
+        return ConnectorStatusView(name, StateView("PAUSED", "w"), [TaskView(0, "FAILED" if name == "failed" else "PAUSED", "w")], "source")
+
+
+@pytest.mark.parametrize("more", [[], ["--include-tasks"], ["--task", "0"]])
+def test_a_paused_connector_is_not_restarted_in_vain(more: list[str]) -> None:
+    connect = Resting()
+    with pytest.raises(BadRequestException, match="Connector a is PAUSED, and a restart starts nothing of it: airflow connect resume a"):
+        run(connect, "restart", "a", *more)
+    assert connect.done == []
+    assert run(connect, "restart", "failed", *more) == 0
+    assert len(connect.done) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["restart", "a", "--wait"], "without --url and --conn-id"),  # this cluster is none of Airflow's
+        (["resume", "a", "b", "--wait"], "--wait is for one connector"),
+        (["resume", "a", "--timeout", "5"], "--timeout is for --wait"),
+        (["create", "a", "k=v", "--wait", "--timeout", "nan"], "--timeout is a number of seconds above 0, not nan"),
+        (["create", "a", "k=v", "--wait", "--timeout", "0"], "above 0"),
+        (["create", "a", "k=v", "--wait", "--initial-state", "stopped"], "a connector that begins STOPPED has none"),
+    ],
+)
+def test_a_wait_that_cannot_be_is_refused_before_the_change(words: list[str], problem: str) -> None:
+    connect = Connect()
+    with pytest.raises(BadRequestException, match=problem):
+        run(connect, *words)
+    assert connect.done == []
+
+
+class Starting(Connect):
+    """Its new connector has no status at first, then a state without tasks, then ``tasks``."""
+
+    def __init__(self, *tasks: TaskView) -> None:
+        super().__init__()
+        begun = ConnectorStatusView("a", StateView("RUNNING", "w"), [], "source")
+        self.seen = [None, begun, replace(begun, tasks=list(tasks))]
+
+    def create_connector(self, name: str, config: dict[str, str], state: object) -> ConnectorInfo:
+        self._change("create", name)
+        return ConnectorInfo(name, config, [])
+
+    def connector_status(self, name: str) -> ConnectorStatusView:
+        found = self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
+        if found is None:
+            raise NotFoundException("no status yet")
+        return found
+
+    def workers(self) -> object:
+        raise NotFoundException("no such route")
+
+    def carry_out(self, call: object) -> object:
+        raise NotFoundException("no such route")
+
+    def expanded(self, info: bool, status: bool) -> dict[str, object]:
+        return {}
+
+
+def test_the_start_on_a_server_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def wait_for(*tasks: TaskView, timeout: float | None = None) -> None:
+        connect: Any = Starting(*tasks)
+        waiting.Waiting(connect, "a", timeout, is_new=True, sleep=lambda _: None).finish()
+
+    wait_for(TaskView(0, "RUNNING", "w"))
+    printed = capsys.readouterr()
+    assert printed.out == "Connector a is RUNNING, its tasks 1 RUNNING\n"
+    assert printed.err == "a: Connector a has no status\na: Connector a is RUNNING\n"
+    with pytest.raises(ConnectException, match=r"^Connector a is FAILED: shop.NoTable: no table orders\nin schema public$"):
+        wait_for(TaskView(0, "FAILED", "w", trace=TRACE))
+    with pytest.raises(ConnectException, match="Not ended within 1e-09 s, and goes on"):
+        wait_for(timeout=1e-9)
+
+
+WAITED_RUN = ConnectorRun("run-7", "queued")
+
+
+@pytest.mark.parametrize(
+    ("state", "trace", "before", "is_well", "text"),
+    [
+        ("RUNNING", None, [], None, "waits for Airflow"),
+        ("RESTARTING", TRACE, [], None, "waits for Airflow"),
+        ("FAILED", TRACE, ["shop.NoTable: no table orders\nin schema public"], None, "waits for Airflow"),
+        ("FAILED", TRACE, [], False, "is FAILED: shop.NoTable"),
+        ("UNASSIGNED", "No bundle", [], False, "is UNASSIGNED: No bundle"),
+        ("STOPPED", None, [], False, "is STOPPED, and has no run"),
+    ],
+)
+def test_what_keeps_a_run_from_its_start_ends_the_wait(
+    state: str, trace: str | None, before: list[str], is_well: bool | None, text: str
+) -> None:
+    seen = waiting.before_run("a", ConnectorStatusView("a", StateView(state, "w", trace=trace), [], "source"), before)
+    assert (seen.is_well, text in seen.text) == (is_well, True)
+    assert waiting.before_run("a", None, []).is_well is None
+
+
+@pytest.mark.parametrize(
+    ("state", "failures", "before", "is_late", "expected"),
+    [
+        ("queued", ["old"], ["old"], False, (None, "queued")),
+        ("running", ["old"], ["old"], False, (None, "in progress")),
+        ("running", ["new"], ["old"], False, (None, "Airflow tries again after: new")),
+        ("success", [], [], False, (True, "Run run-7 of connector a has succeeded")),
+        ("failed", ["why", "and why"], [], False, (False, "Run run-7 of connector a has failed: why\nand why")),
+        ("failed", [], [], False, (None, "has failed")),
+        ("failed", [], [], True, (False, "airflow connect logs a")),
+    ],
+)
+def test_a_run_is_followed_to_its_end(
+    state: str, failures: list[str], before: list[str], is_late: bool, expected: tuple[bool | None, str]
+) -> None:
+    seen = waiting.of_run("a", replace(WAITED_RUN, state=state), failures, before, is_late=is_late)
+    assert (seen.is_well, expected[1] in seen.text) == (expected[0], True)
+
+
 class Validating(Connect):
     """Its validations have one warning, and the errors that are given."""
 
@@ -170,5 +299,5 @@ def test_a_status_has_the_message_of_a_trace_and_the_whole_on_request(capsys: py
 
 def test_a_java_trace_is_printed_with_its_last_cause() -> None:
     trace = "org.E: failed\n\tat org.A.b(A.java:1)\nCaused by: org.F: why\n\tat org.C\nCaused by: java.G: really\n\tat org.D\n"
-    assert connectors.short_trace(trace) == "org.E: failed\nCaused by: java.G: really\n(--trace prints all of it)"
-    assert connectors.short_trace("Worker says no") == "Worker says no"
+    assert short_trace(trace) == "org.E: failed\nCaused by: java.G: really"
+    assert short_trace("Worker says no") == "Worker says no"

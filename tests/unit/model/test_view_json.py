@@ -84,7 +84,16 @@ CASES: list[tuple[Any, object, object]] = [
     (
         WorkerView,
         WorkerView("w:1", "c", None, [0, 1]),
-        {"worker_id": "w:1", "connector": "c", "claim": None, "tasks": [0, 1], "started": None},
+        {
+            "worker_id": "w:1",
+            "connector": "c",
+            "claim": None,
+            "tasks": [0, 1],
+            "started": None,
+            "records": None,
+            "bytes": None,
+            "seconds": None,
+        },
     ),
     (dict[str, LoggerView], {"root": LoggerView("INFO")}, {"root": {"level": "INFO", "last_modified": None}}),
     (Comparison, Comparison("1", "2", 5, 4, [Difference(Subject.VALUE, Change.ADDED, "t", "note", None, "string?")]), COMPARED),

@@ -6,8 +6,9 @@ from hashlib import sha256
 from threading import Semaphore
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.page import row_of
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
-from airflow_provider_connect.rest.page import bundle, row_of
+from airflow_provider_connect.rest.page import bundle
 from airflow_provider_connect.rest.refreshed import Refreshed
 from tests.conftest import CHECKOUT
 

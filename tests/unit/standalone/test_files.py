@@ -55,6 +55,17 @@ def test_what_is_wrong_is_told_with_the_file(tmp_path: Path, text: str | bytes |
     assert str(path) in refused.value.message
 
 
+@pytest.mark.parametrize("text", ['{"topic": "t"}', '{"config": {"topic": "t"}}', "topic=t\n"])
+def test_a_file_without_a_name_takes_the_one_that_is_given(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "connector"
+    path.write_text(text)
+    assert read_connector_file(path, "c") == ConnectorFile("c", {"topic": "t", "name": "c"})
+    with pytest.raises(ConfigException, match="missing the mandatory 'name'"):
+        read_connector_file(path)
+    path.write_text('{"config": {"topic": "t", "name": "own"}}')
+    assert read_connector_file(path, "c").name == "own"  # the caller compares
+
+
 def test_a_worker_file_needs_a_file_for_offsets_and_no_topics(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
     path.write_text("bootstrap.servers=b:1\noffset.storage.file.filename=/tmp/offsets\n")

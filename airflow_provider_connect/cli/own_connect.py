@@ -1,0 +1,72 @@
+"""The Connect of this Airflow, in the command's own process: its herder, and what the page's server would show of it."""
+
+import getpass
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+from airflow.utils.session import create_session
+
+from airflow_provider_connect.api_server.launcher import AirflowLauncher, airflow_backing
+from airflow_provider_connect.api_server.mirror import MirroredRuns, recorded_history
+from airflow_provider_connect.cli.settings import use_database
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.dag_files.dag_checks import dag_check
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.page import ConnectorRow, row_of
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.preview.runner import PreviewRunner
+
+
+@contextmanager
+def airflow_herder() -> Iterator[Herder]:
+    """The herder of the cluster that Airflow's settings describe, over Airflow's own database. Creates internal topics that are missing."""
+    use_database()
+    settings = worker_settings()
+    with closing(TopicAdmin(settings)) as admin:
+        admin.ensure_internal_topics()
+
+    def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
+        providers = settings.config_providers(config["name"])
+        return config_providers.resolve(config, providers, config_providers.airflow_values(config, providers, airflow_secrets))
+
+    launcher, check, backing = AirflowLauncher(create_session), dag_check(settings.dag_limits), airflow_backing(settings)
+    with PluginProbe(settings, secrets=_secrets) as probe:
+        previewer = PreviewRunner(settings, secrets=airflow_secrets, passwords=probe.passwords)
+        with Herder(
+            settings,
+            launcher,
+            probe=probe,
+            previewer=previewer,
+            backing=backing,
+            resolve=resolve,
+            dag_check=check,
+            recorded=recorded_history(),
+            author=getpass.getuser(),
+        ) as herder:
+            yield herder
+
+
+def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
+    return airflow_secrets({key: value for key, value in config.items() if value is not None})
+
+
+def own_rows(herder: Herder, names: Collection[str]) -> list[ConnectorRow]:
+    """A row for each connector, of those of ``names`` where there are any, as the page has it."""
+    runs, infos, statuses = MirroredRuns(), herder.expanded(info=True, status=False), herder.expanded(info=False, status=True)
+    wanted = [name for name in infos if not names or name in names]
+    herder.task_metrics()  # has the batch log read to its end, for lags
+    last = {name: found[0] for name in names if (found := runs.of(name))} if names else runs.last()
+    planned, lags, rows = runs.planned(), herder.sink_lags(wanted), []
+    for name in wanted:
+        info, status = infos[name].get("info"), statuses.get(name, {}).get("status")
+        if isinstance(info, ConnectorInfo):
+            known = status if isinstance(status, ConnectorStatusView) else None
+            row = row_of(info, known, may_change=True, last_run=last.get(name), plan=planned.get(dag_id_for(name)))
+            lag = lags.get(name, {}).get("records-lag")
+            rows.append(replace(row, lag=None if lag is None else int(lag)))
+    return rows

@@ -1,0 +1,230 @@
+"""``--wait``: what a command has begun is followed until it has ended, well or not.
+
+On this Airflow's Connect that is the run which the command starts, by Airflow's database. A server shows no runs: there the start alone is
+awaited.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Protocol
+
+from airflow.utils.session import create_session
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from airflow_provider_connect.api_server.runs import ConnectorRun, last_begun_run, run_after
+from airflow_provider_connect.cli.connection import Verbs
+from airflow_provider_connect.cli.overview import Line, Overview
+from airflow_provider_connect.cli.printing import short_trace, visible
+from airflow_provider_connect.client.conditions import ConnectorReaches
+from airflow_provider_connect.client.conversation import is_outage
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.views import ConnectorStatusView, StateView, TaskView
+
+_PAUSE_SECONDS: Final = 1.0
+_TRACE_SECONDS: Final = 15.0
+"""How long after a failed run its trace may come: of a process that was killed, the API server writes it."""
+_SHOWN: Final = 100
+_AWAITED: Final = "waits for Airflow to start its run"
+
+Show = Callable[[str, Line | None], None]
+"""Shows a text, and what is known of the connector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found. ``is_well`` None: it goes on."""
+
+    text: str
+    is_well: bool | None = None
+
+
+class Followed(Protocol):
+    """What a command waits for."""
+
+    def seen(self) -> Seen:
+        """How it stands now. Raises ConnectException."""
+        ...
+
+
+class Waiting:
+    """Created before the change, so that a run which began before it does not count. ``finish`` follows the change."""
+
+    def __init__(
+        self, verbs: Verbs, name: str, timeout: float | None, *, is_new: bool, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        if timeout is not None and not 0 < timeout < math.inf:
+            raise BadRequestException(f"--timeout is a number of seconds above 0, not {timeout:g}")
+        if not isinstance(verbs, Herder) and not is_new:
+            raise BadRequestException("--wait follows a run in this Airflow's database: give it without --url and --conn-id")
+        self._name, self._timeout, self._overview, self._sleep = name, timeout, Overview(verbs), sleep
+        self._followed: Followed = FollowedRun(verbs, name) if isinstance(verbs, Herder) else FollowedStart(verbs, name)
+
+    def finish(self) -> None:
+        """Returns when all is well. Raises ConnectException with the cause where it is not, and when the time is over; ends the process,
+        with exit code 130, where the user ends the wait."""
+        try:
+            with _shown(self._name) as show:
+                self._await(show)
+        except KeyboardInterrupt:
+            self._leave()
+
+    def _await(self, show: Show) -> None:
+        ends = math.inf if self._timeout is None else time.monotonic() + self._timeout
+        while True:
+            seen = self._seen()
+            if seen.is_well:
+                print(visible(seen.text))
+                return
+            if seen.is_well is not None:
+                raise ConnectException(seen.text)
+            show(seen.text, self._line())
+            if time.monotonic() >= ends:
+                raise ConnectException(f"Not ended within {self._timeout:g} s, and goes on. Connector {self._name}: {seen.text}")
+            self._sleep(min(_PAUSE_SECONDS, max(ends - time.monotonic(), 0.0)))
+
+    def _seen(self) -> Seen:
+        try:
+            return self._followed.seen()
+        except ConnectException as error:
+            if not is_outage(error):
+                raise
+            return Seen(f"no answer: {error.message}")
+
+    def _line(self) -> Line | None:
+        try:
+            return self._overview.lines([self._name])[0]
+        except ConnectException:  # the next time may be better
+            return None
+
+    def _leave(self) -> NoReturn:
+        print(visible(f"Connector {self._name} goes on without this command"), file=sys.stderr)
+        sys.exit(130)
+
+
+class FollowedRun:
+    """The first run of a connector that begins after this was created."""
+
+    def __init__(self, herder: Herder, name: str) -> None:
+        self._herder, self._name = herder, name
+        with create_session() as session:
+            self._after = last_begun_run(session, name)
+        self._before = failures_of(_status(herder, name))
+        self._failed_at: float | None = None
+
+    def seen(self) -> Seen:
+        with create_session() as session:
+            run = run_after(session, self._name, self._after)
+        if self._name not in self._herder.connectors():
+            raise NotFoundException(f"Connector {self._name} was deleted meanwhile")
+        status = _status(self._herder, self._name)
+        if run is None:
+            return before_run(self._name, status, self._before)
+        if run.state == "failed" and self._failed_at is None:
+            self._failed_at = time.monotonic()
+        is_late = self._failed_at is not None and time.monotonic() - self._failed_at > _TRACE_SECONDS
+        return of_run(self._name, run, failures_of(status), self._before, is_late=is_late)
+
+
+def before_run(name: str, status: ConnectorStatusView | None, failed_before: list[str]) -> Seen:
+    """While there is no run. ``failed_before`` is what was FAILED before the change, as ``failures_of`` has it."""
+    if status is None:
+        return Seen(_AWAITED)
+    connector = status.connector
+    if connector.state in ("PAUSED", "STOPPED"):
+        return Seen(f"Connector {name} is {connector.state}, and has no run", is_well=False)
+    if connector.trace and (connector.state == "UNASSIGNED" or failures_of(status) not in ([], failed_before)):
+        return Seen(f"Connector {name} is {connector.state}: {short_trace(connector.trace)}", is_well=False)
+    return Seen(_AWAITED)
+
+
+def of_run(name: str, run: ConnectorRun, failures: list[str], failed_before: list[str], *, is_late: bool) -> Seen:
+    """Of the run itself. ``is_late``: it has failed, and nothing reports the cause any more."""
+    if run.state == "success":
+        return Seen(f"Run {run.run_id} of connector {name} has succeeded", is_well=True)
+    if run.state == "failed":
+        if not failures and not is_late:
+            return Seen("its run has failed")
+        cause = "\n".join(failures) or f"the reason is in its log: airflow connect logs {name}"
+        return Seen(f"Run {run.run_id} of connector {name} has failed: {cause}", is_well=False)
+    if run.state == "running" and failures not in ([], failed_before):
+        return Seen(f"Airflow tries again after: {failures[0]}")
+    return Seen("its run is in progress" if run.state == "running" else "its run is queued")
+
+
+class FollowedStart:
+    """A new connector on a server, until it and all its tasks are RUNNING."""
+
+    def __init__(self, verbs: Any, name: str) -> None:  # of a client or a hook
+        self._verbs, self._condition = verbs, ConnectorReaches(name, ["RUNNING"])
+
+    def seen(self) -> Seen:
+        status = _status(self._verbs, self._condition.connector)
+        verdict = self._condition.judge(status)
+        if verdict.is_hopeless:
+            cause = "\n".join(failures_of(status)) or "the server has no trace of it"
+            return Seen(f"Connector {self._condition.connector} is FAILED: {cause}", is_well=False)
+        return Seen(verdict.text, is_well=True if verdict.is_met and not verdict.is_early else None)
+
+
+def _status(verbs: Verbs, name: str) -> ConnectorStatusView | None:
+    try:
+        return verbs.connector_status(name)
+    except NotFoundException:
+        return None
+
+
+def failures_of(status: ConnectorStatusView | None) -> list[str]:
+    """What connector and tasks report that have FAILED, each once."""
+    if status is None:
+        return []
+    instances: list[StateView | TaskView] = [status.connector, *status.tasks]
+    traces = [each.trace for each in instances if each.state == "FAILED"]
+    return list(dict.fromkeys(short_trace(trace) for trace in traces if trace))
+
+
+@contextmanager
+def _shown(name: str) -> Iterator[Show]:
+    """A line that is drawn anew on standard error; without a terminal, a line there for each text that is another than before."""
+    console = Console(file=sys.stderr, highlight=False, emoji=False)
+    if not console.is_terminal:
+        last = ""
+
+        def print_new(text: str, _: Line | None) -> None:
+            nonlocal last
+            if text != last:
+                print(visible(f"{name}: {text}"), file=sys.stderr, flush=True)
+            last = text
+
+        yield print_new
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(visible(name), total=None)
+
+        def draw(text: str, line: Line | None) -> None:
+            total, done = _distance(line)
+            described = visible(" ".join(f"{name}: {text}{_numbers(line)}".split()))
+            progress.update(task, description=described[:_SHOWN], total=total, completed=done)
+
+        yield draw
+
+
+def _distance(line: Line | None) -> tuple[float | None, float]:
+    """All records from the beginning of the run to the end, None: not known; and those that are delivered."""
+    if line is None or line.progress is None or line.row.lag is None:
+        return None, 0.0
+    done = line.records or 0
+    return float(done + line.row.lag), float(done)
+
+
+def _numbers(line: Line | None) -> str:
+    if line is None or line.progress is None or line.records is None:
+        return ""
+    rate = "" if line.rate is None else f", {line.rate:,.0f} records/s"
+    return f", {line.records:,} records{rate}"
