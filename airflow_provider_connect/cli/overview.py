@@ -7,6 +7,7 @@ from typing import cast
 
 from airflow_provider_connect.cli.connection import Verbs
 from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.client.conversation import ServerException
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.ids import dag_id_for
@@ -119,6 +120,10 @@ class Overview:
             try:
                 return self._verbs.carry_out(call).connectors
             except NotFoundException:
+                self._has_page = False
+            except ServerException as error:  # a proxy's own page, or what another version answers
+                if error.status not in (200, 404):
+                    raise
                 self._has_page = False
         found = self._verbs.expanded(info=True, status=True)
         return [row for views in found.values() if (row := row_of_views(views)) is not None]

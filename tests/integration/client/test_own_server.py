@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from airflow_provider_connect.cli.overview import Overview
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
@@ -86,6 +87,7 @@ def lead_a_life(client: ConnectClient, name: str, config: dict[str, str]) -> Non
     with pytest.raises(NotFoundException, match="No upgrade"):
         client.upgrade(name)
     assert client.workers() == []
+    assert [(line.row.name, line.row.state, line.progress) for line in Overview(client).lines([name])] == [(name, "STOPPED", None)]
     assert "root" in client.loggers()
     assert "file" in {key.name for key in client.plugin_config("FileStreamSource")}
     assert "sink" in {plugin.type for plugin in client.plugins()}

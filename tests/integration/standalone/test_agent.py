@@ -33,6 +33,7 @@ def test_lines_flow_through_a_worker_that_obeys_connects_verbs(make_agent: MakeA
     wait_for(lambda: _lines(sink) == ["one", "two"])
     wait_for(lambda: agent.states("lines") == agent.states(unique) == ["RUNNING", "RUNNING"])
     assert agent.request("GET", "/connectors/lines/topics") == (200, {"lines": {"topics": [unique]}})
+    wait_for(lambda: {each["connector"]: each["records"] for each in agent.request("GET", "/workers")[1]} == {"lines": 2, unique: 2})
 
     assert agent.request("PUT", "/connectors/lines/pause")[0] == 202
     wait_for(lambda: agent.states("lines") == ["PAUSED", "PAUSED"])

@@ -10,6 +10,7 @@ from rich.console import Console
 from airflow_provider_connect.cli.overview import Line, Overview, Progress, Rates
 from airflow_provider_connect.cli.printing import print_rows
 from airflow_provider_connect.cli.top import SORTS, frame
+from airflow_provider_connect.client.conversation import ServerException
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.model.page import ConnectorRow, PlanView, RunView
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView, WorkerView
@@ -121,12 +122,12 @@ def test_a_rate_is_that_of_the_last_half_minute() -> None:
 class RealConnect:
     """A Kafka Connect without any route of ours, which counts how often it is asked for one."""
 
-    def __init__(self) -> None:
-        self.refused = 0
+    def __init__(self, refusal: Exception) -> None:
+        self.refused, self.refusal = 0, refusal
 
     def carry_out(self, call: object) -> object:
         self.refused += 1
-        raise NotFoundException("HTTP 404 Not Found")
+        raise self.refusal
 
     def workers(self) -> list[WorkerView]:
         self.refused += 1
@@ -138,8 +139,9 @@ class RealConnect:
         return {"b": {"info": infos["b"], "status": state}, "a": {"info": infos["a"]}, "gone": {}}
 
 
-def test_of_a_real_kafka_connect_states_and_failures_are_known() -> None:
-    connect: Any = RealConnect()
+@pytest.mark.parametrize("refusal", [NotFoundException("HTTP 404 Not Found"), ServerException("a proxy's page", 404)])
+def test_of_a_real_kafka_connect_states_and_failures_are_known(refusal: Exception) -> None:
+    connect: Any = RealConnect(refusal)
     overview = Overview(connect)
     for _ in range(3):
         first, second = overview.lines()

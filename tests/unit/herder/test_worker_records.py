@@ -1,0 +1,54 @@
+"""What applications that run now have delivered: by their claims, from the batch log, or as their own process counts."""
+
+from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.herder.metrics import BatchLogMetrics, with_counted_records
+from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.views import WorkerView
+from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
+
+NOW, BEFORE = Claim(9, "id"), Claim(7, "id")
+WORKER = WorkerView("host:1", "c", str(NOW), [0, 1, 2])
+
+
+class Log(BatchLog):
+    """Of these entries; ``is_away``: its broker does not answer."""
+
+    def __init__(self, *entries: BatchRecord, is_away: bool = False) -> None:
+        self._entries = {entry.task: entry for entry in entries}
+        self.is_away, self.reads = is_away, 0
+
+    def delivered(self) -> dict[ConnectorTaskId, Delivered]:
+        self.reads += 1
+        if self.is_away:
+            raise StoreTimeoutException("no answer")
+        return {}
+
+
+def entry(connector: str, task: int, claim: Claim, records: int, seconds: float) -> BatchRecord:
+    return BatchRecord(ConnectorTaskId(connector, task), "run", claim, ConnectorType.SINK, records, records * 10, seconds)
+
+
+def test_what_tasks_have_delivered_under_the_claim_counts() -> None:
+    log = Log(entry("c", 0, NOW, 5, 1.5), entry("c", 1, NOW, 7, 0.5), entry("c", 2, BEFORE, 100, 9.0), entry("d", 0, NOW, 1000, 9.0))
+    (found,) = BatchLogMetrics(log).with_records([WORKER])
+    assert (found.records, found.bytes, found.seconds) == (12, 120, 1.5)
+    (new,) = BatchLogMetrics(log).with_records([WorkerView("host:2", "c", "id:11", [0])])
+    assert (new.records, new.bytes, new.seconds) == (0, 0, 0.0)
+
+
+def test_applications_are_shown_without_the_batch_log() -> None:
+    assert BatchLogMetrics(Log(is_away=True)).with_records([WORKER]) == [WORKER]
+
+
+def test_the_batch_log_is_not_read_while_nothing_runs() -> None:
+    log = Log()
+    assert BatchLogMetrics(log).with_records([]) == []
+    assert log.reads == 0
+
+
+def test_a_process_that_counts_itself_counts_for_its_tasks() -> None:
+    counted = {("c", 0): {"source-record-write-total": 3.0, "source-record-poll-total": 9.0}, ("c", 2): {"sink-record-send-total": 4.0}}
+    (found,) = with_counted_records(lambda: counted, [WORKER])
+    assert (found.records, found.bytes, found.seconds) == (7, None, None)
