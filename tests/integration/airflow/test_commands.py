@@ -16,26 +16,17 @@ def test_a_command_waits_for_the_end_of_its_run(
     source, sink = (
         [f"{key}={value}" for key, value in {**config, "airflow.schedule": "none"}.items()] for _, config in (file_source, file_sink)
     )
-    wait = ["--wait", "--timeout", "240"]
-    commands = {
-        "good": ["create", good, *source, *wait],
-        "bad": ["create", bad, *sink, f"value.converter={JSON}", "value.converter.schemas.enable=false", *wait],
-        "top": ["top", good, bad],
-        "pause": ["pause", good],
-        "refused": ["restart", good],
-        "resume": ["resume", good, *wait],
-        "delete": ["delete", good, bad],
-    }
+    refused = [f"value.converter={JSON}", "value.converter.schemas.enable=false"]
     assert airflow.stack.airflow is not None
-    done = dict(zip(commands, run_commands(airflow.stack.airflow.variables, list(commands.values())), strict=True))
-    assert (done["good"].code, f"of connector {good} has succeeded" in done["good"].out) == (0, True), done["good"]
-    assert f"{good}: its run is " in done["good"].err
-    assert (done["bad"].code, f"of connector {bad} has failed: " in done["bad"].err, "JSON" in done["bad"].err) == (1, True, True), done[
-        "bad"
-    ]
-    failed, runs = done["top"].out.splitlines()[2:]
-    assert (failed.split()[:3], runs.split()[:3]) == ([bad, "RUNNING", "0/1"], [good, "RUNNING", "1/1"])
-    assert "JSON" in failed
-    assert (done["refused"].code, f"airflow connect resume {good}" in done["refused"].err) == (1, True), done["refused"]
-    assert (done["resume"].code, "has succeeded" in done["resume"].out) == (0, True), done["resume"]
-    assert done["delete"].code == 0, done["delete"].err
+    environment = airflow.stack.airflow.variables
+    (done,) = run_commands(environment, [["create", good, *source, "--wait", "--timeout", "230"]])
+    assert (done.code, f"of connector {good} has succeeded" in done.out) == (0, True), done
+    assert f"{good}: its run is " in done.err
+    failed, top, deleted = run_commands(
+        environment, [["create", bad, *sink, *refused, "--wait", "--timeout", "230"], ["top", good, bad], ["delete", good, bad]]
+    )
+    assert (failed.code, f"of connector {bad} has failed: " in failed.err, "serialization error" in failed.err) == (1, True, True), failed
+    _, head, first, second = top.out.splitlines()
+    assert (head.split()[0], head.split()[-1]) == ("NAME", "FAILURE")
+    assert (first.split()[:3], second.split()[:3]) == ([bad, "RUNNING", "0/1"], [good, "RUNNING", "1/1"])
+    assert deleted.code == 0, deleted.err

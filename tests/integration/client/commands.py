@@ -56,7 +56,7 @@ class Done:
 def run_commands(environment: Mapping[str, str], commands: Sequence[Sequence[str]]) -> list[Done]:
     """One after the other, in one process."""
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, json.dumps(commands)]
-    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False, timeout=250)
+    done = subprocess.run(command, env={**environment, "COLUMNS": "300"}, capture_output=True, text=True, check=False, timeout=250)
     answers = [line.removeprefix("DONE") for line in done.stdout.splitlines() if line.startswith("DONE")]
     assert answers, done.stdout + done.stderr
     return [Done(*each) for each in json.loads(answers[-1])]
