@@ -33,10 +33,6 @@ _START_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _VERB_SECONDS = 3.0
 _LONGEST_REQUEST_SECONDS = 100.0
-_OPEN_FILES = (
-    "Config provider %s gives every connector every file that the worker may read: set config.providers.%s.param.allowed.paths, or rules "
-    "(config.providers.«alias».access.«connectors»)"
-)
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +47,7 @@ class ServerWorker:
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
         with closing(TopicAdmin(settings)) as admin:
             admin.ensure_internal_topics()
-        for alias in config_providers.open_file_providers(settings.originals):
-            _log.warning(_OPEN_FILES, alias, alias)
+        config_providers.warn_of_open_files(settings.originals)
         self.settings, self._holder, bundle = settings, holder, connectors_bundle()
         self._probe = PluginProbe(settings, secrets=_secrets)
         check = dag_check(settings.dag_limits)

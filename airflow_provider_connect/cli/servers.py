@@ -8,6 +8,7 @@ from airflow_provider_connect.api_server.mirror import rebuild as rebuild_mirror
 from airflow_provider_connect.cli.own_connect import airflow_herder
 from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.cli.settings import use_database
+from airflow_provider_connect.config.config_providers import warn_of_open_files
 from airflow_provider_connect.dev import stack
 from airflow_provider_connect.hooks.airflow_settings import worker_properties, worker_settings
 from airflow_provider_connect.rest.server import ANONYMOUS, rest_server
@@ -23,6 +24,7 @@ def serve_rest(arguments: Any) -> None:
     use_database()
     properties = worker_properties() | ({ANONYMOUS: "true"} if arguments.anonymous else {})
     with airflow_herder() as herder:
+        warn_of_open_files(herder.settings.originals)
         server = rest_server(
             properties,
             herder=lambda: herder,

@@ -136,30 +136,18 @@ def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: 
 
 def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds: Iterable[ClientKind] = ClientKind) -> dict[str, str]:
     """The overrides in a connector's ``config`` that the worker's policy refuses, or that ask for Java code, each with the text for its
-    user; of clients of ``kinds``. Of other clients those that lead to another server: tasks here have clients that Connect's lack, such
-    as a sink's transactional producer and a source's admin client, and these take the overrides too."""
+    user; of clients of ``kinds``. Of other clients those that lead to another server, and under a policy that lists what is allowed all
+    others: tasks here have clients that Connect's lack, such as a sink's transactional producer and a source's admin client, and these take
+    the overrides too."""
     policy = settings.client_config_override_policy
-    allowed: frozenset[str] | None
     kind_of_policy = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
-    match kind_of_policy:
-        case "All":
-            allowed = None
-        case "Principal":
-            allowed = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
-        case "Allowlist":
-            allowed = frozenset(settings.client_config_override_allowlist)
-        case "None":
-            allowed = frozenset()
-        case "SameCluster":
-            allowed = None
-        case _:
-            known = "there are SameCluster, All, None, Principal and Allowlist"
-            raise ConfigException.of("connector.client.config.override.policy", policy, known)
+    allowed = _allowed_overrides(settings, kind_of_policy)
     refused: dict[str, str] = {}
     checked = frozenset(kinds)
     for kind in ClientKind:
         overrides = connector_overrides(config, kind)
-        overrides = overrides if kind in checked else {name: text for name, text in overrides.items() if name in LEADING}
+        if kind not in checked and allowed is None:
+            overrides = {name: text for name, text in overrides.items() if name in LEADING}
         for name, value in overrides.items():
             if kind_of_policy == "SameCluster" and name in LEADING:
                 refused[f"{kind}.override.{name}"] = (
@@ -177,6 +165,21 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
             named = next((name for name in FILES if f"for configuration {name}:" in error.message), "sasl.jaas.config")
             refused.setdefault(f"{kind}.override.{named}", error.message)
     return refused
+
+
+def _allowed_overrides(settings: WorkerSettings, kind_of_policy: str) -> frozenset[str] | None:
+    """What a policy lists; None: it lists nothing."""
+    match kind_of_policy:
+        case "All" | "SameCluster":
+            return None
+        case "Principal":
+            return frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+        case "Allowlist":
+            return frozenset(settings.client_config_override_allowlist)
+        case "None":
+            return frozenset()
+    known = "there are SameCluster, All, None, Principal and Allowlist"
+    raise ConfigException.of("connector.client.config.override.policy", settings.client_config_override_policy, known)
 
 
 def unused_overrides(config: Mapping[str, str], kinds: Iterable[ClientKind]) -> list[str]:

@@ -16,6 +16,7 @@ from airflow_provider_connect.config.declared_providers import (
     open_file_providers,
     providers_of,
     shortest_ttl_ms,
+    warn_of_open_files,
 )
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.config_limits import cut
@@ -36,6 +37,7 @@ __all__ = [
     "unresolved_warnings",
     "variable_values",
     "variables",
+    "warn_of_open_files",
 ]
 
 _Text = TypeVar("_Text", str, str | None)

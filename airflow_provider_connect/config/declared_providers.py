@@ -15,6 +15,7 @@ of one's own are open, as in Kafka Connect. Knows nothing of where in a config a
 """
 
 import importlib
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,11 @@ AIRFLOW_PROVIDERS = ("airflow", "variable")
 DEFAULT_ACCESS = "config.providers.access.default"
 """``deny``: what the whole host has is denied to connectors that no rule names. ``allow``: every author of a connector is trusted."""
 
+_log = logging.getLogger(__name__)
+_OPEN_FILES = (
+    "Config provider %s gives every connector every file that the worker may read: set config.providers.%s.param.allowed.paths, or rules "
+    "(config.providers.«alias».access.«connectors»)"
+)
 _PREFIX = "config.providers"
 _KAFKA = "org.apache.kafka.common.config.provider."
 
@@ -119,6 +125,12 @@ def open_file_providers(settings: Mapping[str, str]) -> list[str]:
     declared = providers_of(settings, "").items()
     files = [alias for alias, provider in declared if provider.is_open and provider.location in _LOCATIONS.values()]
     return [alias for alias in files if not settings.get(f"{_PREFIX}.{alias}.param.allowed.paths", "").strip()]
+
+
+def warn_of_open_files(settings: Mapping[str, str]) -> None:
+    """Log a warning for each of them. Called by every program that runs or serves connectors, once for the worker settings in force."""
+    for alias in open_file_providers(settings):
+        _log.warning(_OPEN_FILES, alias, alias)
 
 
 def _trusts_authors(settings: Mapping[str, str]) -> bool:

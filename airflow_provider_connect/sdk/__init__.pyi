@@ -80,6 +80,7 @@ from airflow_provider_connect.sdk.records import Headers as Headers
 from airflow_provider_connect.sdk.records import SinkRecord as SinkRecord
 from airflow_provider_connect.sdk.records import SourceRecord as SourceRecord
 from airflow_provider_connect.sdk.records import TopicPartition as TopicPartition
+from airflow_provider_connect.sdk.required_packages import RequiredPackages as RequiredPackages
 from airflow_provider_connect.sdk.schema import BOOLEAN_SCHEMA as BOOLEAN_SCHEMA
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA as BYTES_SCHEMA
 from airflow_provider_connect.sdk.schema import DATE as DATE

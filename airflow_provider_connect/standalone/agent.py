@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from airflow_provider_connect.config.config_providers import warn_of_open_files
 from airflow_provider_connect.config.masking import Mask, mask_output
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.log_lines import escape_unprintable, quiet_libraries
@@ -60,6 +61,7 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: t
     files = [read_connector_file(path) for path in connectors]
     settings = standalone_settings(properties)
     listener = RestListener.of(settings.values)
+    warn_of_open_files(settings.originals)
     with ExitStack() as opened:
         backing = opened_backing(settings, opened)
         probe = PluginProbe(settings, idle_seconds=_IDLE_SECONDS)

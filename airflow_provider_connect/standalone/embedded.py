@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from airflow_provider_connect.config.config_providers import warn_of_open_files
 from airflow_provider_connect.config.masking import Mask, mask_logs
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConnectException
@@ -90,6 +91,7 @@ class Connect:
             time.sleep(_LOOK_SECONDS)
 
     def __enter__(self) -> Self:
+        warn_of_open_files(self._settings.originals)
         with ExitStack() as opened:
             backing = opened_backing(self._settings, opened)
             probe = PluginProbe(self._settings)

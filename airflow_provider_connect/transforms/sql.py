@@ -12,6 +12,7 @@ from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Range, Type
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
 from airflow_provider_connect.transforms.one_side import OneSide, runs_of
 from airflow_provider_connect.transforms.sql_query import ROW, TABLE, Plan, Statement, statement_of
@@ -20,6 +21,7 @@ from airflow_provider_connect.transforms.struct_columns import child, schema_lik
 if TYPE_CHECKING:
     from airflow_provider_connect.transforms.sql_sandbox import Sandbox
 
+PACKAGES: Final = RequiredPackages("SqlTransform", ("duckdb",), "sql")
 SQL, TIMEOUT_MS = "sql", "timeout.ms"
 WHOLE: Final = "_value"
 _MOST_CHARACTERS: Final = 10_000
@@ -37,10 +39,9 @@ def check_sql(name: str, value: str | None) -> None:
 
 
 def _sandbox() -> Sandbox:
-    try:
-        from airflow_provider_connect.transforms.sql_sandbox import Sandbox
-    except ImportError as error:
-        raise ConfigException("SqlTransform needs DuckDB: pip install 'airflow-provider-connect[sql]'") from error
+    PACKAGES.require(SQL, "SELECT …")
+    from airflow_provider_connect.transforms.sql_sandbox import Sandbox
+
     return Sandbox()
 
 

@@ -239,6 +239,22 @@ def test_no_client_is_led_elsewhere_by_overrides_of_clients_that_connect_lacks(o
     assert refused_overrides(settings(connector_client_config_override_policy="All"), config, []) == {}
 
 
+@pytest.mark.parametrize(("policy", "allows_acks"), [("None", False), ("Principal", False), ("Allowlist", True), ("All", True)])
+def test_a_policy_that_lists_what_is_allowed_holds_for_clients_that_connect_lacks(policy: str, allows_acks: bool) -> None:
+    """They take the overrides, so that a policy which leaves them out would not hold."""
+    worker = settings(
+        exactly_once_source_support="disabled",
+        connector_client_config_override_policy=policy,
+        connector_client_config_override_allowlist="acks",
+    )
+    for is_sink, kinds in [(True, ("producer", "admin")), (False, ("consumer", "admin"))]:
+        config = {f"{kind}.override.{name}": text for kind in kinds for name, text in (("acks", "1"), ("linger.ms", "5"))}
+        refused = refused_overrides(worker, config, clients_of(worker, config, is_sink=is_sink))
+        names = [] if policy == "All" else ["linger.ms"] if allows_acks else ["acks", "linger.ms"]
+        assert set(refused) == {f"{kind}.override.{name}" for kind in kinds for name in names}
+        assert all(f"The '{policy}' policy does not allow '" in text for text in refused.values())
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -13,6 +13,7 @@ from airflow_provider_connect.config.config_providers import (
     resolve,
     shortest_ttl_ms,
     variables,
+    warn_of_open_files,
 )
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk import ConfigData, ConfigProvider
@@ -260,8 +261,16 @@ def test_a_value_too_short_to_be_hidden_is_refused(value: str, tmp_path: Path) -
     assert resolve({"pin": variable}, providers_of(settings | {"config.providers.access.default": "allow"}, "orders")) == {"pin": value}
 
 
-def test_files_without_allowed_paths_are_warned_about() -> None:
+def test_files_without_allowed_paths_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     assert open_file_providers(HOST) == ["file"]
+    warn_of_open_files(HOST)
+    (text,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert text.startswith(
+        "Config provider file gives every connector every file that the worker may read: set config.providers.file.param"
+    )
+    caplog.clear()
+    warn_of_open_files(HOST | {"config.providers.file.param.allowed.paths": "/etc/shop"})
+    assert not caplog.records
     assert open_file_providers(HOST | {"config.providers.file.param.allowed.paths": "/etc/shop"}) == []
     assert open_file_providers(HOST | {"config.providers.file.access.shop": "/etc/shop/.*"}) == []
 

@@ -1,4 +1,4 @@
-"""Regular expressions of the package stay fast, whatever the text.
+"""Regular expressions of the package stay fast, whatever the text. ``python -m tests.unit.test_patterns`` prints the slowest ones.
 
 The expressions are found in the source and used with the methods that the source calls, so a new one is covered as soon as it is written.
 The texts are generated from each expression: repetitions of its beginnings and of characters that it accepts, followed by a mismatch.
@@ -292,6 +292,18 @@ def test_re_is_used_by_its_name() -> None:
             assert not (isinstance(node, ast.Import) and any(name.name == "re" and name.asname for name in node.names)), file
 
 
+def seconds_of(pattern: Pattern) -> float:
+    """The most processor time that one text takes, the least of some attempts."""
+    compiled = re.compile(pattern.text, pattern.flags)
+    return max(min(_seconds(compiled, pattern.method, text) for _ in range(ATTEMPTS)) for text in texts_for(pattern.text, pattern.flags))
+
+
+def _seconds(compiled: re.Pattern[Any], method: str, text: str | bytes) -> float:
+    begun = time.thread_time()
+    use(compiled, method, text)
+    return time.thread_time() - begun
+
+
 @pytest.mark.parametrize("pattern", FOUND, ids=str)
 def test_no_text_makes_an_expression_slow(pattern: Pattern) -> None:
     text = slow_text(pattern)
@@ -346,3 +358,8 @@ def test_no_stored_config_makes_hiding_its_secrets_slow(part: str, end: str) -> 
     for key in ("topics", "db.password", "transforms", "connector.class", value):
         config = {"connector.class": "Shop", key: value}
         assert not is_slow(functools.partial(secrets.shown, config)), f"{key[:40]}={value[:40]}…"
+
+
+if __name__ == "__main__":
+    slowest = sorted(((seconds_of(pattern), str(pattern)) for pattern in FOUND), reverse=True)
+    print("\n".join(f"{seconds * 1000:7.2f} ms  {where}" for seconds, where in slowest[:10]))

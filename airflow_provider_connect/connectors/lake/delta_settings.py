@@ -11,7 +11,9 @@ from airflow_provider_connect.connectors.lake.lake_sink import retries_key, upse
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, ListOf, Type
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
+PACKAGES: Final = RequiredPackages("DeltaSink", ("deltalake",), "lake")
 PATH: Final = "delta.table.path"
 AUTO_CREATE, EVOLVE = "delta.table.auto-create-enabled", "delta.table.evolve-schema-enabled"
 UPSERT, ID_COLUMNS, PARTITION_BY = "delta.table.upsert-mode-enabled", "delta.table.id-columns", "delta.table.partition-by"
@@ -52,7 +54,8 @@ class DeltaSettings:
 
 
 def mistakes(config: Config, allowed: AllowedPaths) -> Iterator[ConfigException]:
-    """One exception for each setting that is wrong by itself or beside the others."""
+    """One exception for each setting that is wrong by itself or beside the others, and for packages that are not installed."""
+    yield from PACKAGES.mistakes(PATH, config[PATH])
     if urlsplit(config[PATH]).scheme:
         yield ConfigException.of(PATH, config[PATH], "Delta tables lie in local folders. Give the path of a folder.")
     else:

@@ -27,7 +27,9 @@ from airflow_provider_connect.sdk.config_def import (
     Password,
     Type,
 )
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
+PACKAGES: Final = RequiredPackages("IcebergSink", ("pyiceberg", "sqlalchemy"), "lake")
 TABLES, ROUTE_FIELD, DYNAMIC = "iceberg.tables", "iceberg.tables.route-field", "iceberg.tables.dynamic-enabled"
 AUTO_CREATE, EVOLVE = "iceberg.tables.auto-create-enabled", "iceberg.tables.evolve-schema-enabled"
 FORCE_OPTIONAL, UPSERT = "iceberg.tables.schema-force-optional", "iceberg.tables.upsert-mode-enabled"
@@ -155,7 +157,8 @@ def checked_name(name: str) -> str:
 
 
 def mistakes(config: Config) -> Iterator[ConfigException]:
-    """One exception for each setting that does not go with the others, or that no config may set."""
+    """One exception for each setting that does not go with the others, or that no config may set, and for packages that are missing."""
+    yield from PACKAGES.mistakes(URI, "[hidden]")
     tables, route = config[TABLES], config[ROUTE_FIELD]
     if config[DYNAMIC]:
         if not route:

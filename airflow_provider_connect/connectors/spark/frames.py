@@ -46,7 +46,7 @@ def explained(settings: FrameSettings, key: str = FORMAT) -> Iterator[None]:
     except (AnalysisException, IllegalArgumentException, ParseException, UnsupportedOperationException) as error:
         raise ConfigException.of(key, settings.format, f"Spark refuses it: {str(error).partition('JVM stacktrace')[0][:2000]}") from error
     except ImportError as error:
-        raise ConnectException(f"Spark needs a package for this: {error}. Install the extra frames of this package.") from error
+        raise ConnectException(f"Spark needs a package for this: {error}. Run: pip install 'airflow-provider-connect[frames]'") from error
 
 
 def opened(session: SparkSession, settings: FrameSettings, schema: str | None) -> DataFrame:

@@ -11,7 +11,9 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Importance, Range, Type
 from airflow_provider_connect.sdk.connector import Connector
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
+PACKAGES: Final = RequiredPackages("A connector of Spark", ("pandas", "pyspark"), "frames")
 FORMAT, PATH, OPTION = "format", "path", "option."
 ROWS: Final = "batch.max.rows"
 
@@ -54,6 +56,7 @@ class FrameSettings:
     @classmethod
     def of(cls, config: Config, allowed: AllowedPaths) -> FrameSettings:
         """Raises ConfigException for a path outside of the allowed folders, now that it is about to be opened."""
+        PACKAGES.require(FORMAT, config[FORMAT])
         given = config[PATH]
         url = f"file://{_checked_path(given, allowed)}" if given else ""
         return cls(config[FORMAT], url, options_of(config.originals))
@@ -75,6 +78,7 @@ def add_errors(values: Sequence[ConfigValue], texts: Mapping[str, str], connecto
 
 
 def _mistakes(texts: Mapping[str, str], connector: Connector) -> Iterator[ConfigException]:
+    yield from PACKAGES.mistakes(FORMAT, texts.get(FORMAT))
     if FORMAT in texts:
         yield from connector.allowed_spark.mistakes(FORMAT, texts[FORMAT], OPTION, options_of(texts))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +14,15 @@ from airflow_provider_connect.converters.registry.protobuf_encoder import encode
 from airflow_provider_connect.converters.registry.protobuf_messages import ProtoMessage, parse_proto
 from airflow_provider_connect.converters.registry.protobuf_schemas import ProtobufRules, connect_schema, proto_text
 from airflow_provider_connect.converters.registry.registry import SchemaText
-from airflow_provider_connect.converters.registry.settings import CACHE_SIZE, KEEPS_NULLS, KEEPS_NULLS_KEY, REGISTRY_KEYS
+from airflow_provider_connect.converters.registry.settings import (
+    CACHE_SIZE,
+    KEEPS_NULLS,
+    KEEPS_NULLS_KEY,
+    PROTOBUF_PACKAGES,
+    REGISTRY_KEYS,
+    URL,
+    reached_with,
+)
 from airflow_provider_connect.sdk.arrow import np, pa
 from airflow_provider_connect.sdk.config_def import ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.record_bytes import Cursor, Pieces, to_zigzag
@@ -47,6 +56,7 @@ class ProtobufConverter(RegistryConverter[ProtobufType]):
     aliases = ("ProtobufConverter", "Protobuf")
     kind = "PROTOBUF"
     config_def = REGISTRY_KEYS.with_keys(
+        dataclasses.replace(REGISTRY_KEYS.keys[URL], validator=reached_with(PROTOBUF_PACKAGES)),
         ConfigKey(ENHANCED, Type.BOOLEAN, False, doc="Whether names of schemas have the package of their message."),
         ConfigKey(SCRUB, Type.BOOLEAN, False, doc="Whether characters that Protobuf's names cannot have are replaced by underscores."),
         ConfigKey(INT_ENUMS, Type.BOOLEAN, False, doc="Whether enums are read as INT32, and not as STRING."),

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from airflow_provider_connect.converters.registry.settings import PROTOBUF_PACKAGES
 from airflow_provider_connect.errors import ConnectException, SchemaException
 
 _MOST_TEXT: Final = 4 << 20  # characters of a schema with all that it refers to
@@ -182,7 +183,7 @@ def _symbols(file: Any) -> set[str]:
 def _run_protoc(folder: str, arguments: list[str]) -> None:
     spec = importlib.util.find_spec("grpc_tools")
     if spec is None or spec.origin is None:
-        raise ConnectException("Protobuf needs: pip install 'airflow-provider-connect[registry]'")
+        raise ConnectException(PROTOBUF_PACKAGES.reason() or "grpc_tools has no folder. Install grpcio-tools.")
     command = [sys.executable, "-I", "-S", "-c", _PROTOC, str(Path(spec.origin).parents[1]), *arguments]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)

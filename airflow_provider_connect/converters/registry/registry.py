@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from airflow_provider_connect.converters.registry.settings import KEY_STORE, TRUST_STORE, URL
+from airflow_provider_connect.converters.registry.settings import KEY_STORE, PACKAGES, TRUST_STORE, URL
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, UnavailableException
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ class Registry:
     where it refuses a schema or does not know it."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        try:
-            self._library: Any = import_module("confluent_kafka.schema_registry")
-        except ImportError as error:
-            raise ConnectException("Schema registries need: pip install 'airflow-provider-connect[registry]'") from error
+        PACKAGES.require(URL, "[hidden]")
+        self._library: Any = import_module("confluent_kafka.schema_registry")
         try:
             self._client: SchemaRegistryClient = self._library.SchemaRegistryClient(dict(settings))
         except (ssl.SSLError, OSError) as error:

@@ -11,8 +11,11 @@ from urllib.parse import urlsplit
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
-from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, OneOf, Range, Type
+from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, OneOf, Range, Type, Validator
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
+PACKAGES: Final = RequiredPackages("A schema registry", ("attrs", "authlib", "cachetools", "certifi"), "registry")
+PROTOBUF_PACKAGES: Final = RequiredPackages("Protobuf", (*PACKAGES.modules, "google.protobuf", "grpc_tools"), "registry")
 URL: Final = "schema.registry.url"
 AUTO_REGISTER, USE_LATEST, NORMALIZE = "auto.register.schemas", "use.latest.version", "normalize.schemas"
 KEY_SUBJECT, VALUE_SUBJECT = "key.subject.name.strategy", "value.subject.name.strategy"
@@ -47,6 +50,16 @@ def check_address(name: str, value: Any) -> None:
             raise ConfigException.of(name, value, "Must be addresses as http://registry:8081 or https://…, separated by commas")
 
 
+def reached_with(packages: RequiredPackages) -> Validator:
+    """A validator of addresses that also checks what is installed here."""
+
+    def check(name: str, value: Any) -> None:
+        check_address(name, value)
+        packages.require(name, value)
+
+    return check
+
+
 def _check_optional_address(name: str, value: Any) -> None:
     if value is not None:
         check_address(name, value)
@@ -79,7 +92,7 @@ REGISTRY_KEYS: Final = ConfigDef(
         Type.STRING,
         REQUIRED,
         "Addresses of the schema registry, separated by commas; one is asked after the other. Without user and password.",
-        validator=check_address,
+        validator=reached_with(PACKAGES),
         importance=Importance.HIGH,
     ),
     _key(AUTO_REGISTER, Type.BOOLEAN, True, "Whether to register the schema of what is written. If not, it must be there already."),

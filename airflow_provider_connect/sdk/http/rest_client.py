@@ -25,7 +25,9 @@ from airflow_provider_connect.errors import ConnectException, DataException, Ret
 from airflow_provider_connect.sdk.http.credentials import Credentials
 from airflow_provider_connect.sdk.http.pages import Position
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
+PACKAGES: Final = RequiredPackages("A REST source", ("httpx",), "http")
 MOST_BYTES: Final = 64 * 1024 * 1024  # of one body, unpacked
 REQUEST_SECONDS: Final = 300.0  # from the request to the end of its body, however slowly headers and body arrive
 MOST_REDIRECTS: Final = 5
@@ -65,11 +67,9 @@ class _Received:
 
 
 def http_library() -> Any:
-    """The module ``httpx``. Raises ConnectException where it is not installed."""
-    try:
-        library = import_module("httpx")
-    except ImportError as error:
-        raise ConnectException("REST sources need httpx: pip install 'airflow-provider-connect[http]'") from error
+    """The module ``httpx``. Raises ConfigException where it is not installed."""
+    PACKAGES.require("base.url", "[hidden]")
+    library = import_module("httpx")
     logging.getLogger("httpx").addFilter(_without_query)
     logging.getLogger("httpcore.http11").addFilter(_without_headers)
     return library

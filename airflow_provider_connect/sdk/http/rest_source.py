@@ -12,7 +12,18 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Range, Type
+from airflow_provider_connect.sdk.config_def import (
+    REQUIRED,
+    Config,
+    ConfigDef,
+    ConfigKey,
+    ConfigValue,
+    Importance,
+    NonEmptyString,
+    Range,
+    Type,
+    add_errors,
+)
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
 from airflow_provider_connect.sdk.functions.cursor import CURSOR
 from airflow_provider_connect.sdk.functions.signature import Signature
@@ -29,7 +40,7 @@ from airflow_provider_connect.sdk.functions.source import (
 )
 from airflow_provider_connect.sdk.http.credentials import Authentication, Credentials
 from airflow_provider_connect.sdk.http.resource import OFFSET_KEYS, PARENT, Resource, ResourceReader
-from airflow_provider_connect.sdk.http.rest_client import RestClient, http_library
+from airflow_provider_connect.sdk.http.rest_client import PACKAGES, RestClient, http_library
 
 BASE_URL, TIMEOUT, TASK_COUNT = "base.url", "request.timeout.ms", "task.count"
 RESOURCE: Final = "${resource}"
@@ -56,6 +67,12 @@ class RestSource(FunctionSource):
     def start(self, config: Config) -> None:
         http_library()  # its absence fails the connector, and not each task
         super().start(config)
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Also checks that the packages of REST sources are installed."""
+        values = super().validate(config)
+        add_errors(values, PACKAGES.mistakes(BASE_URL, "[hidden]"))
+        return values
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         """The resources in turn. Each task learns how many there are: they share the rate limit."""

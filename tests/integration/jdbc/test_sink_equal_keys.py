@@ -174,7 +174,7 @@ def test_collations_that_hold_texts_equal_are_known_from_the_catalog(postgresql_
     assert table is not None
     assert not table.collations
     if not has_icu:
-        return
+        pytest.skip("this build of PostgreSQL has no ICU, so that no collation can be made that holds texts equal")
     postgresql_target.run(
         "CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
         "DROP TABLE notes",

@@ -17,6 +17,10 @@ from typing import Any, Self
 
 from airflow_provider_connect.dev.own_server import free_ports
 
+FILES_OF_ALL = {"config.providers": "files", "config.providers.files.class": "FileConfigProvider"}
+"""Worker settings that the worker warns of, with ``WARNED``."""
+
+WARNED = "Config provider files gives every connector every file that the worker may read"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 CHECKOUT = Path(__file__).resolve().parents[3]
 

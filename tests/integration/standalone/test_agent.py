@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.standalone.agent import Agent, properties, wait_for
+from tests.integration.standalone.agent import FILES_OF_ALL, WARNED, Agent, properties, wait_for
 
 MakeAgent = Callable[..., Agent]
 
@@ -21,7 +21,7 @@ def _append(path: Path, *lines: str) -> None:
 
 
 def test_lines_flow_through_a_worker_that_obeys_connects_verbs(make_agent: MakeAgent, tmp_path: Path, unique: str) -> None:
-    agent, source, sink = make_agent(), tmp_path / "in.txt", tmp_path / "out.txt"
+    agent, source, sink = make_agent(**FILES_OF_ALL), tmp_path / "in.txt", tmp_path / "out.txt"
     _append(source, "one", "two")
     (tmp_path / "source.properties").write_text(
         properties({"name": "lines", "connector.class": "FileStreamSource", "file": str(source), "topic": unique})
@@ -31,6 +31,7 @@ def test_lines_flow_through_a_worker_that_obeys_connects_verbs(make_agent: MakeA
     agent.start(tmp_path / "source.properties", tmp_path / "sink.json")
 
     wait_for(lambda: _lines(sink) == ["one", "two"])
+    assert WARNED in agent.log
     wait_for(lambda: agent.states("lines") == agent.states(unique) == ["RUNNING", "RUNNING"])
     assert agent.request("GET", "/connectors/lines/topics") == (200, {"lines": {"topics": [unique]}})
     wait_for(lambda: {each["connector"]: each["records"] for each in agent.request("GET", "/workers")[1]} == {"lines": 2, unique: 2})

@@ -13,7 +13,7 @@ from airflow_provider_connect import Connect
 from airflow_provider_connect.config.masking import MaskedLogs
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.stores.offset_file import SETTING
-from tests.integration.standalone.agent import STRING, wait_for, without_airflow
+from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, wait_for, without_airflow
 
 WorkerSettings = Callable[..., dict[str, str]]
 
@@ -27,6 +27,7 @@ bootstrap, folder, topic = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 string = "org.apache.kafka.connect.storage.StringConverter"
 worker = {"bootstrap.servers": bootstrap, "value.converter": string}
 worker |= {"offset.storage.file.filename": str(folder / "offsets"), "connectors.allowed.paths": str(folder)}
+worker |= dict(each.split("=") for each in sys.argv[4:])
 with Connect("an-app", worker) as connect:
     config = {"name": "lines", "connector.class": "FileStreamSource", "file": str(folder / "in.txt"), "topic": topic}
     print(connect.add_connector(config))
@@ -41,9 +42,18 @@ def _holds(file: Path, lines: list[str]) -> bool:
 
 def test_an_application_without_airflow_embeds_a_connector(bootstrap: str, tmp_path: Path, unique: str) -> None:
     (tmp_path / "in.txt").write_text("one\n")
-    command = [sys.executable, "-c", _APPLICATION, bootstrap, str(tmp_path), unique]
+    command = [
+        sys.executable,
+        "-c",
+        _APPLICATION,
+        bootstrap,
+        str(tmp_path),
+        unique,
+        *(f"{key}={value}" for key, value in FILES_OF_ALL.items()),
+    ]
     done = subprocess.run(command, env=without_airflow(tmp_path), capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout) == (0, f"['{unique}']\n"), done.stderr
+    assert WARNED in done.stderr
 
 
 def masks_of_logs() -> list[MaskedLogs]:

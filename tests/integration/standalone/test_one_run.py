@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_connect.stores.offset_file import SETTING
-from tests.integration.standalone.agent import STRING, properties, wait_for, without_airflow
+from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, properties, wait_for, without_airflow
 
 WorkerSettings = Callable[..., dict[str, str]]
 
@@ -51,7 +51,7 @@ def test_each_run_takes_what_is_new(location: str, worker_settings: WorkerSettin
     worker = worker_settings()
     if location == "file":
         worker = {"bootstrap.servers": worker["bootstrap.servers"], SETTING: str(tmp_path / "offsets")}
-    runs = Runs(tmp_path, worker)
+    runs = Runs(tmp_path, worker | FILES_OF_ALL)
     source = {"name": f"{unique}-in", "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique}
     sink = {"name": f"{unique}-out", "connector_class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": unique}
     for text in ("one\ntwo\n", "three\n", ""):
@@ -60,6 +60,7 @@ def test_each_run_takes_what_is_new(location: str, worker_settings: WorkerSettin
         for config in (source, sink):
             code, output = runs.run(**config)
             assert code == 0, output
+            assert WARNED in output
     assert (tmp_path / "out.txt").read_text().splitlines() == ["one", "two", "three"]
 
 
@@ -165,11 +166,12 @@ def test_a_preview_hides_secrets_in_what_the_connector_prints(tmp_path: Path) ->
         "    print('checks', value.value)\n\n\n"
         "@source\ndef rows(token: Annotated[Password, check]):\n    print('reads by', token.value)\n    yield {'id': token.value}\n"
     )
-    runs = Runs(tmp_path, {SETTING: str(tmp_path / "offsets"), "plugin.path": str(tmp_path)})
+    runs = Runs(tmp_path, {SETTING: str(tmp_path / "offsets"), "plugin.path": str(tmp_path), **FILES_OF_ALL})
     code, output = runs.run("--preview", name="c", connector_class="shop.rows", topic="t", token="hunter2-of-the-shop")
     assert (code, [record["value"] for record in records_of(output)]) == (0, [{"id": "[hidden]"}]), output
     assert "checks [hidden]" in output
     assert "reads by [hidden]" in output
+    assert WARNED in output
     assert "hunter2" not in output
 
 

@@ -121,6 +121,8 @@ def test_policies_let_through_what_they_allow(environment: RunEnvironment, uniqu
     environment.properties["connector.client.config.override.policy"] = "None"
     send(environment.bootstrap, make_topic(environment.bootstrap, f"{unique}-sink"), ["a"])
     sink = RunEnvironment(environment.properties, f"sink-{unique}", environment.folder)
-    unused = {"producer.override.linger.ms": "1"}  # a sink without a dead letter queue has no producer of records
-    assert sink.run(sink.file_sink(f"{unique}-sink", **unused)).state is RunState.DONE
+    with pytest.raises(ConfigException, match=r"The 'None' policy does not allow 'linger\.ms' to be overridden"):
+        sink.readiness(sink.file_sink(f"{unique}-sink", **{"producer.override.linger.ms": "1"}))  # it commits with a producer
+    sink.properties["connector.client.config.override.policy"] = "SameCluster"
+    assert sink.run(sink.file_sink(f"{unique}-sink", **{"producer.override.linger.ms": "1"})).state is RunState.DONE
     assert sink.lines() == ["a"]

@@ -3,9 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.utils.types import DagRunType
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.operators.run_conf import asked_tasks, conf_for, covers, tasks_in
+from airflow_provider_connect.operators.connect import ConnectTaskOperator
+from airflow_provider_connect.operators.plan import ConnectPlanOperator
+from airflow_provider_connect.operators.run_conf import asked_tasks, conf_for, covers, refuse_backfill, tasks_in
 
 
 @pytest.mark.parametrize("tasks", [None, [0], [2, 0]])
@@ -39,3 +43,16 @@ def test_what_somebody_wrote_who_triggered_the_run_is_checked(tasks: object) -> 
 )
 def test_a_run_that_waits_covers_what_it_does_for_sure(waiting: object, tasks: list[int] | None, covered: bool) -> None:
     assert covers(waiting, tasks) is covered
+
+
+@pytest.mark.parametrize("operator", [ConnectTaskOperator, ConnectPlanOperator])
+def test_a_run_of_a_backfill_is_refused_before_anything_is_read(operator: type[ConnectTaskOperator | ConnectPlanOperator]) -> None:
+    """No settings, broker or database are there: whatever was asked of them first would fail with another text."""
+    dag_run = SimpleNamespace(run_type=DagRunType.BACKFILL_JOB, conf={})
+    with pytest.raises(AirflowFailException, match=r"no backfills: .* stop it and change its offsets with AlterOffsetsOperator or PATCH"):
+        operator(task_id="run", connector="orders").execute({"dag_run": dag_run, "run_id": "backfill__1"})
+
+
+@pytest.mark.parametrize("run_type", [each for each in DagRunType if each is not DagRunType.BACKFILL_JOB])
+def test_a_run_of_another_type_is_no_backfill(run_type: DagRunType) -> None:
+    refuse_backfill({"dag_run": SimpleNamespace(run_type=run_type)})

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, Struct, decimal_schema
@@ -396,9 +396,3 @@ def test_the_page_lists_the_functions() -> None:
     table = page.split("<!-- functions -->\n")[1].split("<!-- end of functions -->")[0]
     rows = [f"| {subject} | {' '.join(f'`{name}`' for name in names.split())} |\n" for subject, names in FUNCTIONS.items()]
     assert table.replace("\\|", "|") == "".join(["| subject | functions and operators |\n| --- | --- |\n", *rows])
-
-
-def test_without_duckdb_the_config_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "airflow_provider_connect.transforms.sql_sandbox", None)
-    with pytest.raises(ConfigException, match=r"pip install 'airflow-provider-connect\[sql\]'"):
-        SqlTransform.config_def.parse({"sql": "FROM batch"})

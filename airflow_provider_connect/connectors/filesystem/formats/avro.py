@@ -21,15 +21,17 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
     check_codec,
     unreadable,
 )
-from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.avro.avro_type import AvroType, parse_avro
 from airflow_provider_connect.sdk.avro.connect_schemas import avro_schema_text, connect_schema
 from airflow_provider_connect.sdk.avro.decoder import decode_records
 from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_records
 from airflow_provider_connect.sdk.columns import cast_to_schema
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 from airflow_provider_connect.sdk.schema import Schema
 
+AVRO_PACKAGES: Final = RequiredPackages("Reading Avro files", ("fastavro",), "filesystem")
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 1 << 20
@@ -132,10 +134,8 @@ class _Header:
             raise DataException(f"Its codec {metadata[b'avro.codec']!r} is not one of {', '.join(_UNPACK)}")
         self._sync = _read_exactly(file, _SYNC_BYTES)
         schema = json.loads(text) if text.lstrip().startswith(("{", "[", '"')) else text
-        try:
-            fastavro = import_module("fastavro")
-        except ImportError:
-            raise ConfigException.of(FORMAT, "avro", "Install airflow-provider-connect[filesystem] where tasks run.") from None
+        AVRO_PACKAGES.require(FORMAT, "avro")
+        fastavro = import_module("fastavro")
         self._skip: Callable[..., Any] = fastavro.schemaless_reader
         self._schemas = fastavro.parse_schema(schema), fastavro.parse_schema(_without_fields(schema))
 

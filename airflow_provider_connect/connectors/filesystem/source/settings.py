@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from airflow_provider_connect.connectors.filesystem.formats.avro import AVRO_PACKAGES
 from airflow_provider_connect.connectors.filesystem.formats.bytes_format import SEPARATOR
 from airflow_provider_connect.connectors.filesystem.formats.csv import DELIMITER, HEADER
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, FORMATS, FileFormat, codec_of, file_format
@@ -165,6 +166,8 @@ def mistakes(settings: Mapping[str, Any]) -> Iterator[ConfigException]:
     finished = (settings[FINISHED_PATH] or "").strip("/")
     if settings[CLEANUP] == Cleanup.ARCHIVE and (not finished or not {"", ".", ".."}.isdisjoint(finished.split("/"))):
         yield ConfigException.of(FINISHED_PATH, settings[FINISHED_PATH], "Name a folder below the URL.")
+    if str(settings[FORMAT]).lower() == "avro":
+        yield from AVRO_PACKAGES.mistakes(FORMAT, settings[FORMAT])
     if settings[FORMAT] in FORMATS:
         try:
             file_format(settings[FORMAT], None, _options(settings))

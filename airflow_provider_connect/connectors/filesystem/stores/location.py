@@ -17,6 +17,7 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Range, Type
 from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 from airflow_provider_connect.sdk.schema import Schema
 
 URL: Final = "url"
@@ -37,6 +38,11 @@ _CREDENTIALS: Final = {  # by the library's names
 }
 _HDFS: Final = ("hdfs", "webhdfs")
 _SFTP: Final = "sftp"
+_PACKAGES: Final = {
+    **dict.fromkeys(_BUCKETS.values(), RequiredPackages("A bucket", ("obstore",), "filesystem")),
+    **dict.fromkeys(_HDFS, RequiredPackages("HDFS", ("fsspec", "requests"), "filesystem")),
+    _SFTP: RequiredPackages("SFTP", ("asyncssh",), "sftp"),
+}
 _FORMS: Final = (
     "a folder's path, s3://bucket/folder, gs://bucket/folder, az://container/folder, hdfs://host/folder, webhdfs://host:port/folder "
     "or sftp://host:port/folder"
@@ -126,8 +132,11 @@ def dataset_at(config: Config, path: str, schema: Schema | None = None) -> Datas
 
 
 def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
-    """Raise ConfigException for an address that is wrong in itself, or that the worker does not allow. Opens nothing."""
+    """Raise ConfigException for an address that is wrong in itself, that the worker does not allow, or whose store needs packages that are
+    not installed. Opens nothing."""
     location = location_of(config)
+    if location.scheme in _PACKAGES:
+        _PACKAGES[location.scheme].require(location.key, location.given)
     if location.scheme == "file" and os.path.isfile(allowed_paths.resolved(location.key, location.folder)):
         raise ConfigException.of(location.key, location.given, "This is a file. Set it to the path of a folder.")
     endpoint = config[STORE_URL]
@@ -148,11 +157,7 @@ def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
     if location.scheme == "file":
         return LocalStore(allowed_paths.folder(location.key, location.folder))
     opened = {_SFTP: _server, **dict.fromkeys(_HDFS, _cluster)}.get(location.scheme, _bucket)
-    try:
-        return opened(location, config)
-    except ImportError as error:
-        extra = "sftp" if location.scheme == _SFTP else "filesystem"
-        raise ConfigException.of(location.key, location.given, f"It needs the extra {extra} of this package: {error}") from error
+    return opened(location, config)
 
 
 def _cluster(location: Location, config: Config) -> Store:

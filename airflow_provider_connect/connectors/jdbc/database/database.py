@@ -17,13 +17,13 @@ from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database impor
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.arrow import pa
-from collections.abc import Callable, Iterable
-from importlib.util import find_spec
+from collections.abc import Iterable
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, URL, parse_url
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import ConfigValue
+from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
 
 class Database(Protocol):
@@ -64,27 +64,14 @@ _DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", "mssql": "pymssql", "or
 _EXTRAS: Final = {POSTGRESQL: "jdbc", SQLITE: "jdbc", MYSQL: "mysql", MARIADB: "mysql"}
 
 
-def is_installed(module: str) -> bool:
-    """Whether a module of this name can be imported."""
-    return find_spec(module) is not None
-
-
-def missing_driver(url: DatabaseUrl, *, has: Callable[[str], bool] = is_installed) -> str | None:
+def missing_driver(url: DatabaseUrl) -> str | None:
     """What is not installed here, with the line that installs it; None: everything is, or SQLAlchemy has to find out."""
     if url.dialect in _ADBC:
         needed = ["adbc_driver_manager", _ADBC[url.dialect], "nanoarrow", "sqlalchemy"]
     else:
         driver = _DRIVERS.get(url.dialect) if url.driver in (None, _DRIVERS.get(url.dialect)) else None
         needed = ["sqlalchemy", *([driver] if driver else [])]
-    missing = [module for module in needed if not has(module)]
-    if not missing:
-        return None
-    extra = _EXTRAS.get(url.dialect)
-    packages = f"'airflow-provider-connect[{extra}]'" if extra else " ".join(missing)
-    return (
-        f"A connector to {url.dialect} needs Python packages that are not installed here: {', '.join(missing)}. "
-        f"Run: pip install {packages} (on all hosts of Airflow, and on Spark's executors)"
-    )
+    return RequiredPackages(f"A connector to {url.dialect}", tuple(needed), _EXTRAS.get(url.dialect)).reason()
 
 
 def require_driver(url: DatabaseUrl) -> None:

@@ -1,5 +1,7 @@
 """A database whose packages are missing is refused by the name of the extra, at validation and where it is opened."""
 
+import sys
+
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.database import database
@@ -10,23 +12,28 @@ from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSource
 from airflow_provider_connect.errors import ConfigException
 
 CASES = [
-    ("postgresql://db/shop", {"sqlalchemy"}, "adbc_driver_manager, adbc_driver_postgresql, nanoarrow", "'airflow-provider-connect[jdbc]'"),
-    ("jdbc:sqlite:shop.db", {"adbc_driver_manager", "nanoarrow", "sqlalchemy"}, "adbc_driver_sqlite", "'airflow-provider-connect[jdbc]'"),
-    ("jdbc:mysql://db/shop", {"sqlalchemy"}, "pymysql", "'airflow-provider-connect[mysql]'"),
-    ("jdbc:mariadb://db/shop", set(), "sqlalchemy, pymysql", "'airflow-provider-connect[mysql]'"),
-    ("jdbc:sqlserver://db:1433/shop", {"sqlalchemy"}, "pymssql", "pymssql"),
+    ("postgresql://db/shop", "adbc_driver_manager, adbc_driver_postgresql, nanoarrow", "'airflow-provider-connect[jdbc]'"),
+    ("jdbc:sqlite:shop.db", "adbc_driver_sqlite", "'airflow-provider-connect[jdbc]'"),
+    ("jdbc:mysql://db/shop", "pymysql", "'airflow-provider-connect[mysql]'"),
+    ("jdbc:mariadb://db/shop", "sqlalchemy, pymysql", "'airflow-provider-connect[mysql]'"),
+    ("jdbc:sqlserver://db:1433/shop", "pymssql", "pymssql"),
 ]
 
 
-@pytest.mark.parametrize(("url", "installed", "missing", "packages"), CASES)
-def test_what_is_missing_is_named_with_the_line_that_installs_it(url: str, installed: set[str], missing: str, packages: str) -> None:
-    reason = missing_driver(parse_url(url), has=installed.__contains__)
+@pytest.mark.parametrize(("url", "missing", "packages"), CASES)
+def test_what_is_missing_is_named_with_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, url: str, missing: str, packages: str
+) -> None:
+    for module in missing.split(", "):
+        monkeypatch.setitem(sys.modules, module, None)
+    reason = missing_driver(parse_url(url))
     assert reason is not None
     assert f"not installed here: {missing}. Run: pip install {packages} (" in reason
 
 
-def test_a_driver_of_the_users_choice_is_left_to_sqlalchemy() -> None:
-    assert missing_driver(parse_url("mysql+mysqldb://db/shop"), has={"sqlalchemy"}.__contains__) is None
+def test_a_driver_of_the_users_choice_is_left_to_sqlalchemy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    assert missing_driver(parse_url("mysql+mysqldb://db/shop")) is None
 
 
 @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
@@ -35,7 +42,8 @@ def test_validation_names_the_extra_on_the_url(
 ) -> None:
     config = {"connection.url": "jdbc:postgresql://db/shop", "topic.prefix": "shop-", "topics": "t"}
     assert _errors(connector, config) == []
-    monkeypatch.setattr(database, "find_spec", lambda module: None)
+    for module in ("adbc_driver_manager", "adbc_driver_postgresql"):
+        monkeypatch.setitem(sys.modules, module, None)
     (error,) = _errors(connector, config)
     assert "pip install 'airflow-provider-connect[jdbc]'" in error
     assert error.startswith("Invalid value postgresql:… for configuration connection.url: ")
@@ -46,6 +54,6 @@ def _errors(connector: type[JdbcSourceConnector] | type[JdbcSinkConnector], conf
 
 
 def test_so_does_opening_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "find_spec", lambda module: None)
+    monkeypatch.setitem(sys.modules, "pymysql", None)
     with pytest.raises(ConfigException, match=r"pip install 'airflow-provider-connect\[mysql\]'"):
         database.open_database(parse_url("jdbc:mysql://db/shop"))
