@@ -214,8 +214,12 @@ def is_slow(work: Callable[[], object]) -> bool:
 def _exceeds(work: Callable[[], object], seconds: float) -> bool:
     """Untraced: coverage takes time of its own, and an exception in the middle of it leaves its lock taken."""
 
+    is_over = False
+
     def check(*_: object) -> None:
-        if time.thread_time() - begun > seconds:
+        nonlocal is_over
+        if not is_over and time.thread_time() - begun > seconds:
+            is_over = True
             raise TooSlowError
 
     tracer, before = sys.gettrace(), signal.signal(signal.SIGVTALRM, check)
@@ -223,7 +227,10 @@ def _exceeds(work: Callable[[], object], seconds: float) -> bool:
     begun = time.thread_time()
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 0.05)
     try:
-        work()
+        try:
+            work()
+        finally:
+            is_over = True
     except TooSlowError:
         return True
     finally:

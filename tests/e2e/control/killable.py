@@ -29,17 +29,18 @@ PARTS = ("api-server", "scheduler", "dag-processor")
 REQUEST_SECONDS = 60.0
 START_SECONDS = 120.0
 GRACE = {"task.shutdown.graceful.timeout.ms": "3000"}
-COMPACTED_AT_ONCE = {
+COMPACTED_SOON = {
     f"{kind}.storage.{name}": value
     for kind in ("config", "status", "offset")
     for name, value in (
-        ("segment.ms", "2000"),
+        ("segment.ms", "5000"),
         ("min.cleanable.dirty.ratio", "0.001"),
-        ("min.compaction.lag.ms", "5000"),
-        ("max.compaction.lag.ms", "10000"),
+        ("min.compaction.lag.ms", "60000"),
+        ("max.compaction.lag.ms", "90000"),
     )
 }
-"""What a topic goes through in weeks: servers that start again read what compaction has left, others go on from what they read before."""
+"""What a topic goes through in weeks: servers that start again read what compaction has left, others go on from what they read before.
+The lag is longer than any server is away."""
 
 
 class KillableAirflow:
@@ -51,7 +52,7 @@ class KillableAirflow:
         self._kill_file = folder / "kill.json"
         worker = folder / "given.properties"
         given = {key: value for key, value in worker_properties("", "control").items() if key != "bootstrap.servers"}
-        worker.write_text("".join(f"{key}={value}\n" for key, value in (given | PLAIN | QUICK | GRACE | COMPACTED_AT_ONCE).items()))
+        worker.write_text("".join(f"{key}={value}\n" for key, value in (given | PLAIN | QUICK | GRACE | COMPACTED_SOON).items()))
         variables = RECOVERS_SOON | {
             "PYTHONPATH": f"{INJECTED}:{CHECKOUT}",
             "KILL_FILE": str(self._kill_file),
