@@ -84,6 +84,20 @@ def _run(*command: str) -> None:
         raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}. Install Chromium, or see: {done.stderr[-2000:]}")
 
 
+_BEYOND = """(area) => {
+  const right = Math.min(area.getBoundingClientRect().right, innerWidth) + 1;
+  const heads = [...area.querySelectorAll("th")];
+  const isCut = (each) => each.getBoundingClientRect().right > right;
+  return heads.filter((head) => isCut(head) || [...head.querySelectorAll("button")].some(isCut)).map((head) => head.textContent);
+}"""
+
+
+def beyond(page: "Page", region: str) -> list[str]:
+    """The heads of the columns in this region that are not wholly in view without scrolling to the right."""
+    found: list[str] = page.get_by_role("region", name=region, exact=True).evaluate(_BEYOND)
+    return found
+
+
 _MOVES = "document.getAnimations().some((each) => each.playState === 'running' && each.effect.getTiming().iterations !== Infinity)"
 
 

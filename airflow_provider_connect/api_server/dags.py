@@ -17,6 +17,7 @@ from airflow.models.dag import DagModel, DagTag
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from airflow_provider_connect.api_server.attempts import open_attempts
 from airflow_provider_connect.api_server.runs import ended_since, mark_forgotten
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, marks, versions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
@@ -90,19 +91,26 @@ class ConnectorDags:
         ]
 
 
-def plans(session: Session) -> dict[str, PlanView]:
-    """When the next run of each connector's DAG begins by itself, its owner and its tags, by DAG id."""
+def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
+    """When the next run of each connector's DAG begins by itself, its owner, its tags and its open attempt, by DAG id. With ``dag_id``, of
+    that DAG alone."""
+
+    def of_connectors(column: Any) -> Any:  # a column; an SQL condition
+        return column.startswith(DAG_ID_PREFIX, autoescape=True) if dag_id is None else column == dag_id
+
     tags: dict[str, list[str]] = {}
-    of_connectors = DagTag.dag_id.startswith(DAG_ID_PREFIX, autoescape=True)
-    for dag_id, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(of_connectors).order_by(DagTag.name)):
-        tags.setdefault(dag_id, []).append(tag)
+    for of, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(of_connectors(DagTag.dag_id)).order_by(DagTag.name)):
+        tags.setdefault(of, []).append(tag)
+    attempts = open_attempts(session, dag_id)
     columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, DagModel.owners)
-    found = session.execute(columns.where(DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True), ~DagModel.is_stale))
     return {
         row.dag_id: PlanView(
-            None if row.is_paused or at is None else int(at.timestamp() * 1000), row.owners or None, tags.get(row.dag_id, [])
+            next_run_ms=None if row.is_paused or at is None else int(at.timestamp() * 1000),
+            owner=row.owners or None,
+            tags=tags.get(row.dag_id, []),
+            attempt=attempts.get(row.dag_id),
         )
-        for row in found
+        for row in session.execute(columns.where(of_connectors(DagModel.dag_id), ~DagModel.is_stale))
         for at in [row.next_dagrun_create_after]
     }
 

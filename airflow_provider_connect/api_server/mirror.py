@@ -8,11 +8,12 @@ from typing import Any
 from airflow.utils.session import create_session
 from sqlalchemy.exc import SQLAlchemyError
 
+from airflow_provider_connect.api_server.attempts import newest_attempts
 from airflow_provider_connect.api_server.dags import plans
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import own_option
-from airflow_provider_connect.model.page import PlanView, RunView
+from airflow_provider_connect.model.page import AttemptView, PlanView, RunView
 from airflow_provider_connect.sql_mirror.config_rows import Hide
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
@@ -48,13 +49,21 @@ class MirroredRuns:
         with create_session() as session:
             return records_by_hour(session, now_ms=int(time.time() * 1000))
 
-    def planned(self) -> Mapping[str, PlanView]:
+    def planned(self, dag_id: str | None = None) -> Mapping[str, PlanView] | None:
         try:
             with create_session() as session:
-                return plans(session)
+                return plans(session, dag_id)
         except SQLAlchemyError as error:
             _log.warning("The plans of DAGs cannot be read: %s", error)
-            return {}
+            return None
+
+    def attempts(self, connector: str) -> Sequence[AttemptView]:
+        try:
+            with create_session() as session:
+                return newest_attempts(session, connector)
+        except SQLAlchemyError as error:
+            _log.warning("The attempts of runs cannot be read: %s", error)
+            return ()
 
     def of(self, connector: str) -> Sequence[RunView]:
         return [_view(found) for found in _asked(lambda session: run_metrics(session, connector, limit=_MOST_RUNS))]

@@ -14,7 +14,6 @@ from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
-from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.page import ConnectorRow, row_of
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
@@ -66,7 +65,7 @@ def own_rows(herder: Herder, names: Collection[str]) -> list[ConnectorRow]:
         info, status = infos[name].get("info"), statuses.get(name, {}).get("status")
         if isinstance(info, ConnectorInfo):
             known = status if isinstance(status, ConnectorStatusView) else None
-            row = row_of(info, known, may_change=True, last_run=last.get(name), plan=planned.get(dag_id_for(name)))
+            row = row_of(info, known, may_change=True, last_run=last.get(name), planned=planned)
             lag = lags.get(name, {}).get("records-lag")
             rows.append(replace(row, lag=None if lag is None else int(lag)))
     return rows

@@ -29,12 +29,30 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptView:
+    """An attempt of one of Airflow's tasks in a run of a connector: the ``number``-th of ``most``. ``state`` is Airflow's; None: it has not
+    been scheduled. ``map_index`` is -1 and ``label`` None where the run has one application. ``next_ms``, since 1970: when the next
+    attempt begins; None: not known, or none is planned."""
+
+    run: str
+    task: str
+    map_index: int
+    label: str | None
+    state: str | None
+    number: int
+    most: int
+    next_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class PlanView:
-    """What Airflow has planned for a connector's DAG. ``next_run_ms``, since 1970, may have passed; None: no run will begin by itself."""
+    """What Airflow has planned for a connector's DAG. ``next_run_ms``, since 1970, may have passed; None: no run will begin by itself.
+    ``attempt`` is of a run that has not ended."""
 
     next_run_ms: int | None
     owner: str | None
     tags: Sequence[str]
+    attempt: AttemptView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +60,7 @@ class ConnectorRow:
     """One connector of the list. ``state`` None: it has no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a
     trace. ``last_run`` is the last application that delivered something, as far as that is known. ``lag``: records between a sink's
     positions and the ends of its topics; None: not known, or a source. ``hours``: records by hour, the last one the present hour; empty:
-    none, or not known. ``plan`` None: Airflow has no DAG of it."""
+    none, or not known. ``plan`` None: Airflow has no DAG of it, or, where ``has_dag`` is None, it is not known whether it has."""
 
     name: str
     dag_id: str
@@ -57,6 +75,7 @@ class ConnectorRow:
     lag: int | None = None
     hours: Sequence[int] = ()
     plan: PlanView | None = None
+    has_dag: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +89,15 @@ class ConnectorRows:
 @dataclass(frozen=True, slots=True)
 class ConnectorDetail:
     """One connector with its runs, the newest first. ``target`` is the state that users have asked for, STARTED, PAUSED or STOPPED, which
-    the status follows in time. ``defined_in``: the DAG file that has its config; None: REST may change it."""
+    the status follows in time. ``defined_in``: the DAG file that has its config; None: REST may change it. ``attempts`` are those of the
+    newest run."""
 
     row: ConnectorRow
     target: str
     may_delete: bool
     defined_in: str | None
     runs: Sequence[RunView]
+    attempts: Sequence[AttemptView] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +142,15 @@ def row_of(
     last_run: RunView | None,
     lag: int | None = None,
     hours: Sequence[int] = (),
-    plan: PlanView | None = None,
+    planned: Mapping[str, PlanView] | None = None,
 ) -> ConnectorRow:
-    """The connector as a row of the list. Nothing of its config but the class is in it."""
-    tasks = status.tasks if status else ()
+    """The connector as a row of the list. Nothing of its config but the class is in it. ``planned`` is by DAG; None: not known."""
+    tasks, dag_id = status.tasks if status else (), dag_id_for(info.name)
     traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
     first = next((trace.strip().split("\n", 1)[0] for trace in traces if trace and trace.strip()), None)
     return ConnectorRow(
         name=info.name,
-        dag_id=dag_id_for(info.name),
+        dag_id=dag_id,
         type=info.type,
         class_name=info.config.get("connector.class", ""),
         version=status.connector.version if status else None,
@@ -140,5 +161,6 @@ def row_of(
         last_run=last_run,
         lag=lag,
         hours=hours,
-        plan=plan,
+        plan=planned.get(dag_id) if planned else None,
+        has_dag=None if planned is None else dag_id in planned,
     )

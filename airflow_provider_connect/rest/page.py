@@ -24,7 +24,7 @@ from airflow_provider_connect.errors import BadRequestException, NotFoundExcepti
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import ConnectorDetail, ConnectorRows, PlanView, RunView, row_of
+from airflow_provider_connect.model.page import AttemptView, ConnectorDetail, ConnectorRows, PlanView, RunView, row_of
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 from airflow_provider_connect.rest.access import Right
@@ -79,8 +79,12 @@ class Runs(Protocol):
         long, and raise anything."""
         ...
 
-    def planned(self) -> Mapping[str, PlanView]:
-        """What comes next, by DAG."""
+    def planned(self, dag_id: str | None = None) -> Mapping[str, PlanView] | None:
+        """What comes next, by DAG; with ``dag_id``, of that DAG alone. A DAG that does not exist is left out. None: not known."""
+        ...
+
+    def attempts(self, connector: str) -> Sequence[AttemptView]:
+        """Those of the connector's newest run."""
         ...
 
 
@@ -96,8 +100,11 @@ class NoRuns:
     def by_hour(self) -> Mapping[str, Sequence[int]]:
         return {}
 
-    def planned(self) -> Mapping[str, PlanView]:
-        return {}
+    def planned(self, dag_id: str | None = None) -> None:
+        return None
+
+    def attempts(self, connector: str) -> Sequence[AttemptView]:
+        return []
 
 
 class PageFacts:
@@ -161,7 +168,7 @@ async def list_rows(request: Request) -> Response:
         readable = calls.access.readable(user, names)
         changeable = calls.access.changeable(user, readable)
         facts = _facts(request)
-        last, planned, lags, hours = facts.runs.last(), facts.runs.planned(), facts.lags.known(), facts.hours.known()
+        last, planned, lags, hours = facts.runs.last(), facts.runs.planned(dag), facts.lags.known(), facts.hours.known()
         rows = [
             row_of(
                 infos[name]["info"],
@@ -170,7 +177,7 @@ async def list_rows(request: Request) -> Response:
                 last_run=last.get(name),
                 lag=lags.get(name),
                 hours=hours.get(name, ()),
-                plan=planned.get(dag_id_for(name)),
+                planned=planned,
             )
             for name in sorted(readable)
         ]
@@ -184,13 +191,22 @@ async def get_detail(request: Request, connector: Connector) -> Response:
     calls, user = calls_of(request), user_of(request)
 
     def shown(herder: Herder) -> Response:
-        info, runs = herder.connector_info(connector), _facts(request).runs.of(connector)
+        facts = _facts(request)
+        info, runs = herder.connector_info(connector), facts.runs.of(connector)
         state = herder.config_state()
         defined_in = (state.connector_config(connector) or {}).get(DEFINED_IN)
-        may_change = calls.access.may(user, Right.CHANGE, connector)
-        row = row_of(info, _status(herder, connector), may_change=may_change, last_run=runs[0] if runs else None)
+        row = row_of(
+            info,
+            _status(herder, connector),
+            may_change=calls.access.may(user, Right.CHANGE, connector),
+            last_run=runs[0] if runs else None,
+            lag=facts.lags.known().get(connector),
+            hours=facts.hours.known().get(connector, ()),
+            planned=facts.runs.planned(dag_id_for(connector)),
+        )
         target = str(state.target_state(connector) or TargetState.STARTED)
-        return answer(ConnectorDetail(row, target, calls.access.may(user, Right.DELETE, connector), defined_in, runs))
+        may_delete = calls.access.may(user, Right.DELETE, connector)
+        return answer(ConnectorDetail(row, target, may_delete, defined_in, runs, facts.runs.attempts(connector)))
 
     return await calls.read(request, connector, shown)
 

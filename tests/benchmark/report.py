@@ -39,7 +39,8 @@ repository.
 
 `REST` asks `GET /connectors?expand=status&expand=info`, one request after another on one connection, timed to the answer's last byte. Ours
 is Airflow's API server, with a DAG for each connector and a user whose rights are looked at each time; Kafka Connect's worker asks nobody
-who they are. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest.
+who they are. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest. The page's
+list is `GET /connect/ui/connectors`, compressed, with 24 runs of each connector in the mirror.
 """
 
 

@@ -2,6 +2,8 @@
 
 export type Config = Record<string, string>;
 export type RunView = { run: string; tasks: number; records: number; bytes: number; seconds: number; cpu_seconds: number; first_ms: number; last_ms: number };
+/** Of one of Airflow's tasks; `state` is Airflow's. */
+export type Attempt = { run: string; task: string; map_index: number; label: string | null; state: string | null; number: number; most: number; next_ms: number | null };
 export type Row = {
   name: string;
   dag_id: string;
@@ -15,10 +17,11 @@ export type Row = {
   last_run: RunView | null;
   lag: number | null;
   hours: number[];
-  plan: { next_run_ms: number | null; owner: string | null; tags: string[] } | null;
+  plan: { next_run_ms: number | null; owner: string | null; tags: string[]; attempt: Attempt | null } | null;
+  has_dag: boolean | null;
 };
 export type Overview = { connectors: Row[]; may_create: boolean };
-export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[] };
+export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[]; attempts: Attempt[] };
 export type Status = {
   name: string;
   type: string;
@@ -43,6 +46,15 @@ export type OffsetMove = { partition: Record<string, Json>; old: Record<string, 
 export type OffsetChange = { entry: number; from_ms: number; to_ms: number; who: string | null; run: string | null; moves: OffsetMove[] };
 export type OffsetReturn = { partition: Record<string, Json>; now: Record<string, Json> | null; then: Record<string, Json> | null; effect: string; records: number | null };
 export type OffsetUndo = { to_ms: number; dry_run: boolean; returns: OffsetReturn[]; left_out?: number; message: string };
+export type Comparison = {
+  old_version: string;
+  new_version: string;
+  records: number;
+  equal_records: number;
+  differences: { subject: string; change: string; topic: string; path: string; old: string | null; new: string | null }[];
+  has_seen_enough: boolean;
+};
+export type Upgrade = { state: string; to: string; old: string; new: string; reason: string; changed_ms: number };
 export type Plugin = { class: string; type: string; version?: string };
 export type Definition = {
   name: string;

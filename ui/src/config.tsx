@@ -6,6 +6,8 @@ import { ConfigForm, useChecked, Verdict } from "./form";
 import { ConfigHistory } from "./history";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
 import { usePolled } from "./polled";
+import { useDryRun } from "./preview";
+import { Versions } from "./upgrade";
 
 export function ConfigTab({ row, definedIn, say }: { row: Row; definedIn: string | null; say: (said: Said) => void }) {
   const { value, error, reload } = usePolled<Config>(connectorPath(row.name, "/config"), 10);
@@ -53,6 +55,7 @@ export function ConfigTab({ row, definedIn, say }: { row: Row; definedIn: string
           Edit config
         </Button>
       ) : null}
+      <Versions row={row} mayChange={row.may_change} say={say} />
       {isAlone ? null : <ConfigHistory row={row} mayChange={row.may_change && !definedIn} say={say} />}
     </Box>
   );
@@ -72,8 +75,10 @@ type EditorProps = { row: Row; edited: Config; before: Config; set: (config: Con
 function Editor({ row, edited, before, set, close, say }: EditorProps) {
   const { checked, error, isCurrent } = useChecked({ ...edited, name: row.name });
   const [question, setQuestion] = useState<Question | null>(null);
+  const dryRun = useDryRun(row.name, edited, (failure) => say(failure === null ? null : { kind: "error", text: failure }));
   const changed = difference(before, edited);
   const keys = Object.keys(changed);
+  const isRight = isCurrent && checked?.validation.error_count === 0;
   const save = async () => {
     try {
       await change("PATCH", connectorPath(row.name, "/config"), changed);
@@ -95,10 +100,12 @@ function Editor({ row, edited, before, set, close, say }: EditorProps) {
   return (
     <Box>
       <ConfigForm config={edited} set={set} checked={checked} error={error} />
+      {dryRun.found}
       <HStack position="sticky" bottom={0} bg="bg" py={2}>
-        <Button size="sm" disabled={!keys.length || !isCurrent || checked?.validation.error_count !== 0} onClick={ask}>
+        <Button size="sm" disabled={!keys.length || !isRight} onClick={ask}>
           Change config
         </Button>
+        {dryRun.button(!isRight)}
         <Button size="sm" variant="outline" onClick={close}>
           Cancel
         </Button>

@@ -3,6 +3,7 @@ import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-
 import { useState } from "react";
 import { Link } from "react-router-dom";
 import { change, connectorPath, type Detail, isAlone, type Row, type Status, textOf } from "./api";
+import { NewestRun } from "./attempts";
 import { ConfigTab } from "./config";
 import { DeadLettersTab } from "./dead-letters";
 import { OffsetsTab } from "./offsets";
@@ -10,6 +11,7 @@ import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable,
 import { Throughput } from "./plot";
 import { usePolled } from "./polled";
 import { useQuery } from "./query";
+import { Facts } from "./row";
 import { type VerbName, VERBS } from "./verbs";
 import { ago, bytes, count, shortClass } from "./words";
 
@@ -95,6 +97,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
           ) : null}
         </HStack>
       </HStack>
+      <Facts row={row} />
       {value.defined_in ? (
         <Text fontSize="sm" mb={2}>
           Defined in {value.defined_in}: its config is changed there.
@@ -117,6 +120,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         </Tabs.List>
         <Tabs.Content value="tasks">
           <Tasks row={row} act={act} busy={busy !== null} />
+          <NewestRun row={row} attempts={value.attempts} />
         </Tabs.Content>
         <Tabs.Content value="runs">
           <Runs detail={value} />

@@ -1,12 +1,13 @@
 // A new connector: choose a class, fill the form, try it without effect, create it.
-import { Box, Button, Card, Field, Heading, HStack, Input, SimpleGrid, Table, Text } from "@chakra-ui/react";
+import { Box, Button, Card, Field, Heading, HStack, Input, SimpleGrid, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router-dom";
-import { change, type Config, connectorPath, type Json, type Plugin, type Preview, textOf } from "./api";
+import { change, type Config, type Plugin, textOf } from "./api";
 import { ConfigForm, useChecked, Verdict } from "./form";
-import { Notice, Problem, type Said, TitledTable, useTitle, Waiting } from "./parts";
+import { Notice, Problem, type Said, useTitle, Waiting } from "./parts";
 import { usePolled } from "./polled";
-import { count, shortClass } from "./words";
+import { useDryRun } from "./preview";
+import { shortClass } from "./words";
 
 export function NewConnector() {
   useTitle("New connector · Connect");
@@ -73,29 +74,18 @@ function Form({ className }: { className: string }) {
   const [name, setName] = useState("");
   const [config, setConfig] = useState<Config>({ "connector.class": className });
   const { checked, error, isCurrent } = useChecked({ ...config, name: name || "unnamed" });
-  const [preview, setPreview] = useState<Preview | null>(null);
-  const [busy, setBusy] = useState<"preview" | "create" | null>(null);
+  const [isCreating, setIsCreating] = useState(false);
   const [said, setSaid] = useState<Said>(null);
+  const dryRun = useDryRun(name, config, (failure) => setSaid(failure === null ? null : { kind: "error", text: failure }));
   const isRight = name.trim() !== "" && isCurrent && checked?.validation.error_count === 0;
-  const tryOut = async () => {
-    setBusy("preview");
-    setPreview(null);
-    setSaid(null);
-    try {
-      setPreview((await change("POST", connectorPath(name, "/preview"), { config, records: 10 })) as Preview);
-    } catch (failure) {
-      setSaid({ kind: "error", text: textOf(failure) });
-    }
-    setBusy(null);
-  };
   const create = async () => {
-    setBusy("create");
+    setIsCreating(true);
     try {
       await change("POST", "connectors", { name, config });
       setParameters({ connector: name });
     } catch (failure) {
       setSaid({ kind: "error", text: textOf(failure) });
-      setBusy(null);
+      setIsCreating(false);
     }
   };
   return (
@@ -110,50 +100,14 @@ function Form({ className }: { className: string }) {
       </Field.Root>
       <ConfigForm config={config} set={setConfig} checked={checked} error={error} />
       <Notice said={said} clear={() => setSaid(null)} />
-      {preview ? <Previewed preview={preview} /> : null}
+      {dryRun.found}
       <HStack position="sticky" bottom={0} bg="bg" py={2} wrap="wrap">
-        <Button size="sm" disabled={!isRight || busy !== null} loading={busy === "create"} onClick={() => void create()}>
+        <Button size="sm" disabled={!isRight || dryRun.isBusy} loading={isCreating} onClick={() => void create()}>
           Create connector
         </Button>
-        <Button size="sm" variant="outline" disabled={!isRight || busy !== null} loading={busy === "preview"} onClick={() => void tryOut()}>
-          Dry run
-        </Button>
+        {dryRun.button(!isRight || isCreating)}
         <Verdict checked={checked} isCurrent={isCurrent} />
       </HStack>
-    </Box>
-  );
-}
-
-const json = (value: Json) => (typeof value === "string" ? value : JSON.stringify(value));
-
-function Previewed({ preview }: { preview: Preview }) {
-  return (
-    <Box as="section" my={4}>
-      <Heading as="h2" size="md">
-        Dry run
-      </Heading>
-      <Text>
-        {`${count(preview.read)} ${preview.read === 1 ? "record" : "records"} read by ${preview.tasks.length} ${preview.tasks.length === 1 ? "task" : "tasks"} in ${preview.seconds.toFixed(1)} s; nothing was written.`}
-        {preview.skipped ? ` ${count(preview.skipped)} failed.` : ""}
-      </Text>
-      {preview.failures.map((failure) => (
-        <Problem key={failure} title="A record failed">
-          {failure}
-        </Problem>
-      ))}
-      <TitledTable label="Records of the dry run" titles={["Topic", "Task", "Key", "Value"]}>
-        {preview.records.map((record, index) => (
-          <Table.Row key={index}>
-            <Table.Cell>{record.topic}</Table.Cell>
-            <Table.Cell>{record.task}</Table.Cell>
-            <Table.Cell wordBreak="break-all">{json(record.key)}</Table.Cell>
-            <Table.Cell wordBreak="break-all">
-              {json(record.value)}
-              {record.is_cut ? " …" : ""}
-            </Table.Cell>
-          </Table.Row>
-        ))}
-      </TitledTable>
     </Box>
   );
 }

@@ -59,6 +59,19 @@ function History({ title, columns, error, isRead, older, children }: { title: st
   );
 }
 
+/** The cell with a line's way back; null: it has none. `of` is for screen readers. */
+function Action({ label, of, act }: { label: string; of: string; act: (() => void) | null }) {
+  return (
+    <Table.Cell>
+      {act ? (
+        <Button size="xs" variant="outline" onClick={act}>
+          {label} <span className="connect-hidden">{of}</span>
+        </Button>
+      ) : null}
+    </Table.Cell>
+  );
+}
+
 type Parts = { row: Row; say: (said: Said) => void };
 
 export function ConfigHistory({ row, mayChange, say }: Parts & { mayChange: boolean }) {
@@ -96,15 +109,7 @@ export function ConfigHistory({ row, mayChange, say }: Parts & { mayChange: bool
             <Table.Cell wordBreak="break-all" whiteSpace="pre-wrap">
               {revision.config === null ? "deleted" : isCreation(revision) ? `created with ${count(revision.changes.length)} settings` : shortened(revision.changes.map((each) => `${each.key}: ${value(each.old)} → ${value(each.new)}`)) || (revision.note ?? "nothing")}
             </Table.Cell>
-            {mayChange ? (
-              <Table.Cell>
-                {index && revision.config !== null ? (
-                  <Button size="xs" variant="outline" onClick={() => ask(revision)}>
-                    Roll back <span className="connect-hidden">to revision {revision.revision}</span>
-                  </Button>
-                ) : null}
-              </Table.Cell>
-            ) : null}
+            {mayChange ? <Action label="Roll back" of={`to revision ${revision.revision}`} act={index && revision.config !== null ? () => ask(revision) : null} /> : null}
           </Table.Row>
         ))}
       </History>
@@ -163,13 +168,11 @@ export function OffsetsHistory({ row, say, changed }: Parts & { changed: () => v
               {shortened(each.moves.map((move) => `${json(move.partition)}: ${json(move.old)} → ${json(move.new)}`))}
             </Table.Cell>
             {row.may_change ? (
-              <Table.Cell>
-                {begins !== null && each.from_ms > begins ? (
-                  <Button size="xs" variant="outline" onClick={() => void goBack({ entry: each.entry })}>
-                    Undo this and later <span className="connect-hidden">changes, from change {each.entry}</span>
-                  </Button>
-                ) : null}
-              </Table.Cell>
+              <Action
+                label="Undo this and later"
+                of={`changes, from change ${each.entry}`}
+                act={begins !== null && each.from_ms > begins ? () => void goBack({ entry: each.entry }) : null}
+              />
             ) : null}
           </Table.Row>
         ))}

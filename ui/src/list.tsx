@@ -1,54 +1,24 @@
 // The list of connectors: search, filter, sort, and verbs on many at once. What is searched and chosen stands in the URL.
 import { Box, Button, Checkbox, Heading, HStack, Input, NativeSelect, Table, Text, VisuallyHidden } from "@chakra-ui/react";
-import { memo, useEffect, useMemo, useRef, useState } from "react";
+import { Fragment, useEffect, useMemo, useRef, useState } from "react";
 import { Link } from "react-router-dom";
 import { isAlone, type Overview, type Row } from "./api";
-import { Confirm, Notice, Problem, type Question, type Said, State, useTitle, Waiting } from "./parts";
+import { Confirm, Notice, Problem, type Question, type Said, useTitle, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { useQuery } from "./query";
-import { Sparkline } from "./sparkline";
+import { Cells, COLUMNS, failed, ROW_HEIGHT, tagsText } from "./row";
 import { forEach, type VerbName, VERBS } from "./verbs";
-import { ago, ahead, bytes, count, shortClass, STATES } from "./words";
+import { STATES } from "./words";
 
-const ROW = 44;
 const BEYOND = 12;
-
-type Column = { key: string; label: string; of: (row: Row) => string | number; needsAirflow?: boolean };
-const NEVER = Number.MAX_SAFE_INTEGER;
-const STATE_ORDER = ["FAILED", "UNASSIGNED", "RESTARTING", "RUNNING", "PAUSED", "STOPPED"];
-const ALL_COLUMNS: Column[] = [
-  { key: "name", label: "Name", of: (row) => row.name.toLowerCase() },
-  { key: "state", label: "State", of: (row) => STATE_ORDER.indexOf(row.state ?? "") + (failed(row) ? -0.5 : 0) },
-  { key: "lag", label: "Lag", of: (row) => row.lag ?? -1 },
-  { key: "type", label: "Type", of: (row) => row.type },
-  { key: "class", label: "Class and version", of: (row) => `${shortClass(row.class_name).toLowerCase()} ${row.version ?? ""}` },
-  { key: "tasks", label: "Tasks", of: (row) => total(row) },
-  { key: "records", label: "Records, last run", of: (row) => row.last_run?.records ?? -1 },
-  { key: "bytes", label: "Bytes", of: (row) => row.last_run?.bytes ?? -1 },
-  { key: "when", label: "Delivered", of: (row) => row.last_run?.last_ms ?? 0 },
-  { key: "day", label: "Last 24 h", of: (row) => day(row), needsAirflow: true },
-  { key: "next", label: "Next run", of: (row) => row.plan?.next_run_ms ?? NEVER, needsAirflow: true },
-  { key: "owner", label: "Owner", of: (row) => (row.plan?.owner ?? "").toLowerCase(), needsAirflow: true },
-  { key: "tags", label: "Tags", of: (row) => tagsText(row).toLowerCase(), needsAirflow: true },
-];
-const COLUMNS = ALL_COLUMNS.filter(({ needsAirflow }) => !(isAlone && needsAirflow));
-
-const failed = (row: Row) => row.tasks["FAILED"] ?? 0;
-const day = (row: Row) => row.hours.reduce((sum, some) => sum + some, 0);
-const tagsText = (row: Row) => row.plan?.tags.join(", ") ?? "";
-const total = (row: Row) => Object.values(row.tasks).reduce((sum, some) => sum + some, 0);
-const tasksText = (row: Row) =>
-  Object.entries(row.tasks)
-    .sort()
-    .map(([state, some]) => `${some} ${state.toLowerCase()}`)
-    .join(", ") || "none";
+const ORDERS = COLUMNS.flatMap(({ orders }) => orders);
 
 /** Rows of the URL's search, state, type and order. */
 function chosen(rows: Row[], parameters: URLSearchParams): Row[] {
   const words = (parameters.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const state = parameters.get("state");
   const type = parameters.get("type");
-  const column = COLUMNS.find(({ key }) => key === parameters.get("sort")) ?? COLUMNS[0]!;
+  const order = ORDERS.find(({ key }) => key === parameters.get("sort")) ?? ORDERS[0]!;
   const direction = parameters.get("dir") === "desc" ? -1 : 1;
   return rows
     .filter((row) => {
@@ -57,7 +27,7 @@ function chosen(rows: Row[], parameters: URLSearchParams): Row[] {
       return fits && (!type || row.type === type) && words.every((word) => text.includes(word));
     })
     .sort((one, other) => {
-      const [a, b] = [column.of(one), column.of(other)];
+      const [a, b] = [order.of(one), order.of(other)];
       return a < b ? -direction : a > b ? direction : one.name < other.name ? -1 : 1;
     });
 }
@@ -194,8 +164,8 @@ function Rows({ rows, isEmpty, selected, select, all, toggleAll, mayChange, sort
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-  const first = Math.max(0, Math.min(Math.floor(top / ROW) - BEYOND, rows.length - 1));
-  const last = Math.min(rows.length, Math.ceil((top + height) / ROW) + BEYOND);
+  const first = Math.max(0, Math.min(Math.floor(top / ROW_HEIGHT) - BEYOND, rows.length - 1));
+  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + BEYOND);
   const width = COLUMNS.length + (mayChange ? 1 : 0);
   const toggle = (name: string) => {
     const after = new Set(selected);
@@ -214,22 +184,32 @@ function Rows({ rows, isEmpty, selected, select, all, toggleAll, mayChange, sort
       minH="200px"
       borderWidth="1px"
       borderRadius="md"
-      onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / ROW) * ROW)}
+      onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / ROW_HEIGHT) * ROW_HEIGHT)}
     >
-      <Table.Root size="sm" stickyHeader aria-rowcount={rows.length + 1} aria-label="Connectors">
+      <Table.Root size="sm" stickyHeader tableLayout="fixed" minW={isAlone ? "600px" : "960px"} aria-rowcount={rows.length + 1} aria-label="Connectors">
         <Table.Header>
           <Table.Row aria-rowindex={1}>
             {mayChange ? (
-              <Table.ColumnHeader width="40px">
+              <Table.ColumnHeader width="36px">
                 <Tick label="Select all that are listed" checked={all} change={toggleAll} />
               </Table.ColumnHeader>
             ) : null}
-            {COLUMNS.map(({ key, label }) => (
-              <Table.ColumnHeader key={key} aria-sort={sort === key ? (descends ? "descending" : "ascending") : "none"} whiteSpace="nowrap">
-                <Button size="xs" variant="ghost" px={1} onClick={() => order(key, sort === key && !descends)}>
-                  {label}
-                  <span aria-hidden="true">{sort === key ? (descends ? " ▼" : " ▲") : ""}</span>
-                </Button>
+            {COLUMNS.map(({ orders, width: wide }) => (
+              <Table.ColumnHeader
+                key={orders[0].key}
+                width={wide}
+                py={1}
+                aria-sort={orders.some(({ key }) => key === sort) ? (descends ? "descending" : "ascending") : "none"}
+              >
+                {orders.map(({ key, label }, index) => (
+                  <Fragment key={key}>
+                    <Button size="2xs" variant="ghost" px={1} ms={-1} me={2} onClick={() => order(key, sort === key && !descends)}>
+                      {label}
+                      {sort === key ? <Direction descends={descends} /> : null}
+                    </Button>
+                    {index ? null : <br />}
+                  </Fragment>
+                ))}
               </Table.ColumnHeader>
             ))}
           </Table.Row>
@@ -237,7 +217,7 @@ function Rows({ rows, isEmpty, selected, select, all, toggleAll, mayChange, sort
         <Table.Body>
           <Spacer rows={first} width={width} />
           {rows.slice(first, last).map((row, index) => (
-            <Table.Row key={row.name} height={`${ROW}px`} aria-rowindex={first + index + 2} data-connector={row.name}>
+            <Table.Row key={row.name} height={`${ROW_HEIGHT}px`} aria-rowindex={first + index + 2} data-connector={row.name}>
               {mayChange ? (
                 <Table.Cell>
                   {row.may_change ? <Tick label={`Select ${row.name}`} checked={selected.has(row.name)} change={() => toggle(row.name)} /> : null}
@@ -253,56 +233,12 @@ function Rows({ rows, isEmpty, selected, select, all, toggleAll, mayChange, sort
   );
 }
 
-/** Drawn anew only when the row has changed, and not at every step of scrolling. */
-const Cells = memo(function Cells({ row }: { row: Row }) {
-  const some = failed(row);
-  const run = row.last_run;
+/** Of several orders in one column's head, the one that is in force. */
+function Direction({ descends }: { descends: boolean }) {
   return (
     <>
-      <Table.Cell maxW="360px" truncate title={row.name}>
-        <Box asChild textDecoration="underline">
-          <Link to={`?connector=${encodeURIComponent(row.name)}`}>{row.name}</Link>
-        </Box>
-      </Table.Cell>
-      <Table.Cell whiteSpace="nowrap" title={row.failure ?? undefined}>
-        <State state={row.state} /> {some && row.state !== "FAILED" ? <State state="FAILED" note={some === 1 ? "1 task" : `${some} tasks`} /> : null}
-      </Table.Cell>
-      <Table.Cell whiteSpace="nowrap" title={lagTitle(row)}>
-        {row.lag === null ? "—" : count(row.lag)}
-      </Table.Cell>
-      <Table.Cell>{row.type}</Table.Cell>
-      <Table.Cell maxW="260px" truncate title={row.class_name}>
-        {shortClass(row.class_name)} {row.version ?? ""}
-      </Table.Cell>
-      <Table.Cell whiteSpace="nowrap">{tasksText(row)}</Table.Cell>
-      <Table.Cell>{run ? count(run.records) : "—"}</Table.Cell>
-      <Table.Cell whiteSpace="nowrap">{run ? bytes(run.bytes) : "—"}</Table.Cell>
-      <Table.Cell whiteSpace="nowrap" title={run ? new Date(run.last_ms).toLocaleString() : undefined}>
-        {run ? ago(run.last_ms) : "—"}
-      </Table.Cell>
-      {isAlone ? null : <Planned row={row} />}
-    </>
-  );
-});
-
-const lagTitle = (row: Row) =>
-  row.lag !== null ? `${row.lag} records are behind the positions of its last run` : row.type === "sink" ? "Not known yet: it has delivered nothing, or Kafka has not answered" : "Only sinks have a lag";
-
-function Planned({ row }: { row: Row }) {
-  const next = row.plan?.next_run_ms ?? null;
-  const tags = tagsText(row);
-  return (
-    <>
-      <Table.Cell whiteSpace="nowrap">{row.hours.length ? <Sparkline hours={row.hours} /> : "—"}</Table.Cell>
-      <Table.Cell whiteSpace="nowrap" title={next === null ? "No run begins by itself" : new Date(next).toLocaleString()}>
-        {next === null ? "—" : ahead(next)}
-      </Table.Cell>
-      <Table.Cell maxW="160px" truncate title={row.plan?.owner ?? undefined}>
-        {row.plan?.owner ?? "—"}
-      </Table.Cell>
-      <Table.Cell maxW="200px" truncate title={tags || undefined}>
-        {tags || "—"}
-      </Table.Cell>
+      <span aria-hidden="true">{descends ? " ▼" : " ▲"}</span>
+      <span className="connect-hidden">{descends ? ", descending" : ", ascending"}</span>
     </>
   );
 }
@@ -310,7 +246,7 @@ function Planned({ row }: { row: Row }) {
 function Spacer({ rows, width }: { rows: number; width: number }) {
   return rows > 0 ? (
     <tr aria-hidden="true">
-      <td colSpan={width} style={{ height: rows * ROW, padding: 0 }} />
+      <td colSpan={width} style={{ height: rows * ROW_HEIGHT, padding: 0 }} />
     </tr>
   ) : null;
 }

@@ -13,15 +13,16 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
 
 from airflow_provider_connect.model.ids import dag_id_for
-from tests.chromium import find_chromium, serious
+from tests.chromium import beyond, find_chromium, serious
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow, wait_until
 
 SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
 HANG_MS = 180_000
+VIEW: ViewportSize = {"width": 1280, "height": 800}
 HOSTILE = "<img src=x onerror='document.title=\"hacked\"'>"
 SECRET_KEY = "x.api.password"
 SECRET = "canary-of-the-page"
@@ -46,7 +47,7 @@ def browser() -> Iterator[Browser]:
 def signed_in(browser: Browser, airflow: Airflow, user: str, password: str) -> Page:
     """A page of its own with this user's cookie, as the form of the simple auth manager leaves it."""
     token = httpx.post(f"{airflow.url}/auth/token", json={"username": user, "password": password}, timeout=120).json()["access_token"]
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context = browser.new_context(viewport=VIEW)
     context.add_cookies([{"name": "_token", "value": token, "url": airflow.url}])
     page = context.new_page()
     page.set_default_timeout(HANG_MS)
@@ -104,6 +105,17 @@ def row(page: Page, name: str) -> Locator:
     return page.locator(f"tr[data-connector={json.dumps(name)}]")
 
 
+def dry_run(page: Page) -> Locator:
+    """Ask for a dry run of the form's config; returns the table of its records."""
+    records, late = page.get_by_role("table", name="Records of the dry run"), page.get_by_text("did not answer within")
+    for _ in range(10):  # a plugin has 30 s, which a busy machine may not have
+        page.get_by_role("button", name="Dry run").click()
+        expect(records.or_(late)).to_be_visible()
+        if records.is_visible():
+            break
+    return records
+
+
 def test_the_list_shows_real_connectors_and_hostile_names_as_text(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
     opened(page, airflow)
     expect(row(page, connectors["runs"])).to_contain_text(re.compile("FileStreamSource"))
@@ -111,8 +123,18 @@ def test_the_list_shows_real_connectors_and_hostile_names_as_text(page: Page, ai
     expect(row(page, connectors["stopped"])).to_contain_text("STOPPED")
     expect(row(page, HOSTILE).get_by_role("link")).to_have_text(HOSTILE)
     assert page.locator("img[src=x]").count() == 0
+    expect(row(page, connectors["runs"]).get_by_role("cell").nth(6)).to_have_text("—")  # its DAG is known, and has no schedule
+    assert page.get_by_role("columnheader").count() == 8
+    assert beyond(page, "Table of connectors") == []
     page.screenshot(path=SCREENSHOTS / "page-list-light.png")
     assert serious(page) == []
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.screenshot(path=SCREENSHOTS / "page-list-wide.png")
+    page.set_viewport_size(VIEW)
+    page.get_by_role("button", name="Owner", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Owner")).to_have_attribute("aria-sort", "ascending")
+    assert "sort=owner" in page.url
 
     page.get_by_label("Search connectors").press_sequentially("page-")
     page.get_by_label("State", exact=True).select_option("STOPPED")
@@ -178,6 +200,10 @@ def test_a_connector_in_the_dark_and_its_config_without_secrets(page: Page, airf
     page.goto(airflow.url)
     page.evaluate("localStorage.setItem('theme', 'dark')")
     try:
+        opened(page, airflow)
+        expect(row(page, connectors["runs"])).to_be_visible()
+        page.screenshot(path=SCREENSHOTS / "page-list-dark.png")
+        assert serious(page) == []
         for tab in ("tasks", "runs", "topics", "config"):
             opened(page, airflow, f"?connector={connectors['runs']}&tab={tab}")
             page.get_by_role("tabpanel").get_by_role("table").or_(page.get_by_role("tabpanel").get_by_role("list")).first.wait_for()
@@ -189,6 +215,7 @@ def test_a_connector_in_the_dark_and_its_config_without_secrets(page: Page, airf
         page.get_by_role("button", name="Edit config").click()
         page.get_by_label("topic", exact=False).first.wait_for()
         expect(page.get_by_text("No errors")).to_be_visible()
+        dry_run(page)
         page.screenshot(path=SCREENSHOTS / "page-form-dark.png")
         assert serious(page) == []
         assert SECRET not in page.content()
@@ -212,6 +239,9 @@ def test_a_config_is_rolled_back(page: Page, airflow: Airflow, connectors: dict[
     expect(page.get_by_role("status").filter(has_text="The config is that of revision")).to_be_visible()
     assert connect(airflow, "GET", f"/connectors/{name}/config").json()["topic"] == "page-lines"
     expect(history).to_contain_text("topic: page-other-lines → page-lines")
+    page.get_by_label("Another version, or a range").fill("99")
+    page.get_by_role("button", name="Compare versions").click()
+    expect(page.get_by_role("status").filter(has_text="99")).to_be_visible()  # refused, with the reason
     assert SECRET not in page.content()
     assert serious(page) == []
 
@@ -232,13 +262,7 @@ def test_a_connector_is_made_by_the_form(page: Page, airflow: Airflow, tmp_path:
     expect(page.get_by_text(re.compile("did you mean", re.IGNORECASE))).to_be_visible()
     page.get_by_role("button", name="Remove fil").click()
     expect(page.get_by_text("No errors")).to_be_visible()
-    records, late = page.get_by_role("table", name="Records of the dry run"), page.get_by_text("did not answer within")
-    for _ in range(10):  # a plugin has 30 s, which a busy machine may not have
-        page.get_by_role("button", name="Dry run").click()
-        expect(records.or_(late)).to_be_visible()
-        if records.is_visible():
-            break
-    expect(records).to_contain_text("a line")
+    expect(dry_run(page)).to_contain_text("a line")
     page.screenshot(path=SCREENSHOTS / "page-new-light.png")
     assert serious(page) == []
     page.get_by_role("button", name="Create connector").click()

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from airflow_provider_connect.dev.own_server import is_listening
-from tests.chromium import find_chromium, serious
+from tests.chromium import beyond, find_chromium, serious
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.standalone.agent import Agent, properties, wait_for
 
@@ -102,6 +102,7 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     row = page.locator(f"tr[data-connector={json.dumps(HOSTILE)}]")
     expect(row).to_contain_text("FileStreamSource")
     expect(row).to_contain_text("RUNNING")
+    assert beyond(page, "Table of connectors") == []
     row.get_by_text(f"Select {HOSTILE}").check(force=True)
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(row).to_contain_text("PAUSED")

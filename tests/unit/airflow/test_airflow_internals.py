@@ -50,6 +50,7 @@ CORE, SPARK = ("Airflow", "apache-airflow-core"), ("apache-airflow-providers-apa
     ("module", "product"),
     [
         ("api_server.access", CORE),
+        ("api_server.attempts", CORE),
         ("api_server.dags", CORE),
         ("api_server.run_logs", CORE),
         ("api_server.runs", CORE),
@@ -115,7 +116,8 @@ def test_a_function_takes_what_it_is_given(function: Callable[..., Any], paramet
         (SerializedDagModel, "id dag_id dag_hash data"),
         (
             TaskInstance,
-            "id dag_id run_id task_id map_index try_number state start_date end_date updated_at rendered_map_index hostname dag_run",
+            "id dag_id run_id task_id map_index try_number max_tries state start_date end_date updated_at rendered_map_index "
+            "_rendered_map_index hostname dag_run retry_delay_override",
         ),
     ],
 )

@@ -6,7 +6,7 @@ from hashlib import sha256
 from threading import Semaphore
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.page import row_of
+from airflow_provider_connect.model.page import PlanView, row_of
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
 from airflow_provider_connect.rest.page import bundle
 from airflow_provider_connect.rest.refreshed import Refreshed
@@ -54,7 +54,13 @@ def test_a_row_counts_tasks_and_shows_the_first_line_of_a_trace_and_no_setting_b
 def test_a_connector_without_status_is_listed() -> None:
     row = row_of(ConnectorInfo("c", {}, [], "unknown"), None, may_change=False, last_run=None)
     assert (row.state, row.version, row.tasks, row.failure, row.may_change) == (None, None, {}, None, False)
-    assert (row.lag, row.hours, row.plan) == (None, (), None)
+    assert (row.lag, row.hours, row.plan, row.has_dag) == (None, (), None, None)
+
+
+def test_a_connector_without_a_dag_differs_from_one_whose_dag_is_not_known() -> None:
+    info, plan = ConnectorInfo("c", {}, [], "unknown"), PlanView(None, "ada", [])
+    rows = [row_of(info, None, may_change=False, last_run=None, planned=planned) for planned in ({"connect.c": plan}, {}, None)]
+    assert [(row.plan, row.has_dag) for row in rows] == [(plan, True), (None, False), (None, None)]
 
 
 class Made:
