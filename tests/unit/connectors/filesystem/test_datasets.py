@@ -11,8 +11,8 @@ from airflow_provider_connect.connectors.filesystem.stores.location import datas
 from airflow_provider_connect.connectors.logs.source import LogSourceConnector
 from airflow_provider_connect.sdk import ALL_ALLOWED, Batch, Dataset, Schema, SinkRecord, SourceConnector, TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA
-from airflow_provider_connect.sdk.testing_calls import SinkCalls, polls, started
-from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext, MemorySourceContext
+from airflow_provider_connect.sdk.testing import MemorySinkContext, MemorySourceContext, SinkCalls
+from airflow_provider_connect.sdk.testing_calls import polls, started
 
 SINK = {"topics": "orders", "name": "orders", "flush.size": "1"}
 
