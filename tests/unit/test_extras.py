@@ -56,7 +56,7 @@ CASES: list[tuple[type[Plugin], dict[str, str], str, str, str]] = [  # plugin, c
     (JdbcSourceConnector, DATABASE | {"connection.url": "jdbc:postgresql://db/shop"}, "nanoarrow", "connection.url", "jdbc"),
     (JdbcSinkConnector, DATABASE | {"connection.url": "jdbc:mysql://db/shop"}, "pymysql", "connection.url", "mysql"),
 ]
-NOT_OF_PLUGINS = {"client", "rest", "airflow", "standalone", "spark", "dev", "test"}
+NOT_OF_PLUGINS = {"openlineage", "client", "rest", "airflow", "standalone", "spark", "dev", "test"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].__name__}-{case[2]}")
