@@ -20,7 +20,7 @@ from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts
+from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, rows_in_parts
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
 from airflow_provider_connect.operators.run_conf import conf_for, covers
@@ -28,6 +28,7 @@ from airflow_provider_connect.operators.run_conf import conf_for, covers
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
 FORGOTTEN = "connect: deleted"  # on runs of a connector that was deleted, until they are removed with its DAG
+_OF_NOW = DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
 _MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_index", "patch_task_group_instances")
 _AUDIT_DELAY = timedelta(seconds=5)
 ENDS = "It stays FAILED until a run with something to do has ended well, or a restart: POST /connectors/«name»/restart?includeTasks=true."
@@ -53,9 +54,24 @@ def failed_since(session: Session, since: datetime) -> list[str]:
     return list(connector_names(session, session.scalars(statement)).values())
 
 
+def last_successes(session: Session, dag_ids: Iterable[str], since: datetime) -> dict[str, datetime]:
+    """When the last run of each DAG ended that succeeded since the connector was created; a DAG without one that ended after ``since`` is
+    left out."""
+    statement = select(DagRun.dag_id, func.max(DagRun.end_date)).group_by(DagRun.dag_id)
+    statement = statement.where(DagRun.state == DagRunState.SUCCESS, DagRun.end_date > since, _OF_NOW)
+    return dict(map(tuple, rows_in_parts(session, statement, DagRun.dag_id, dag_ids)))
+
+
+def first_queued(session: Session, dag_id: str, since: datetime) -> datetime | None:
+    """When the first run of the DAG was queued after ``since``, and since the connector was created; None: there is none."""
+    statement = select(func.min(DagRun.queued_at)).where(DagRun.dag_id == dag_id, DagRun.queued_at > since, _OF_NOW)
+    found: datetime | None = session.scalar(statement)
+    return found
+
+
 def with_runs(session: Session, dag_ids: Iterable[str]) -> set[str]:
     """Those of the DAGs that have, or had, a run since the connector was created."""
-    statement = select(DagRun.dag_id).distinct().where(DagRun.triggering_user_name.is_distinct_from(FORGOTTEN))
+    statement = select(DagRun.dag_id).distinct().where(_OF_NOW)
     return set(in_parts(session, statement, DagRun.dag_id, dag_ids))
 
 

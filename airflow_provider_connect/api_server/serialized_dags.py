@@ -95,6 +95,12 @@ def in_parts(session: Session, statement: Any, column: Any, names: Iterable[str]
         yield from session.scalars(statement.where(column.in_(part)))
 
 
+def rows_in_parts(session: Session, statement: Any, column: Any, names: Iterable[str]) -> Iterator[Any]:
+    """As ``in_parts``, with all columns of the statement."""
+    for part in _parts(names):
+        yield from session.execute(statement.where(column.in_(part)))
+
+
 def _parts(names: Iterable[str]) -> Iterator[list[str]]:
     ordered = sorted(names)
     return (ordered[at : at + _IN_LIMIT] for at in range(0, len(ordered), _IN_LIMIT))

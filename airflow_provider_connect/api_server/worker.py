@@ -11,6 +11,7 @@ from airflow.utils.session import create_session
 from airflow_provider_connect.api_server.cluster_checks import airflow_findings, kafka_findings, problems
 from airflow_provider_connect.api_server.dag_follower import DagFollower
 from airflow_provider_connect.api_server.dags import DagRemoval
+from airflow_provider_connect.api_server.deadline_watch import DeadlineWatch, Missed
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher, airflow_backing
 from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.api_server.reconciler import Reconciler
@@ -18,9 +19,11 @@ from airflow_provider_connect.api_server.status_comparison import StatusComparis
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.dag_checks import dag_check
+from airflow_provider_connect.dag_files.deadlines import send_missed
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, connectors_bundle, settings_now
+from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sql_mirror.queries import drop_lease, hold_lease
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
@@ -40,8 +43,8 @@ _log = logging.getLogger(__name__)
 class ServerWorker:
     """See the module. Of several API servers one holds the lease; ``holder`` names this process.
 
-    Each method below is a part of the ticker's, and raises what the stores and the database raise. All but ``check_cluster`` are called in
-    one thread.
+    Each method below is a part of the ticker's, and raises what the stores and the database raise. All but ``check_cluster`` and
+    ``watch_deadlines`` are called in one thread.
     """
 
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
@@ -72,6 +75,7 @@ class ServerWorker:
             now=time.time,
         )
         self._removal = DagRemoval(create_session, now=time.time)
+        self._deadlines = DeadlineWatch(self.herder, create_session, send=_send, now=time.time)
         self._follower: DagFollower | None = None
         self._lease_end = 0.0  # of the monotonic clock; 0: another process may have the lease
         self._checked: list[str] = []  # what the last check of the cluster found
@@ -123,6 +127,10 @@ class ServerWorker:
         if self._has_lease:
             self._removal.tick(self.herder.config_state())
 
+    def watch_deadlines(self) -> None:
+        if self._has_lease:
+            self._deadlines.tick()
+
     def release(self) -> None:
         """Let another process take the lease at once."""
         with create_session() as session:
@@ -132,6 +140,10 @@ class ServerWorker:
         """Called when no request uses the herder any more."""
         self.herder.close()
         self._probe.close()
+
+
+def _send(missed: Missed) -> None:
+    send_missed(missed.connector, missed.names, missed.state, missed.error, dag_id=dag_id_for(missed.connector))
 
 
 def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:

@@ -1,7 +1,6 @@
 """The ``airflow.*`` keys of a connector config as one checked value. Knows nothing of Airflow.
 
-They steer the connector's DAG and never reach the connector. Durations are numbers of seconds or carry a unit: ``10``, ``500ms``, ``10s``,
-``5m``, ``2h``, ``1d``.
+They steer the connector's DAG and never reach the connector.
 """
 
 import hashlib
@@ -10,30 +9,39 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from airflow_provider_connect.config.key_values import (
+    count,
+    delay,
+    duration,
+    factor,
+    names,
+    one_of,
+    positive_duration,
+    schedule_of,
+    text_of,
+    whole_number,
+)
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.connector_keys import nearest
 from airflow_provider_connect.model.secret_keys import is_secret_key, variable_spans
-from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
 PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
 RELEASED = "airflow.released"  # on a config that no DAG file defines any more: the connector's last target state
 SCHEDULE = "airflow.schedule"
-ON_FAILURE = "airflow.on.failure"
+ON_FAILURE, ON_DEADLINE = "airflow.on.failure", "airflow.on.deadline"
+DEADLINE = "airflow.deadline."
+_DEADLINES = _RUN, _SILENCE, LAG = f"{DEADLINE}duration", f"{DEADLINE}silence", f"{DEADLINE}lag"
+_LAG_DURATION = f"{LAG}.duration"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
 """What ``airflow.engine`` may be: tasks run as Spark jobs, or in the application's own process, without Spark."""
 MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 ANY = "*"
 _SPREAD_SECONDS = 300
-_DAY_SECONDS = 86_400.0
-_YEAR_SECONDS = 366 * _DAY_SECONDS  # longer times overflow Airflow's dates sooner or later
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no database keeps all of these
 _SHOWN = 200  # characters of a value in an error
 _COMPARED = 100  # unknown keys that are compared with the known ones: each takes up to a millisecond
 _OWN_POOL, _OWN_QUEUE = "default_pool", "default"
-_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d++(?:\.\d++)?)\s*+(ms|s|m|h|d|)")
 _P = TypeVar("_P")
 _D = TypeVar("_D")
 
@@ -58,6 +66,11 @@ class DagSettings:
     tasks_per_application: int | None = None
     engine: str = SPARK
     on_failure: tuple[str, ...] = ()
+    on_deadline: tuple[str, ...] = ()
+    longest_run_seconds: float | None = None  # from when it is queued to its end
+    longest_silence_seconds: float | None = None  # without a run that succeeds
+    most_lag: int | None = None  # records
+    longest_lag_seconds: float = 600.0  # that the lag may be larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +129,10 @@ def steering_errors(
     ):
         if value is not None and value != own and not allowed & {value, ANY}:
             read.refuse(key, value, f"the worker setting {setting} does not name it; ask an admin to, or leave the key out")
-    for name in settings.on_failure:
+    for key, name in [*((ON_FAILURE, name) for name in settings.on_failure), *((ON_DEADLINE, name) for name in settings.on_deadline)]:
         if name not in limits.notifiers:
             known = ", ".join(sorted(limits.notifiers)) or "none"
-            read.refuse(ON_FAILURE, name, f"no notifier has this name; the worker settings airflow.notifiers.… define {known}")
+            read.refuse(key, name, f"no notifier has this name; the worker settings airflow.notifiers.… define {known}")
     for key, number, most, setting in (
         ("airflow.pool.slots", settings.pool_slots, limits.max_pool_slots, MAX_SLOTS),
         ("airflow.priority.weight", settings.priority_weight, limits.max_priority_weight, MAX_PRIORITY),
@@ -150,7 +163,20 @@ def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> D
     settings = {name: value for name, value in given.items() if value is not None}
     for key, parse in RETRY_KEYS.items():
         read.value(key, parse, 0)
+    _check_deadlines(read, has_notifiers=bool(settings.get("on_deadline")))
     return DagSettings(schedule=schedule, **settings)
+
+
+def _check_deadlines(read: "_Reader", *, has_notifiers: bool) -> None:
+    """A deadline without a notifier, or a notifier without a deadline, is a mistake that would show only when it is too late."""
+    deadlines = [key for key in (*_DEADLINES, _LAG_DURATION) if key in read.config]
+    for key in deadlines:
+        if not has_notifiers and ON_DEADLINE not in read.errors:
+            read.refuse(key, read.config[key], f"no notice of this deadline would be sent: name notifiers in {ON_DEADLINE}")
+    if _LAG_DURATION in deadlines and LAG not in deadlines:
+        read.refuse(_LAG_DURATION, read.config[_LAG_DURATION], f"it limits nothing without {LAG}: set that too, or leave it out")
+    if has_notifiers and not deadlines:
+        read.refuse(ON_DEADLINE, read.config[ON_DEADLINE], f"the connector has no deadline: set one of {', '.join(_DEADLINES)}")
 
 
 def default_schedule(connector: str) -> str:
@@ -160,14 +186,6 @@ def default_schedule(connector: str) -> str:
     """
     minute, second = divmod(int.from_bytes(hashlib.sha256(connector.encode()).digest()[:8]) % _SPREAD_SECONDS, 60)
     return f"{minute}-59/5 * * * * {second}"
-
-
-def duration_seconds(text: str) -> float:
-    """The seconds that ``text`` means. Raises ValueError for anything but a number with one of the units ms, s, m, h and d."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise ValueError("expected a duration such as 500ms, 10s, 5m or 2h")
-    return float(found.group(1)) * _UNITS[found.group(2)]
 
 
 def check_definition(connector: str, config: Mapping[str, str]) -> None:
@@ -188,11 +206,19 @@ def check_definition(connector: str, config: Mapping[str, str]) -> None:
         errors.append(f"Invalid value {config[DEFINED_IN]} for configuration {DEFINED_IN}: it is set from the DAG's file; leave it out")
     if config.get("topics", "").strip() and config.get("topics.regex", "").strip():
         errors.append("topics and topics.regex are mutually exclusive options, but both are set: leave one out")
-    tasks_max = _number(config.get("tasks.max", "1"))
+    tasks_max = whole_number(config.get("tasks.max", "1"))
     if tasks_max is None or not 1 <= tasks_max <= MAX_TASKS:
         errors.append(f"Invalid value {config['tasks.max']} for configuration tasks.max: give a whole number from 1 to {MAX_TASKS}")
+    errors += lag_errors(config)
     if errors:
         raise ConfigException("; ".join(errors), errors=errors)
+
+
+def lag_errors(config: Mapping[str, str]) -> list[str]:
+    """Of a connector's whole config: whether it limits the lag of a source, which has none."""
+    if LAG not in config or config.get("topics", "").strip() or config.get("topics.regex", "").strip():
+        return []
+    return [ConfigException.of(LAG, config[LAG], "a source has no lag: leave it out, or limit airflow.deadline.silence").message]
 
 
 def literal_secrets(config: Mapping[str, str]) -> list[str]:
@@ -219,119 +245,36 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
-def _number(text: str) -> int | None:
-    return parse_integer(text.strip(), 32)
-
-
-def schedule_of(text: str) -> str | float | None:
-    """A cron expression or a preset, a number of seconds, or None for ``none``. Raises ValueError for anything else."""
-    if text.strip().lower() in ("", "none"):
-        return None
-    if _DURATION.fullmatch(text.strip()) and not text.strip().isdecimal():
-        seconds = _positive_duration(text)
-        if seconds < 1:
-            raise ValueError("runs must be a second apart at least")
-        return seconds
-    if len(text) > 250 or (not text.startswith("@") and len(text.split()) not in (5, 6)):
-        raise ValueError("expected a cron expression, a preset such as @hourly, a duration such as 30s, or none")
-    return text.strip()
-
-
-def _names(at_most: int, what: str) -> Callable[[str], tuple[str, ...]]:
-    def parse(text: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-        if len(names) > at_most:
-            raise ValueError(f"there are {len(names)} {what}; give no more than {at_most}")
-        for name in names:
-            _text(100)(name)
-        return names
-
-    return parse
-
-
-def _text(at_most: int) -> Callable[[str], str]:
-    """Text as Airflow's database keeps it: in so many characters, without control characters."""
-
-    def parse(text: str) -> str:
-        if not text.strip():
-            raise ValueError("it must not be empty; leave the key out instead")
-        if len(text) > at_most:
-            raise ValueError(f"it is {len(text)} characters long; give no more than {at_most}")
-        if _CONTROL.search(text):
-            raise ValueError("it must not have control characters")
-        return text
-
-    return parse
-
-
-def _positive_duration(text: str) -> float:
-    seconds = duration_seconds(text)
-    if not 0 < seconds <= _YEAR_SECONDS:
-        raise ValueError("the duration must be longer than 0 and no longer than 366d")
-    return seconds
-
-
-def _delay(text: str) -> float:
-    seconds = duration_seconds(text)
-    if seconds > 30 * _DAY_SECONDS:
-        raise ValueError("the duration must be no longer than 30d")
-    return seconds
-
-
-def _count(at_least: int, at_most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = _number(text)
-        if value is None or not at_least <= value <= at_most:
-            raise ValueError(f"give a whole number from {at_least} to {at_most}")
-        return value
-
-    return parse
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.strip() not in words:
-            raise ValueError(f"give one of {', '.join(words)}")
-        return text.strip()
-
-    return parse
-
-
-def _factor(at_least: float, at_most: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        value = parse_double(text)
-        if value is None or not at_least <= value <= at_most:
-            raise ValueError(f"give a number from {at_least:g} to {at_most:g}")
-        return value
-
-    return parse
-
-
 RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
-    "airflow.retries": _count(0, 1000),
-    "airflow.retry.delay": _delay,
-    "airflow.retry.delay.max": _delay,
-    "airflow.retry.delay.multiplier": _factor(1, 100),
-    "airflow.retry.delay.jitter": _factor(0, 1),
+    "airflow.retries": count(0, 1000),
+    "airflow.retry.delay": delay,
+    "airflow.retry.delay.max": delay,
+    "airflow.retry.delay.multiplier": factor(1, 100),
+    "airflow.retry.delay.jitter": factor(0, 1),
 }
 """What the retry policy reads, from the Variable and, stronger, from the connector's config."""
 
 _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "airflow.tags": ("tags", _names(100, "tags")),
-    "airflow.owner": ("owner", _text(250)),
+    "airflow.tags": ("tags", names(100, "tags")),
+    "airflow.owner": ("owner", text_of(250)),
     "airflow.retries": ("retries", RETRY_KEYS["airflow.retries"]),
-    "airflow.retry.delay": ("retry_delay_seconds", _delay),
-    "airflow.pool": ("pool", _text(256)),
-    "airflow.pool.slots": ("pool_slots", _count(1, 10_000)),
-    "airflow.queue": ("queue", _text(256)),
-    "airflow.priority.weight": ("priority_weight", _count(1, 1_000_000)),
-    "airflow.description": ("description", _text(5000)),
-    "airflow.display.name": ("display_name", _text(2000)),
-    "airflow.doc": ("doc", _text(50_000)),
-    "airflow.max.duration": ("max_duration_seconds", _positive_duration),
-    ON_FAILURE: ("on_failure", _names(10, "notifiers")),
-    "airflow.engine": ("engine", _one_of(SPARK, PROCESS)),
-    TASKS_PER_APPLICATION: ("tasks_per_application", _count(1, MAX_TASKS)),
+    "airflow.retry.delay": ("retry_delay_seconds", delay),
+    "airflow.pool": ("pool", text_of(256)),
+    "airflow.pool.slots": ("pool_slots", count(1, 10_000)),
+    "airflow.queue": ("queue", text_of(256)),
+    "airflow.priority.weight": ("priority_weight", count(1, 1_000_000)),
+    "airflow.description": ("description", text_of(5000)),
+    "airflow.display.name": ("display_name", text_of(2000)),
+    "airflow.doc": ("doc", text_of(50_000)),
+    "airflow.max.duration": ("max_duration_seconds", positive_duration),
+    ON_FAILURE: ("on_failure", names(10, "notifiers")),
+    ON_DEADLINE: ("on_deadline", names(10, "notifiers")),
+    _RUN: ("longest_run_seconds", duration(10)),
+    _SILENCE: ("longest_silence_seconds", duration(60)),
+    LAG: ("most_lag", count(0, 2**31 - 1)),
+    _LAG_DURATION: ("longest_lag_seconds", duration(0)),
+    "airflow.engine": ("engine", one_of(SPARK, PROCESS)),
+    TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
 }
 """By key: the field of ``DagSettings``, which has the default, and the parser."""
 

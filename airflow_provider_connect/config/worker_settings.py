@@ -20,10 +20,9 @@ from airflow_provider_connect.config.dag_settings import (
     MIN_INTERVAL,
     SCHEDULE,
     DagLimits,
-    duration_seconds,
-    schedule_of,
 )
 from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, InternalTopic, topic_configs
+from airflow_provider_connect.config.key_values import duration_seconds, schedule_of
 from airflow_provider_connect.config.notifiers import notifier_names
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS

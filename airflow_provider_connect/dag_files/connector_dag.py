@@ -29,6 +29,7 @@ from airflow_provider_connect.config.dag_settings import (
     dag_settings,
     literal_secrets,
 )
+from airflow_provider_connect.dag_files.deadlines import deadline_alerts
 from airflow_provider_connect.dag_files.notices import FailureNotifier
 from airflow_provider_connect.dag_files.retry import ConnectRetryPolicy
 from airflow_provider_connect.errors import ConfigException
@@ -172,6 +173,9 @@ def _dag_arguments(connector: str, settings: DagSettings, given: Mapping[str, An
         arguments["dag_display_name"] = settings.display_name
     elif is_shortened(dag_id_for(connector)):
         arguments["dag_display_name"] = connector[:_DISPLAY_LENGTH]
+    if deadlines := deadline_alerts(connector, settings):
+        own = given.get("deadline") or []
+        given = {**given, "deadline": [*(own if isinstance(own, list | tuple) else [own]), *deadlines]}
     tags = {TAG, *settings.tags, *given.get("tags", ())}
     return arguments | dict(given) | _FORCED | {"tags": sorted(tags)}
 

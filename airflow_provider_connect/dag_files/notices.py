@@ -1,4 +1,5 @@
-"""Notices of failures: sent by the notifiers, defined in the worker settings, that a connector's config has chosen by name.
+"""Notices of failures and missed deadlines: sent by the notifiers, defined in the worker settings, that a connector's config has chosen
+by name.
 
 What a notifier gets as its context is made here, of facts about the connector and its run. A notifier's arguments, which the worker
 settings hold, may be templates over these; no text of a config is one.
@@ -6,7 +7,7 @@ settings hold, may be templates over these; no text of a config is one.
 
 import importlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import BaseNotifier
@@ -40,21 +41,27 @@ class FailureNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typ
 
     def notify(self, context: Mapping[str, Any]) -> None:
         """``context`` is Airflow's; the notifiers get ``facts_of`` it."""
+        send_notice(self.connector, self.names, lambda: facts_of(self.connector, context), about="its failure")
+
+
+def send_notice(connector: str, names: Sequence[str], facts: Callable[[], dict[str, Any]], *, about: str) -> None:
+    """Call each notifier of ``names`` with ``facts``, which are made anew for each, after the secrets of the settings are known to the log.
+
+    The worker settings are read now. One notifier that fails is logged, and the others are called. Raises nothing.
+    """
+    try:
+        settings = worker_settings()
+    except ConnectException as error:
+        _log.error("Connector %s: no notice of %s is sent: %s", connector, about, error.message)
+        return
+    defined, _ = notifiers_of(settings.values)
+    if secrets := sorted(spellings(_secrets(settings, defined.values()))):
+        mask_secret(secrets)
+    for name in names:
         try:
-            settings = worker_settings()
-        except ConnectException as error:
-            _log.error("Connector %s: no notice of its failure is sent: %s", self.connector, error.message)
-            return
-        defined, _ = notifiers_of(settings.values)
-        if secrets := sorted(spellings(_secrets(settings, defined.values()))):
-            mask_secret(secrets)
-        for name in self.names:
-            try:
-                notifier_of(name, defined)(facts_of(self.connector, context))
-            except Exception as error:  # (whatever a notifier raises, the others are called)
-                _log.error(
-                    "Connector %s: notifier %s has sent no notice of its failure: %s: %s", self.connector, name, type(error).__name__, error
-                )
+            notifier_of(name, defined)(facts())
+        except Exception as error:  # (whatever a notifier raises, the others are called)
+            _log.error("Connector %s: notifier %s has sent no notice of %s: %s: %s", connector, name, about, type(error).__name__, error)
 
 
 def notifier_of(name: str, defined: Mapping[str, NotifierSettings]) -> Any:  # Airflow is not typed for us
@@ -92,6 +99,22 @@ def facts_of(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
         **ids,
         "map_index": map_index,
         "ti": {**ids, "map_index": map_index, "state": "failed", "log_url": getattr(ti, "log_url", "")},
+    }
+
+
+def facts_of_deadline(connector: str, state: str, error: str, *, dag_id: str, run_id: str = "", url: str = "") -> dict[str, Any]:
+    """A notifier's context for a deadline that was missed, with the keys of ``facts_of``, so that one notifier serves both. ``url`` is the
+    page of the run or DAG in Airflow's UI."""
+    ids = {"dag_id": dag_id, "task_id": "", "run_id": run_id, "try_number": 0, "map_index": -1}
+    text = _shown(error)
+    return {
+        "connector": connector,
+        "tasks": [],
+        "state": state,
+        "error": text,
+        "trace": text,
+        **ids,
+        "ti": {**ids, "state": state, "log_url": url},
     }
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.config.dag_settings import DEFINED_IN, PREFIX, RELEASED, DagCheck
+from airflow_provider_connect.config.dag_settings import DEFINED_IN, LAG, PREFIX, RELEASED, DagCheck, lag_errors
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConfigException,
@@ -80,7 +80,10 @@ def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dic
         check_name(name)
     except ConfigException as error:
         return errors | {"name": error.errors}
-    return errors | dag_check(name, {key: value for key, value in config.items() if key not in (DEFINED_IN, RELEASED)})
+    errors |= dag_check(name, {key: value for key, value in config.items() if key not in (DEFINED_IN, RELEASED)})
+    if found := lag_errors(config):
+        errors[LAG] = [*errors.get(LAG, ()), *found]
+    return errors
 
 
 def refuse_foreign(name: str, config: Mapping[str, str], state: ClusterConfigState) -> None:

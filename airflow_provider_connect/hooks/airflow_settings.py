@@ -19,7 +19,8 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_connect.config.config_providers import airflow_variables
-from airflow_provider_connect.config.dag_settings import SCHEDULE, schedule_of
+from airflow_provider_connect.config.dag_settings import SCHEDULE
+from airflow_provider_connect.config.key_values import schedule_of
 from airflow_provider_connect.config.layered_settings import Layer, SettingsInForce, settings_in_force
 from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.config.worker_settings import WorkerSettings

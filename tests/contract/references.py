@@ -17,6 +17,7 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 from airflow_provider_connect.cli.commands import get_connect_cli_commands
 from airflow_provider_connect.config import dag_settings, worker_settings
 from airflow_provider_connect.config.dag_settings import DagSettings
+from airflow_provider_connect.config.key_values import schedule_of
 from airflow_provider_connect.dag_files.retry import RetrySettings
 from airflow_provider_connect.get_provider_info import get_provider_info
 from airflow_provider_connect.java import manifests
@@ -129,7 +130,7 @@ def airflow_keys() -> dict[str, tuple[str, str]]:
         "airflow.retry.delay.jitter": "jitter",
     }
     parsers = {
-        dag_settings.SCHEDULE: dag_settings.schedule_of,
+        dag_settings.SCHEDULE: schedule_of,
         **dag_settings.RETRY_KEYS,
         **{key: parse for key, (_, parse) in fields.items()},
     }

@@ -97,12 +97,21 @@ GROUPS_OF_WORKER = {
 """By beginnings of keys."""
 
 AIRFLOW = {
+    "airflow.deadline.duration": "A notice is sent of a run that takes longer, from when it is queued to its end; the run goes on. "
+    "From 10s to 366d ([deadlines](operating.md#deadlines)).",
+    "airflow.deadline.lag": "A notice is sent of a sink that is more records behind its topics for `airflow.deadline.lag.duration` "
+    "([deadlines](operating.md#deadlines)).",
+    "airflow.deadline.lag.duration": "How long a sink may be further behind. From 0s to 366d.",
+    "airflow.deadline.silence": "A notice is sent when no run of the connector has succeeded for so long. From 60s to 366d "
+    "([deadlines](operating.md#deadlines)).",
     "airflow.description": "The DAG's description.",
     "airflow.display.name": "The DAG's name in Airflow's UI.",
     "airflow.doc": "The DAG's documentation, in Markdown. It is never a path and never a template.",
     "airflow.engine": "What runs the tasks: `spark`, an application on the master of the Spark connection, or `process`, one process of "
     "the Airflow worker without Spark ([deployment](deployment.md#runs-without-spark)).",
     "airflow.max.duration": "Airflow fails a task of the DAG that takes longer. Unset: no limit.",
+    "airflow.on.deadline": "Notifiers that send a notice when a deadline of the connector was missed, separated by commas: names that the "
+    "worker settings `airflow.notifiers.…` define ([deadlines](operating.md#deadlines)).",
     "airflow.on.failure": "Notifiers that send a notice when a task of the DAG has failed, separated by commas: names that the worker "
     "settings `airflow.notifiers.…` define ([operating](operating.md#notices-of-failures)).",
     "airflow.owner": "The DAG's owner. Unset: Airflow's.",

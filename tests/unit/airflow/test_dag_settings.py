@@ -12,11 +12,13 @@ from airflow_provider_connect.config.dag_settings import (
     check_definition,
     dag_settings,
     default_schedule,
-    duration_seconds,
+    lag_errors,
     literal_secrets,
     steering_errors,
 )
+from airflow_provider_connect.config.key_values import duration_seconds
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.herder.checks import own_errors
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "topic": "lines"}
 
@@ -155,6 +157,70 @@ def test_what_is_beyond_the_workers_limits_names_their_setting(key: str, text: s
 )
 def test_what_is_within_the_limits_is_taken(key: str, text: str, limits: dict[str, object]) -> None:
     assert steering_errors("orders", {**CONFIG, key: text}, DagLimits(**limits)) == {}  # type: ignore[arg-type]
+
+
+NOTIFIED = {"airflow.on.deadline": "shop"}
+
+
+def test_deadlines_are_read_with_their_notifiers() -> None:
+    keys = {"duration": "5m", "silence": "2h", "lag": "1000", "lag.duration": "0"}
+    config = {**CONFIG, "airflow.on.deadline": "shop, admins,shop", **{f"airflow.deadline.{key}": text for key, text in keys.items()}}
+    found = dag_settings("orders", config)
+    assert found.on_deadline == ("shop", "admins")
+    assert (found.longest_run_seconds, found.longest_silence_seconds, found.most_lag, found.longest_lag_seconds) == (300, 7200, 1000, 0)
+    assert dag_settings("orders", {**CONFIG, **NOTIFIED, "airflow.deadline.lag": "0"}).longest_lag_seconds == 600
+    assert steering_errors("orders", config, DagLimits(notifiers=frozenset({"shop", "admins"}))) == {}
+
+
+@pytest.mark.parametrize(
+    ("keys", "wrong", "fix"),
+    [
+        ({**NOTIFIED, "airflow.deadline.duration": "9s"}, "airflow.deadline.duration", "give a duration from 10s to 366d"),
+        ({**NOTIFIED, "airflow.deadline.duration": "367d"}, "airflow.deadline.duration", "give a duration from 10s to 366d"),
+        ({**NOTIFIED, "airflow.deadline.duration": "soon"}, "airflow.deadline.duration", "expected a duration such as"),
+        ({**NOTIFIED, "airflow.deadline.silence": "59s"}, "airflow.deadline.silence", "give a duration from 60s to 366d"),
+        ({**NOTIFIED, "airflow.deadline.lag": "-1"}, "airflow.deadline.lag", "give a whole number from 0 to 2147483647"),
+        ({**NOTIFIED, "airflow.deadline.lag": "1e3"}, "airflow.deadline.lag", "give a whole number"),
+        (
+            {**NOTIFIED, "airflow.deadline.lag.duration": "5m"},
+            "airflow.deadline.lag.duration",
+            "without airflow.deadline.lag",
+        ),
+        ({"airflow.deadline.silence": "1h"}, "airflow.deadline.silence", "name notifiers in airflow.on.deadline"),
+        ({"airflow.deadline.silence": "1h", "airflow.on.deadline": " ,"}, "airflow.deadline.silence", "name notifiers in"),
+        (NOTIFIED, "airflow.on.deadline", "set one of airflow.deadline.duration, airflow.deadline.silence, airflow.deadline.lag"),
+    ],
+)
+def test_a_deadline_that_would_never_be_noticed_is_refused_with_the_fix(keys: dict[str, str], wrong: str, fix: str) -> None:
+    with pytest.raises(ConfigException) as raised:
+        dag_settings("orders", {**CONFIG, **keys})
+    (error,) = raised.value.errors
+    assert f"for configuration {wrong}: " in error
+    assert fix in error
+
+
+@pytest.mark.parametrize("topics", [{}, {"topics": " "}])
+def test_a_source_has_no_lag_to_limit(topics: dict[str, str]) -> None:
+    config = {**CONFIG, **NOTIFIED, "airflow.deadline.lag": "5"}
+    with pytest.raises(ConfigException, match=r"value 5 for configuration airflow\.deadline\.lag: a source has no lag: leave it out"):
+        check_definition("orders", {**config, **topics})
+    no_topics = lag_errors({**config, **topics})
+    assert own_errors("orders", {**config, **topics}, lambda *_: {"airflow.deadline.lag": ["first"]}) == {
+        "airflow.deadline.lag": ["first", *no_topics]
+    }
+    for sink in ({"topics": "a"}, {"topics.regex": "a.*"}):
+        check_definition("orders", {**config, **sink})
+        assert own_errors("orders", {**config, **sink}, lambda *_: {}) == {}
+
+
+def test_notifiers_of_deadlines_are_those_of_the_worker_settings() -> None:
+    config = {**CONFIG, "airflow.on.deadline": "shop,os.system", "airflow.deadline.duration": "5m"}
+    (error,) = steering_errors("orders", config, DagLimits(notifiers=frozenset({"shop"})))["airflow.on.deadline"]
+    assert "value os.system for" in error
+    assert "airflow.notifiers.… define shop" in error
+    eleven = {"airflow.on.deadline": ",".join(map(str, range(11))), "airflow.deadline.duration": "5m"}
+    with pytest.raises(ConfigException, match="11 notifiers"):
+        dag_settings("orders", {**CONFIG, **eleven})
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
