@@ -48,13 +48,13 @@ def has_lease(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 @pytest.fixture
 def server(calls: list[str], has_lease: list[bool]) -> ServerWorker:
     made = ServerWorker.__new__(ServerWorker)
-    parts = {f"_{name}": Noted(name, calls) for name in ("reconciler", "follower", "comparison", "removal")}
+    parts = {f"_{name}": Noted(name, calls) for name in ("reconciler", "follower", "comparison", "removal", "deadlines")}
     made.__dict__ |= {"_holder": "api:0", "_lease_end": 0.0, "herder": SimpleNamespace(config_state=lambda: None), **parts}
     return made
 
 
 def act(server: ServerWorker) -> None:
-    for part in (server.reconcile, server.follow_dags, server.compare_statuses, server.remove_dags):
+    for part in (server.reconcile, server.follow_dags, server.compare_statuses, server.remove_dags, server.watch_deadlines):
         try:
             part()
         except RetriableException:
@@ -64,7 +64,7 @@ def act(server: ServerWorker) -> None:
 def test_with_the_lease_all_act_and_statuses_are_compared_anew_when_it_is_taken(server: ServerWorker, calls: list[str]) -> None:
     act(server)
     act(server)
-    ticks = ["reconciler.tick", "follower.tick", "comparison.tick", "removal.tick"]
+    ticks = ["reconciler.tick", "follower.tick", "comparison.tick", "removal.tick", "deadlines.tick"]
     assert calls == ["comparison.reset", *ticks, *ticks]
 
 
@@ -80,13 +80,13 @@ def test_while_reconciling_fails_the_others_wait_for_another_process_may_take_th
     assert calls == ["comparison.reset", "reconciler.tick"]
     server.__dict__["_reconciler"].error = None
     act(server)
-    assert calls[2:] == ["comparison.reset", "reconciler.tick", "follower.tick", "comparison.tick", "removal.tick"]
+    assert calls[2:] == ["comparison.reset", "reconciler.tick", "follower.tick", "comparison.tick", "removal.tick", "deadlines.tick"]
 
 
 def test_a_part_that_fails_stops_no_other(server: ServerWorker, calls: list[str]) -> None:
     server.__dict__["_follower"].error = RetriableException("the database is away")
     act(server)
-    assert calls[-2:] == ["comparison.tick", "removal.tick"]
+    assert calls[-3:] == ["comparison.tick", "removal.tick", "deadlines.tick"]
 
 
 def test_a_part_that_comes_after_the_end_of_the_lease_waits(server: ServerWorker, calls: list[str], has_lease: list[bool]) -> None:
