@@ -152,7 +152,8 @@ def airflow_findings() -> list[Finding]:
 
 def _not_running(process: str) -> Finding:
     if process == "triggerer":
-        return warning("airflow", "No triggerer is running: deferred operators and sensors wait for ever", _COMMANDS[process])
+        text = "No triggerer is running: deferred operators and sensors wait for ever, and overdue runs send no notice"
+        return warning("airflow", text, _COMMANDS[process])
     return wrong("airflow", f"No {process.replace('_', '-')} is running: no connector runs", _COMMANDS[process])
 
 

@@ -51,8 +51,9 @@ def send_notice(connector: str, names: Sequence[str], facts: Callable[[], dict[s
     """
     try:
         settings = worker_settings()
-    except ConnectException as error:
-        _log.error("Connector %s: no notice of %s is sent: %s", connector, about, error.message)
+    except Exception as error:  # (Airflow's Connections and Variables may be out of reach for any reason)
+        reason = error.message if isinstance(error, ConnectException) else f"{type(error).__name__}: {error}"
+        _log.error("Connector %s: no notice of %s is sent: %s", connector, about, reason)
         return
     defined, _ = notifiers_of(settings.values)
     if secrets := sorted(spellings(_secrets(settings, defined.values()))):
