@@ -32,6 +32,10 @@ class Watched(Protocol):
         """The connectors that exist, with their target states, as of now."""
         ...
 
+    def task_metrics(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
+        """Reads the batch log to its end, from which ``sink_lags`` has the positions."""
+        ...
+
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
         """``records-lag`` of each sink among ``names`` whose positions are known."""
         ...
@@ -126,7 +130,10 @@ class DeadlineWatch:
     def _check_lags(self, started: Mapping[str, DagSettings], now: float) -> None:
         """A sink whose lag is not known now is as it was."""
         limits = {name: settings.most_lag for name, settings in started.items() if settings.most_lag is not None}
-        lags = self._control.sink_lags(limits.keys()) if limits else {}
+        if not limits:
+            return
+        self._control.task_metrics()
+        lags = self._control.sink_lags(limits.keys())
         for name, most in limits.items():
             if name not in lags:
                 continue
