@@ -21,6 +21,7 @@ from airflow_provider_connect.sdk.columns import cast_to_schema as cast_to_schem
 from airflow_provider_connect.sdk.columns import column_of as column_of
 from airflow_provider_connect.sdk.columns import is_json as is_json
 from airflow_provider_connect.sdk.columns import json_column as json_column
+from airflow_provider_connect.sdk.columns import json_of as json_of
 from airflow_provider_connect.sdk.columns import row_numbers as row_numbers
 from airflow_provider_connect.sdk.columns import values_of as values_of
 from airflow_provider_connect.sdk.config_def import REQUIRED as REQUIRED

@@ -6,6 +6,7 @@ JSON: they have a column of their own, or a schema.
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
 import math
@@ -54,6 +55,21 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
     except (OverflowError, ValueError) as error:  # Python's dates end with the year 9999
         raise DataException(f"Value of schema type {schema.type.name} is out of the range of Python's dates: {error}") from error
     return plain if decode is None else [None if value is None else decode(value) for value in plain]
+
+
+def json_of(value: object) -> str:
+    """A value of ``values_of`` as JSON: structs as objects, bytes as base64, and what JSON has no form for, such as decimals and times, as
+    texts. Raises DataException for a map whose keys are structs, arrays or bytes."""
+    try:
+        return json.dumps(value, default=_plain, ensure_ascii=False)
+    except TypeError as error:
+        raise DataException(f"Value has no form in JSON: {error}") from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Struct):
+        return value.as_dict()
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:

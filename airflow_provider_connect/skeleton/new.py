@@ -80,6 +80,12 @@ _OF_CONNECTOR: Final = {
     "worker.properties": "worker.properties",
     "{kind}.properties": "{kind}.properties",
 }
+_OFFSETS_IN_A_FILE: Final = (
+    "# Offsets of sources are kept in this file, and sources and sinks deliver at least once. Without the line offsets are kept on\n"
+    "# internal topics, and a source with a cursor is exactly once, as is a sink whose destination keeps offsets.\n"
+    "offset.storage.file.filename=connect.offsets"
+)
+_OFFSETS_ON_TOPICS: Final = "# With offset.storage.file.filename sinks would deliver at least once."
 _STRINGS: Final = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
 _STRUCTS: Final = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 """The converter of the examples: values of classes are texts, those of functions have fields."""
@@ -128,6 +134,7 @@ def package_files(package: str, kinds: Collection[Kind], *, framework: str, deco
         "function": names.function,
         "framework": framework,
         "converter": "\n".join(f'        "{key}": "{value}",' for key, value in converter.items()),
+        "offset_lines": _OFFSETS_IN_A_FILE if Kind.SOURCE in chosen else _OFFSETS_ON_TOPICS,
         "converter_lines": "\n".join(f"{key}={value}" for key, value in converter.items()),
         "entry_points": "\n".join(kind.entry_point(names, decorated=decorated) for kind in chosen),
         "plugins": " and ".join(f"`{kind.name_of(names.stem)}`" for kind in chosen),

@@ -74,6 +74,8 @@ def test_connectors_have_the_properties_files_of_a_first_run(decorated: bool, co
     configs = {path: parse_properties(text.encode()) for path, text in texts.items() if path.endswith(".properties")}
     assert set(configs) == {"sink.properties", "source.properties", "worker.properties"}
     assert set(configs["worker.properties"]) == {"bootstrap.servers", "offset.storage.file.filename"}
+    of_a_sink = package_files("s3", [Kind.SINK], framework="1", decorated=decorated)["worker.properties"]
+    assert set(parse_properties(of_a_sink.encode())) == {"bootstrap.servers"}, "exactly once from its first run on"
     for kind in ("sink", "source"):
         assert configs[f"{kind}.properties"]["connector.class"] == f"S3Lake{kind.capitalize()}"
         assert configs[f"{kind}.properties"]["value.converter"] == converter

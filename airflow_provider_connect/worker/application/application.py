@@ -116,6 +116,8 @@ class Application:
         plan = planner.plan(spec, claim)  # 2
         statuses = self._backing.status_notes(claim)
         version = plan.connector.plugin.version
+        where = "" if self._backing.exactly_once else ": the worker keeps offsets in a file (offset.storage.file.filename)"
+        log.info("Connector %s: delivers %s%s", spec.connector, plan.guarantee.replace("_", " "), where)
         statuses.put_connector(ConnectorStatus(spec.connector, State.RUNNING, self._worker_id, version=version, claim=claim))
         results = self._host(plan, statuses, store.snapshot())  # 3
         if any(result.stopped_by == StopReason.PAUSED for result in results):

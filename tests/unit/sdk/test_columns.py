@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json, json_column, values_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json, json_column, json_of, values_of
 from airflow_provider_connect.sdk.schema import (
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -148,6 +148,18 @@ CHANGED_WITHOUT_A_SCHEMA: list[tuple[list[Any], str]] = [
     ([{"a": {None: "a"}}], "Maps with keys that are not text need a schema: got the key None"),
     (["\ud800"], "surrogates not allowed"),
 ]
+
+
+def test_any_value_has_a_text_in_json() -> None:
+    inner = Schema.struct({"at": TIMESTAMP_SCHEMA, "raw": BYTES_SCHEMA})
+    outer = Schema.struct({"id": INT64_SCHEMA, "inner": inner})
+    when = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
+    value = Struct(outer, {"id": 1, "inner": {"at": when, "raw": b"ab"}})
+    (found,) = values_of(column_of([value], outer), outer)
+    assert json_of(found) == '{"id": 1, "inner": {"at": "2026-11-23 00:00:00+00:00", "raw": "YWI="}}'
+    assert json_of({"price": Decimal("1.50"), "names": ["ä", None]}) == '{"price": "1.50", "names": ["ä", null]}'
+    with pytest.raises(DataException, match="no form in JSON"):
+        json_of({b"key": 1})
 
 
 @pytest.mark.parametrize(("values", "message"), CHANGED_WITHOUT_A_SCHEMA)
