@@ -92,11 +92,12 @@ def _half_done(state: ClusterConfigState, reported: StatusState) -> list[str]:
     """Statuses that are not those of the target states, tasks that are not those committed, and what is left of deleted connectors."""
     differences = [f"{name} is deleted, but has statuses" for name in sorted(reported.names() - set(state.connector_configs))]
     differences += [f"{name} is inconsistent" for name in sorted(state.inconsistent)]
+    unknown = _without_tasks(state)
     for name in state.connectors():
         target = state.target_state(name) or TargetState.STARTED
         status = reported.connector(name)
         differences += _differ(f"{name}, target and status", REACHED[target], None if status is None else status.state)
-        if name not in _without_tasks(state):
+        if name not in unknown:
             differences += _differ(f"{name}, tasks and statuses", state.tasks(name), list(reported.task_map(name)))
         for task in reported.tasks_of(name):
             if task.state is not REACHED[target]:
@@ -134,11 +135,12 @@ def _rest(client: httpx.Client, state: ClusterConfigState, reported: StatusState
     listed = client.get("/connect/connectors").raise_for_status().json()
     differences = _differ("connectors on topic and over REST", sorted(state.connectors()), sorted(listed))
     expanded = client.get("/connect/connectors?expand=info&expand=status").raise_for_status().json()
+    unknown = _without_tasks(state)
     for name, its in expanded.items():
         raw = state.connector_config(name) or {}
         shown = {key: value for key, value in raw.items() if not key.startswith(NOT_SHOWN)}
         differences += _differ(f"{name}, config on topic and over REST", shown, its["info"]["config"])
-        if name not in _without_tasks(state):
+        if name not in unknown:
             listed_tasks = [task["task"] for task in its["info"]["tasks"]]
             differences += _differ(f"{name}, tasks on topic and over REST", state.tasks(name), listed_tasks)
         status = reported.connector(name)
