@@ -12,10 +12,16 @@ from pathlib import Path
 
 from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
 
 AIRFLOWS_OWN = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "_AIRFLOW_", "__AIRFLOW_")
 """How environment variables begin that hold Airflow's settings, Connections, Variables and keys."""
+
+MOST_CHARACTERS = 1 << 20
+"""Of a file: an author of configs may name any that the provider reaches, and the server reads it."""
+_KERNELS = ("/proc", "/sys")
+"""No files of the host, but what the kernel shows of it: the environment of this process, with Airflow's keys, is there."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +54,10 @@ class DirectoryConfigProvider(ConfigProvider):
         values = {}
         for key in keys:
             file = Path(path) / key
-            if file.parent != Path(path) or not file.is_file() or not _allowed(str(file), self.allowed_paths):
-                continue
             try:
-                values[key] = _text(file)
-            except (OSError, UnicodeDecodeError) as error:
+                if file.parent == Path(path) and file.is_file() and _allowed(str(file), self.allowed_paths):
+                    values[key] = _text(file)
+            except (OSError, ValueError) as error:
                 raise ConfigException(f"Could not read file {file} for property {key}") from error
         return ConfigData(values)
 
@@ -73,10 +78,15 @@ class EnvVarConfigProvider(ConfigProvider):
 
 
 def _text(file: Path) -> str:
+    """Raises OSError, or ValueError for what is no UTF-8 or too long."""
     real = file.resolve()
-    if not real.is_file():  # a pipe or a device would be read for ever
+    if not real.is_file() or any(map(real.is_relative_to, _KERNELS)):  # a pipe or a device would be read for ever
         raise FileNotFoundError(real)
-    return real.read_text(encoding="utf-8")
+    with real.open(encoding="utf-8") as opened:
+        text = opened.read(MOST_CHARACTERS + 1)
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"{real} has more than {MOST_CHARACTERS} characters")
+    return text
 
 
 def _allowed(path: str, roots: tuple[str, ...] | None) -> bool:
@@ -86,5 +96,5 @@ def _allowed(path: str, roots: tuple[str, ...] | None) -> bool:
     real = Path(path).resolve()
     if any(real.is_relative_to(Path(root).resolve()) for root in roots):
         return True
-    _log.warning("The path %s is not permitted by allowed.paths", path)
+    _log.warning("The path %s is not permitted by allowed.paths", cut(path))
     return False

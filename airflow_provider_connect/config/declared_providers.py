@@ -64,6 +64,8 @@ class DeclaredProvider(ConfigProvider):
 
     def refusal(self, connector: str | None, path: str, key: str) -> str:
         """Why ``connector`` may not look this up, and what would let it; empty: it may."""
+        if "\0" in path or "\0" in key:
+            return "a path or a name has no null character"
         location, prefix = self.location(path, key), f"{_PREFIX}.{self.alias}"
         if self.allowlist is not None and not self.allowlist.fullmatch(location):
             return f"{prefix}.param.allowlist.pattern does not allow it; change the variable, or ask for a wider pattern"

@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.config_providers import ConfigProvider
+from airflow_provider_connect.config.many_texts import ManyTexts
 from airflow_provider_connect.model.secret_keys import HIDDEN, SHORTEST, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import text_without_url_passwords, url_passwords
 from airflow_provider_connect.sdk.config_type import Type
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _SHORTEST_LINE = 8
+_FEW = 500
+"""Of so many spellings each is searched by itself, which is faster."""
 _URL_SAFE = str.maketrans("+/", "-_")
 
 _T = TypeVar("_T")
@@ -35,29 +38,30 @@ class Mask:
     """Replaces every secret that it was given, and the passwords of URLs, in a text. Safe to share between threads."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets: tuple[str, ...] = ()
+        self._secrets: frozenset[str] = frozenset()
+        self._replace = _replacing(self._secrets)
+        self._replace_in_bytes: Callable[[str], str] | None = None  # made when it is needed
         self._adding = threading.Lock()
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
         forms = spellings(secrets)
         with self._adding:
-            if not forms <= set(self._secrets):
-                self._secrets = tuple(sorted(forms.union(self._secrets), key=len, reverse=True))
+            if not forms <= self._secrets:
+                self._secrets |= forms
+                self._replace, self._replace_in_bytes = _replacing(self._secrets), None
 
     def __call__(self, text: str) -> str:
-        for secret in self._secrets:
-            if secret in text:
-                text = text.replace(secret, HIDDEN)
-        return text_without_url_passwords(text)
+        return text_without_url_passwords(self._replace(text))
 
     def in_bytes(self, data: bytes) -> bytes:
         """``data`` without secrets in UTF-8."""
-        for secret in self._secrets:
-            encoded = secret.encode(errors="surrogatepass")
-            if encoded in data:
-                data = data.replace(encoded, HIDDEN.encode())
-        return data
+        replace = self._replace_in_bytes
+        if replace is None:
+            with self._adding:
+                replace = _replacing(secret.encode(errors="surrogatepass").decode("latin-1") for secret in self._secrets)
+                self._replace_in_bytes = replace
+        return replace(data.decode("latin-1")).encode("latin-1")
 
     def whole(self, value: _T) -> _T:
         """A value of JSON with every text in it masked, names of fields too."""
@@ -71,6 +75,22 @@ class Mask:
         if isinstance(value, list | tuple):
             return [self._whole(inner) for inner in value]
         return self(str(value)) if isinstance(value, int | float) and str(value) in self._secrets else value
+
+
+def _replacing(texts: Iterable[str]) -> Callable[[str], str]:
+    """What puts ``HIDDEN`` in place of each of ``texts``."""
+    longest_first = sorted(texts, key=len, reverse=True)
+    if len(longest_first) > _FEW:
+        many = ManyTexts(longest_first, SHORTEST)
+        return lambda text: many.replaced(text, HIDDEN)
+
+    def replaced(text: str) -> str:
+        for each in longest_first:
+            if each in text:
+                text = text.replace(each, HIDDEN)
+        return text
+
+    return replaced
 
 
 class MaskedLogs(logging.Filter):

@@ -226,6 +226,36 @@ def test_airflows_own_environment_and_what_is_no_file_are_not_given(tmp_path: Pa
     assert "canary" not in repr(ConfigData({"k": "canary"}))
 
 
+def test_what_the_kernel_shows_of_a_process_is_no_file(tmp_path: Path) -> None:
+    """The environment of the API server has Airflow's keys, and the provider of the environment leaves them out."""
+    (tmp_path / "link").symlink_to("/proc/self")
+    for folder in ("/proc/self", "/proc/thread-self", f"{tmp_path}/link"):
+        with pytest.raises(ConfigException, match="Could not read file"):
+            DirectoryConfigProvider().get(folder, ["environ"])
+        with pytest.raises(ConfigException, match="Could not read properties from file"):
+            FileConfigProvider().get(f"{folder}/environ", ["PATH"])
+
+
+def test_a_file_that_is_too_long_for_secrets_is_not_read_into_memory(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as file:
+        file.truncate(1 << 40)  # takes no room on the disk
+    with pytest.raises(ConfigException, match="Could not read properties from file"):
+        FileConfigProvider().get(str(tmp_path / "log"), ["k"])
+    with pytest.raises(ConfigException, match="Could not read file"):
+        DirectoryConfigProvider().get(str(tmp_path), ["log"])
+
+
+@pytest.mark.parametrize("access", [{}, {"access..*": "/x.*"}, {"param.allowed.paths": "/x"}], ids=str)
+@pytest.mark.parametrize("variable", ["file:/x\0y:k", "file:/x:k\0", "dir:/x\0:k", "dir:/x:k\0", "dir:/x:" + "k" * 5000])
+def test_a_path_that_there_cannot_be_is_refused_on_its_key(variable: str, access: dict[str, str]) -> None:
+    alias, text = variable.partition(":")[0], f"${{{variable}}}"
+    kind = {"file": "FileConfigProvider", "dir": "DirectoryConfigProvider"}[alias]
+    settings = {"config.providers": alias, f"config.providers.{alias}.class": kind}
+    settings |= {f"config.providers.{alias}.{key}": value for key, value in access.items()}
+    with pytest.raises(ConfigException, match=r"null character" if "\0" in text else r"Could not read file"):
+        resolve({"key": text}, providers_of(settings, "c"))
+
+
 HOST = {
     "config.providers": "env,file",
     "config.providers.env.class": "EnvVarConfigProvider",

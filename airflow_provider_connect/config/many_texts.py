@@ -1,0 +1,84 @@
+"""Many texts, found in another one in a single pass: its time hardly depends on how many they are.
+
+A config of a megabyte may hold a hundred thousand spellings of secrets. To search each of them in each text of an answer takes minutes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+LONG: Final = 256
+"""Characters. The beginning of a text that is so long counts as the text, so that no text is compared as a whole again and again."""
+
+
+class ManyTexts:
+    """``texts``, none shorter than ``shortest``. Safe to share between threads."""
+
+    def __init__(self, texts: Iterable[str], shortest: int) -> None:
+        self._sorted = sorted(set(texts))
+        self._shortest = shortest
+        self._begins = frozenset(text[:shortest] for text in self._sorted)
+        self._within = self._longest_within()
+
+    def replaced(self, text: str, by: str) -> str:
+        """``text`` with ``by`` in place of each of the texts; once where they overlap."""
+        parts: list[str] = []
+        done = 0
+        for begin, end in self._spans(text):
+            parts += (text[done:begin], by)
+            done = end
+        return "".join([*parts, text[done:]]) if parts else text
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where they are, in order; those that overlap are one span."""
+        begin = end = at = 0
+        while at <= len(text) - self._shortest:
+            length = self._length_at(text, at) if text[at : at + self._shortest] in self._begins else 0
+            if length and at >= end:
+                if end:
+                    yield begin, end
+                begin = at
+            if length:
+                end = max(end, at + length)
+            at = max(at + 1, end - LONG) if length >= LONG else at + 1
+        if end:
+            yield begin, end
+
+    def _length_at(self, text: str, at: int) -> int:
+        """How many characters from ``at`` on are one of the texts, the longest; 0: none is."""
+        given = text[at : at + LONG]
+        if len(given) == LONG and self._is_begun(given):
+            return self._long_length_at(text, at)
+        found = bisect_right(self._sorted, given) - 1
+        while found >= 0 and not given.startswith(self._sorted[found]):
+            found = self._within[found]
+        return len(self._sorted[found]) if found >= 0 else 0
+
+    def _long_length_at(self, text: str, at: int) -> int:
+        """How many characters are the beginning of one: twice as many are tried until they are not, then those between."""
+        known, tried = LONG, 2 * LONG
+        while at + tried <= len(text) and self._is_begun(text[at : at + tried]):
+            known, tried = tried, 2 * tried
+        tried = min(tried, len(text) - at + 1)
+        while tried - known > 1:
+            middle = (known + tried) // 2
+            known, tried = (middle, tried) if self._is_begun(text[at : at + middle]) else (known, middle)
+        return known
+
+    def _is_begun(self, given: str) -> bool:
+        """Whether one of the texts begins with ``given``."""
+        found = bisect_left(self._sorted, given)
+        return found < len(self._sorted) and self._sorted[found].startswith(given)
+
+    def _longest_within(self) -> list[int]:
+        """For each text the longest other one with which it begins; -1: there is none."""
+        within: list[int] = []
+        open_: list[int] = []
+        for index, text in enumerate(self._sorted):
+            while open_ and not text.startswith(self._sorted[open_[-1]]):
+                open_.pop()
+            within.append(open_[-1] if open_ else -1)
+            open_.append(index)
+        return within
