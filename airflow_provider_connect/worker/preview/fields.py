@@ -8,6 +8,8 @@ from typing import Any
 from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 WHOLE = "$"
+LONGEST_PATH = 1000
+"""Characters. What has a longer path is left out."""
 _LONGEST_NAME = "org.apache.kafka.connect.data."
 
 
@@ -42,6 +44,8 @@ def merged(known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_schema(schema: Schema, path: str) -> Iterator[tuple[str, str]]:
+    if len(path) > LONGEST_PATH:
+        return
     yield path or WHOLE, _type_text(schema)
     for field in schema.fields:
         yield from _of_schema(field.schema, f"{path}.{field.name}" if path else field.name)
@@ -61,6 +65,8 @@ def _type_text(schema: Schema) -> str:
 
 
 def _of_value(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if len(path) > LONGEST_PATH:
+        return
     yield path or WHOLE, _kind(value)
     if isinstance(value, Mapping):
         for name, inner in value.items():

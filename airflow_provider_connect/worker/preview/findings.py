@@ -23,6 +23,10 @@ LONGEST_VALUE = 4_000
 """Characters of a key, a value or a header that are shown."""
 LONGEST_ALL = 1 << 20
 """Characters of all records together."""
+LONGEST_TYPES = 1 << 18
+"""Characters of all paths and types together: a record's JSON may have any fields."""
+LONGEST_NAME = 200
+"""Characters of a header's name."""
 MOST_HEADERS = 20
 MOST_FAILURES = 10
 
@@ -46,6 +50,7 @@ class Findings:
         self.failures: list[str] = []
         self._mask = mask
         self._room = LONGEST_ALL
+        self._room_of_types = LONGEST_TYPES
         self._topics: dict[str, _Seen] = {}
 
     def skip(self, failure: Failure) -> None:
@@ -70,8 +75,8 @@ class Findings:
         first = records[0]
         seen = self._topics.setdefault(first.topic, _Seen())
         seen.records += len(records)
-        seen.key = merged(seen.key, _fields(first.key_schema, [record.key for record in records]))
-        seen.value = merged(seen.value, _fields(first.value_schema, [record.value for record in records]))
+        seen.key = self._with_types(seen.key, _fields(first.key_schema, [record.key for record in records]))
+        seen.value = self._with_types(seen.value, _fields(first.value_schema, [record.value for record in records]))
         pairs = list(encoded) or [(_text(record.key).encode(), _text(record.value).encode()) for record in records]
         for key, value in pairs:
             seen.bytes += len(key or b"") + len(value or b"")
@@ -79,11 +84,21 @@ class Findings:
         for record in records:
             self._show(task, record)
 
+    def _with_types(self, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+        """Both as one, without the new paths for which there is no room."""
+        kept: dict[str, str] = {}
+        for path, kind in merged(known, more).items():
+            length = 0 if path in known else len(path) + len(kind)
+            if length <= self._room_of_types:
+                self._room_of_types -= length
+                kept[path] = kind
+        return kept
+
     def _show(self, task: int, record: SourceRecord | SinkRecord) -> None:
         if self._room <= 0:
             return
         cut = _Cut(self._mask)
-        headers = [{"key": header.key, "value": cut(header.value)} for header in list(record.headers)[:MOST_HEADERS]]
+        headers = [{"key": cut.name(header.key), "value": cut(header.value)} for header in list(record.headers)[:MOST_HEADERS]]
         offset = record.kafka_offset if isinstance(record, SinkRecord) else None
         source_offset = cut(record.source_offset) if isinstance(record, SourceRecord) else None
         key, value = cut(record.key), cut(record.value)
@@ -112,6 +127,12 @@ class _Cut:
             self.was_cut = True
             return self._mask(plain if isinstance(plain, str) else text)[:LONGEST_VALUE]
         return _masked(plain, self._mask)
+
+    def name(self, text: str) -> str:
+        """Of a header. Secrets are hidden before it is cut: of a part of one, nothing is recognised."""
+        self.length += min(len(text), LONGEST_NAME)
+        self.was_cut |= len(text) > LONGEST_NAME
+        return self._mask(text)[:LONGEST_NAME]
 
 
 def plain_value(value: Any, of_bytes: Callable[[bytes], bytes] = bytes) -> Any:

@@ -29,6 +29,8 @@ from airflow_provider_connect.worker.task.pipeline_setup import equipped
 
 NO_CLAIM = Claim(-1, "preview")
 IDLE_SECONDS = 3.0
+MOST_PARTITIONS = 1000
+"""Of one task's source partitions that are shown."""
 _LOOK_SECONDS = 0.05
 
 
@@ -122,7 +124,7 @@ class PreviewedSource:
         if batch.source_partition is None or offset is None:
             return
         self._positions.append({"partition": dict(batch.source_partition), "offset": dict(offset)})
-        if dict(batch.source_partition) not in partitions:
+        if len(partitions) < MOST_PARTITIONS and dict(batch.source_partition) not in partitions:
             partitions.append(dict(batch.source_partition))
 
 
