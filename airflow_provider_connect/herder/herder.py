@@ -136,6 +136,8 @@ class Herder(HistoryVerbs, SinkVerbs):
         A view that has not changed since an earlier call is the same object: its bytes may be kept beside it.
         """
         snapshot = self.snapshot() if status else Snapshot.of(self.config_state())
+        for kept in (self._views, self._chosen):
+            kept.forget_others(snapshot.configs.connector_configs.keys())
         all_expanded: dict[str, dict[str, ConnectorInfo | ConnectorStatusView]] = {}
         for name in snapshot.configs.connector_configs:
             expanded: dict[str, ConnectorInfo | ConnectorStatusView] = {}

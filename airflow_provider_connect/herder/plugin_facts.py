@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.config_limits import remembered_by
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.model.upgrades import Upgrade, version_in_force
 from airflow_provider_connect.model.views import PluginView
@@ -18,6 +19,7 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KI
 
 UNKNOWN = "unknown"
 _SECONDS = 10.0
+_MANY = 1000
 _UPGRADES_SECONDS = 1.0
 
 
@@ -42,12 +44,15 @@ class KnownPlugins:
 
     def of(self, config: Mapping[str, str]) -> PluginFacts:
         """The facts of a connector's plugin, by its raw config."""
-        key = (config.get("connector.class"), config.get("connector.plugin.version"), config.get(LOCATION_KEY))
+        named = (config.get("connector.class"), config.get("connector.plugin.version"), config.get(LOCATION_KEY))
+        key = tuple(map(remembered_by, named))
         found = self._known.get(key)
         if found is not None and self._now() < found[1]:
             return found[0]
         with self._lock:
-            facts = self._read(*key)
+            facts = self._read(*named)
+            if len(self._known) >= _MANY and key not in self._known:  # what configs named once is not asked for again
+                self._known = {known: kept for known, kept in self._known.items() if self._now() < kept[1]}
             self._known[key] = (facts, self._now() + _SECONDS)
         return facts
 
@@ -94,6 +99,11 @@ class ChosenVersions:
         chosen = self._chosen(name, config)
         self._known[name] = (config, chosen, self._now() + _SECONDS)
         return chosen
+
+    def forget_others(self, names: Collection[str]) -> None:
+        """Keep nothing of connectors that are none of ``names``, the existing ones."""
+        if len(self._known) > len(names):
+            self._known = {name: known for name, known in list(self._known.items()) if name in names}
 
     def _chosen(self, name: str, config: Mapping[str, str]) -> Mapping[str, PluginView]:
         try:

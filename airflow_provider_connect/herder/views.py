@@ -5,7 +5,7 @@ A view that has not changed is the same object as before. So its bytes may be ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from airflow_provider_connect.config.dag_settings import PREFIX
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
@@ -51,6 +51,13 @@ class ConnectorViews:
         if known is None or known[0] is not connector or known[1] is not tasks or known[2].type != kind:
             known = self._statuses[name] = (connector, tasks, status_view(connector, tasks.values(), kind))
         return known[2]
+
+    def forget_others(self, names: Collection[str]) -> None:
+        """Keep nothing of connectors that are none of ``names``, the existing ones: their configs may be large."""
+        if len(self._infos) > len(names):
+            self._infos = {name: known for name, known in list(self._infos.items()) if name in names}
+        if len(self._statuses) > len(names):
+            self._statuses = {name: status for name, status in list(self._statuses.items()) if name in names}
 
 
 def shown(config: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ work and the answer small.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ MOST_ALIASES: Final = 100
 MOST_ERRORS: Final = 100
 LONGEST_VALUE: Final = 200
 LONGEST_ERROR: Final = 2000
+_LONGEST_KEY: Final = 200
 
 
 def check_aliases(name: str, value: Any) -> None:
@@ -42,6 +44,14 @@ def _too_many(key: str, listed: str, count: int) -> ConfigException:
 def cut(text: str, longest: int = LONGEST_VALUE) -> str:
     """``text``, or its first ``longest`` characters and an ellipsis."""
     return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def remembered_by(text: str | None) -> str | None:
+    """A setting's value as a part of the key under which something is remembered: of a long one, which its author may make as long as a
+    body, its digest."""
+    if text is None or len(text) <= _LONGEST_KEY:
+        return text
+    return f"sha256:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def few_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:

@@ -6,7 +6,7 @@ Previews show records only to users who may change the connector.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from operator import is_
 from typing import Final
 
@@ -62,7 +62,7 @@ async def list_connectors(request: Request) -> Response:
         found = herder.expanded("info" in parts, "status" in parts)
         readable = calls.access.readable(user_of(request), found)
         shown = found if len(readable) == len(found) else {name: views for name, views in found.items() if name in readable}
-        return answer(request.app.state.listing.body(shown, parts))
+        return answer(request.app.state.listing.body(shown, parts, existing=found.keys()))
 
     return await calls.ask(listed)
 
@@ -207,11 +207,12 @@ class Listing:
         self._entries: dict[tuple[str, tuple[str, ...]], tuple[tuple[object, ...], int, bytes]] = {}
         self._infos: dict[str, tuple[View, int, bytes]] = {}
 
-    def body(self, connectors: Mapping[str, Mapping[str, View | None]], parts: Iterable[str]) -> bytes:
-        """The whole answer. ``parts`` are named in the order of the request."""
+    def body(self, connectors: Mapping[str, Mapping[str, View | None]], parts: Iterable[str], *, existing: Collection[str]) -> bytes:
+        """The whole answer. ``parts`` are named in the order of the request. Nothing is kept of connectors that are not ``existing``, of
+        which a user may read few."""
         known = tuple(part for part in dict.fromkeys(parts) if part in ("info", "status"))
         entries = [self._entry(name, views, known) for name, views in connectors.items()]
-        self._forget(connectors)
+        self._forget_others(existing)
         return b"{%b}" % b",".join(entries)
 
     def _entry(self, name: str, views: Mapping[str, View | None], parts: tuple[str, ...]) -> bytes:
@@ -235,11 +236,11 @@ class Listing:
             self._infos[name] = kept
         return kept[2]
 
-    def _forget(self, connectors: Mapping[str, object]) -> None:
-        """Drop deleted connectors, once they are most of it: a user who may read few connectors must not empty the others' entries."""
-        if len(self._entries) > 8 * len(connectors) + 10_000:
-            self._entries = {key: kept for key, kept in list(self._entries.items()) if key[0] in connectors}
-            self._infos = {name: kept for name, kept in list(self._infos.items()) if name in connectors}
+    def _forget_others(self, existing: Collection[str]) -> None:
+        if len(self._infos) > len(existing):
+            self._infos = {name: kept for name, kept in list(self._infos.items()) if name in existing}
+        if len(self._entries) > 4 * len(existing):  # as many as there are orders of the parts
+            self._entries = {key: kept for key, kept in list(self._entries.items()) if key[0] in existing}
 
 
 # ── tasks and topics ──

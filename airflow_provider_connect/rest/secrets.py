@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from cachetools import LRUCache
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
+from airflow_provider_connect.model.config_limits import remembered_by
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import url_passwords, without_url_passwords
@@ -100,8 +101,9 @@ class Secrets:
 
     def _passwords_of(self, plugin: _Named) -> tuple[frozenset[str], bool]:
         """The keys, and whether they were ever known; of a plugin that is not there everything is."""
+        named = tuple(map(remembered_by, plugin))
         with self._lock:
-            due, known, is_known = self._known.get(plugin, (0.0, frozenset[str](), False))
+            due, known, is_known = self._known.get(named, (0.0, frozenset[str](), False))
         if due > self._now():
             return known, is_known
         try:
@@ -113,8 +115,8 @@ class Secrets:
         if keys != known:
             self.learned += 1
         with self._lock:
-            self._hides_unknown |= len(self._known) == self._known.maxsize and plugin not in self._known
-            self._known[plugin] = (self._now() + kept, keys, is_known)
+            self._hides_unknown |= len(self._known) == self._known.maxsize and named not in self._known
+            self._known[named] = (self._now() + kept, keys, is_known)
         return keys, is_known
 
 

@@ -217,3 +217,14 @@ def test_the_versions_that_configs_name_do_not_fill_the_memory(plugins: Plugins)
     for number in range(5000):
         secrets.shown({"connector.class": "A", "connector.plugin.version": str(number)})
     assert len(secrets._known) < 5000
+
+
+def test_long_texts_that_configs_name_as_plugins_are_not_kept(plugins: Plugins) -> None:
+    """A body may name classes and versions of hundreds of kilobytes, and what is known of each is remembered."""
+    secrets = Secrets(plugins.keys)
+    for number in range(50):
+        config = {"connector.class": "A" * 100_000 + str(number), "connector.plugin.version": "1" * 100_000}
+        assert secrets.shown({**config, "pin": "1234"})["pin"] == HIDDEN
+        secrets.shown(config)
+    assert len(plugins.asked) == 50
+    assert sum(len(part or "") for named in secrets._known for part in named) < 10_000

@@ -1,0 +1,34 @@
+"""What a herder keeps so that lists are fast: nothing of connectors that are gone, and few of the plugins that configs name."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from airflow_provider_connect.herder.plugin_facts import KnownPlugins
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.views import ConnectorInfo
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from tests.unit.herder.conftest import CONFIG, RunEnvironment
+
+
+def test_the_configs_of_connectors_that_are_gone_do_not_fill_the_memory(environment: RunEnvironment) -> None:
+    """As metrics and lists are asked for all the while."""
+    herder = environment.herder
+    for number in range(5):
+        herder.create_connector(f"c{number}", {**CONFIG, "note": "x"}, TargetState.STOPPED)
+        for views in herder.expanded(info=True, status=True).values():
+            herder.chosen_plugins(cast("ConnectorInfo", views["info"]))
+        assert {len(herder._views._infos), len(herder._chosen._known)} <= {1, 2}
+        herder.delete_connector(f"c{number}")
+    assert herder.expanded(info=True, status=True) == {}
+    assert (herder._views._infos, herder._views._statuses, herder._chosen._known) == ({}, {}, {})
+
+
+def test_classes_and_versions_that_configs_name_do_not_fill_the_memory() -> None:
+    now = [0.0]
+    plugins = KnownPlugins(PluginCatalog(()), now=lambda: now[0])
+    for number in range(3000):
+        now[0] += 0.1
+        plugins.of({"connector.class": f"{number}" * 1000, "connector.plugin.version": "1" * 10_000})
+    assert len(plugins._known) <= 1001
+    assert max(len(part or "") for key in plugins._known for part in key) < 200
