@@ -6,6 +6,7 @@ Pure values and rules; the SQL mirror has the lines, the herder carries out.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -278,8 +279,9 @@ def _effect(now: Mapping[str, object] | None, then: Mapping[str, object] | None)
     numbers = [(now.get(key), then.get(key)) for key in changed]
     if len(numbers) != 1 or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers[0]):
         return str(Effect.CHANGED), None
-    difference = float(str(numbers[0][0])) - float(str(numbers[0][1]))
-    count = abs(int(difference)) if changed == [OFFSET] else None
+    (before, after) = numbers[0]
+    difference = before - after if isinstance(before, int) and isinstance(after, int) else float(str(before)) - float(str(after))
+    count = abs(int(difference)) if changed == [OFFSET] and math.isfinite(difference) else None
     return str(Effect.AGAIN if difference > 0 else Effect.SKIPPED), count
 
 

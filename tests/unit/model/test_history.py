@@ -126,6 +126,9 @@ def test_going_back_takes_the_offset_before_the_first_change_of_each_partition()
         ({"name": "b"}, {"name": "a"}, "changed", None),
         (None, {"position": 4}, "skipped", None),
         ({"position": 4}, None, "read from the beginning", None),
+        ({"kafka_offset": 2**62}, {"kafka_offset": 2**62 - 1}, "read again", 1),
+        ({"kafka_offset": 1e308}, {"kafka_offset": -1e308}, "read again", None),
+        ({"kafka_offset": 10**400}, {"kafka_offset": 1.5}, "read again", None),
     ],
 )
 def test_the_effect_of_going_back(now: object, then: object, effect: str, records: int | None) -> None:
