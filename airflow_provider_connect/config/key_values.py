@@ -11,6 +11,7 @@ from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 _DAY_SECONDS = 86_400.0
 _YEAR_SECONDS = 366 * _DAY_SECONDS  # longer times overflow Airflow's dates sooner or later
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no database keeps all of these
+_RANDOM = re.compile(r"(?:^|[\s,])[hHrR](?=$|[\s,(/])")
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d++(?:\.\d++)?)\s*+(ms|s|m|h|d|)")
 
@@ -34,6 +35,8 @@ def schedule_of(text: str) -> str | float | None:
         return seconds
     if len(text) > 250 or (not text.startswith("@") and len(text.split()) not in (5, 6)):
         raise ValueError("expected a cron expression, a preset such as @hourly, a duration such as 30s, or none")
+    if _RANDOM.search(text):
+        raise ValueError("R and H in a cron expression are not taken: runs would come at other times in each process; write numbers")
     return text.strip()
 
 

@@ -41,6 +41,7 @@ def test_what_is_no_duration(text: str) -> None:
     [
         ("airflow.schedule", "*/5 * * * *", "schedule", "*/5 * * * *"),
         ("airflow.schedule", "@hourly", "schedule", "@hourly"),
+        ("airflow.schedule", "0 0 * MAR,APR FRI,THU", "schedule", "0 0 * MAR,APR FRI,THU"),
         ("airflow.schedule", "30s", "schedule", 30.0),
         ("airflow.schedule", "none", "schedule", None),
         ("airflow.tags", "orders, shop,orders", "tags", ("orders", "shop")),
@@ -107,6 +108,9 @@ def test_a_wrong_value_is_refused_with_key_and_fix(key: str, text: str, fix: str
         ("airflow.schedule", "367d", "no longer than 366d"),
         ("airflow.schedule", "0.001ms", "a second apart"),
         ("airflow.schedule", "* " * 200, "expected a cron expression"),
+        ("airflow.schedule", "* * * * * R", "R and H in a cron expression"),
+        ("airflow.schedule", "1,r(0-5)/2 * * * *", "R and H in a cron expression"),
+        ("airflow.schedule", "H/5 * * * *", "R and H in a cron expression"),
     ],
 )
 def test_what_airflow_and_its_database_do_not_keep_is_refused(key: str, text: str, reason: str) -> None:
