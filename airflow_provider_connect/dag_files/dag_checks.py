@@ -1,20 +1,21 @@
 """Whether Airflow can make a DAG of what steers one: its real timetables, and a DAG built as a trial.
 
-Internals of Airflow 3.3.2: ``coerce_to_core_timetable``, ``DagSerialization``, ``TimeRestriction``. For the processes that have Airflow and
-take configs, or write the files of DAGs. Without it, ``dag_settings`` knows the rules alone.
+Internals of Airflow 3.3.2: ``coerce_to_core_timetable``, ``DagSerialization``, ``TimeRestriction``, ``croniter``. For the processes that
+have Airflow and take configs, or write the files of DAGs. Without it, ``dag_settings`` knows the rules alone.
 """
 
 import hashlib
 import threading
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from airflow.sdk import DAG, timezone
 from airflow.serialization.encoders import coerce_to_core_timetable
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.timetables._cron import croniter
 from airflow.timetables.base import TimeRestriction
 from cachetools import LRUCache, cached
 
@@ -24,7 +25,7 @@ from airflow_provider_connect.dag_files.connector_files import mark_of, steering
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
 
 _TRIAL = "connector"
-_RUNS = 10  # how many runs in a row are asked for: the shortest pause of a cron expression shows among its first ones
+_RUNS = 10  # how many runs in a row are asked for, which shows the pauses between days; those of one day follow from the fields
 _KEPT = 4096
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -54,7 +55,18 @@ def shortest_interval(schedule: str) -> float | None:
         return 0.0
     if not starts:
         raise ValueError("no run would ever come")
-    return min(((later - earlier).total_seconds() for earlier, later in pairwise(starts)), default=None)
+    return min([*((later - earlier).total_seconds() for earlier, later in pairwise(starts)), *_within_a_day(schedule)], default=None)
+
+
+def _within_a_day(schedule: str) -> Iterator[float]:
+    """The times between the runs of one day, of a cron expression that Airflow takes: the shortest may come behind its first runs."""
+    if schedule.startswith("@"):
+        return
+    minutes, hours, _, _, _, *rest = croniter.expand(schedule)[0]
+    fields = zip((hours, minutes, *(rest or [[0]])), (24, 60, 60), strict=True)
+    of_a_day = product(*(range(most) if "*" in field else sorted(set(field)) for field, most in fields))
+    for earlier, later in pairwise(timedelta(hours=hour, minutes=minute, seconds=second) for hour, minute, second in of_a_day):
+        yield (later - earlier).total_seconds()
 
 
 def _timetable(schedule: str) -> Any:
