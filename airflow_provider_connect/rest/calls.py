@@ -25,6 +25,8 @@ SECONDS = 90.0
 HEALTH_SECONDS = 10.0
 OF_ONE_USER = 2
 """How many requests with a body are carried out at once for one user; probes have four processes (``plugins.validation.probe_process``)."""
+READS_OF_ONE_USER = 8
+"""And how many that read: half of the threads that there are for them, since a plugin or Kafka may keep each of them waiting."""
 
 USER = "connect_user"
 """The key of the user in the request's scope."""
@@ -45,7 +47,7 @@ class Calls:
         self.herder, self.access = herder, access
         self.secrets = Secrets(lambda *plugin: herder().plugin_config(*plugin))
         self._readers, self._writers = anyio.CapacityLimiter(16), anyio.CapacityLimiter(32)
-        self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
+        self._shares: WeakValueDictionary[tuple[str, int], anyio.CapacityLimiter] = WeakValueDictionary()
         self._parsing = threading.BoundedSemaphore(_PARSED_AT_ONCE)
 
     async def read(self, request: Request, connector: str, verb: Callable[[Herder], _T]) -> _T:
@@ -55,7 +57,8 @@ class Calls:
             require(self.access, user_of(request), Right.READ, connector)
             return verb(self.herder())
 
-        return await self.in_thread(act)
+        async with self._share_of(request, READS_OF_ONE_USER):
+            return await self.in_thread(act)
 
     async def change(self, request: Request, connector: str, verb: Callable[[Herder], _T], *, right: Right = Right.CHANGE) -> _T:
         """``verb`` for a user who has the right on the connector. A body that comes all the same is left alone."""
@@ -81,18 +84,18 @@ class Calls:
     ) -> _T:
         await self.in_thread(check)
         body = await bodies.received(request, seconds=SECONDS)
-        async with self._share_of(request):
+        async with self._share_of(request, OF_ONE_USER):
             return await self.in_thread(lambda: verb(self.herder(), self._parsed(parse, body)), changes=True)
 
     @asynccontextmanager
-    async def _share_of(self, request: Request) -> AsyncIterator[None]:
-        """One of the user's own turns: what asks plugins takes long, and has few processes for all users together. A server that knows no
-        users gives none. Raises ConnectException when no turn comes in time."""
+    async def _share_of(self, request: Request, most: int) -> AsyncIterator[None]:
+        """One of the user's own ``most`` turns: threads are few for all users together, and so are processes for plugins. A server that
+        knows no users gives none. Raises ConnectException when no turn comes in time."""
         name = self.access.name_of(user_of(request))
         if not name:
             yield
             return
-        share = self._shares.setdefault(name, anyio.CapacityLimiter(OF_ONE_USER))
+        share = self._shares.setdefault((name, most), anyio.CapacityLimiter(most))
         try:
             with anyio.fail_after(SECONDS):
                 await share.acquire()
@@ -107,9 +110,10 @@ class Calls:
         with self._parsing:
             return parse(body)
 
-    async def ask(self, verb: Callable[[Herder], _T]) -> _T:
+    async def ask(self, request: Request, verb: Callable[[Herder], _T]) -> _T:
         """``verb`` for any user who passed the checks."""
-        return await self.in_thread(lambda: verb(self.herder()))
+        async with self._share_of(request, READS_OF_ONE_USER):
+            return await self.in_thread(lambda: verb(self.herder()))
 
     async def administer_by(self, request: Request, parse: Callable[[bodies.Body], _B], act: Callable[[_B], _T]) -> _T:
         """``act`` with the body of the request, for a user who may change what concerns all connectors."""

@@ -64,7 +64,7 @@ async def list_connectors(request: Request) -> Response:
         shown = found if len(readable) == len(found) else {name: views for name, views in found.items() if name in readable}
         return answer(request.app.state.listing.body(shown, parts, existing=found.keys()))
 
-    return await calls.ask(listed)
+    return await calls.ask(request, listed)
 
 
 @serves(router, "create_connector", body=documents.NEW_CONNECTOR)

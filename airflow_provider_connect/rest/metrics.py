@@ -69,7 +69,7 @@ async def get_metrics(request: Request) -> Response:
         measured = _measured(herder, {name: known[name] for name in known if name in readable})
         return Response(text_of(samples(measured, herder.status_update_metrics())), media_type=CONTENT_TYPE)
 
-    return await calls.ask(page)
+    return await calls.ask(request, page)
 
 
 def _measured(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[Measured]:

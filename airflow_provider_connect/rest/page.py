@@ -183,7 +183,7 @@ async def list_rows(request: Request) -> Response:
         ]
         return answer(ConnectorRows(rows, calls.access.may_create_some(user)))
 
-    return await calls.ask(shown)
+    return await calls.ask(request, shown)
 
 
 @router.get("/ui/connectors/{connector}")

@@ -71,7 +71,7 @@ async def get_workers(request: Request) -> Response:
         readable = calls.access.readable(user_of(request), {worker.connector for worker in workers})
         return answer([worker for worker in workers if worker.connector in readable])
 
-    return await calls.ask(shown)
+    return await calls.ask(request, shown)
 
 
 # ── plugins ──
@@ -80,13 +80,13 @@ async def get_workers(request: Request) -> Response:
 @serves(router, "plugins")
 async def list_plugins(request: Request) -> Response:
     only = is_true(query(request, "connectorsOnly", "true"))
-    return await calls_of(request).ask(lambda herder: answer(herder.plugins(only)))
+    return await calls_of(request).ask(request, lambda herder: answer(herder.plugins(only)))
 
 
 @serves(router, "plugin_config")
 async def get_plugin_config(request: Request, plugin: Plugin) -> Response:
     asked = [next(iter(request.query_params.getlist(name)), None) for name in ("version", "location")]
-    return await calls_of(request).ask(lambda herder: answer(herder.plugin_config(plugin, *asked)))
+    return await calls_of(request).ask(request, lambda herder: answer(herder.plugin_config(plugin, *asked)))
 
 
 @serves(router, "validate", body=documents.CONFIG)

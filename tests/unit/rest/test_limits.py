@@ -69,7 +69,7 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder, plugins = tmp_path_factory.mktemp("files"), tmp_path_factory.mktemp("plugins")
     slow = PATIENT.format(asked=str(folder / "asked"), release=str(folder / "release")) + source()
-    for number in range(4):
+    for number in range(5):
         entry = f"source:Slow{number}Source = slow{number}:EchoSource"
         tree(plugins / f"slow{number}", f"slow{number}", "1.0", {f"slow{number}.py": slow}, entry)
     settings = WorkerSettings.of({"connectors.allowed.paths": str(folder), "plugin.path": str(plugins)})
@@ -133,6 +133,24 @@ def test_a_user_whose_validations_are_slow_leaves_those_of_others_fast(served: S
         time.sleep(0.01)
     status, text = served.ask("PUT", "/connectors/other/config", served.source(), user="bob")
     assert status == 201, text
+    assert all(thread.is_alive() for thread in slow)
+    served.release.touch()
+    for thread in slow:
+        thread.join()
+
+
+def test_a_user_whose_reads_are_slow_leaves_those_of_others_fast(served: Served) -> None:
+    """Whoever may see the server may ask for a plugin's settings, which asks the plugin. Here is one that does not answer."""
+    served.asked.unlink(missing_ok=True)
+    served.release.unlink(missing_ok=True)
+    path = "/connector-plugins/Slow4Source/config"
+    slow = [threading.Thread(target=served.ask, args=("GET", path, None)) for _ in range(30)]
+    for thread in slow:
+        thread.start()
+    while not served.asked.exists():
+        time.sleep(0.01)
+    for read in ("/connectors", "/connectors/warm", "/connectors?expand=status", "/connector-plugins"):
+        assert served.ask("GET", read, None, user="bob")[0] == 200
     assert all(thread.is_alive() for thread in slow)
     served.release.touch()
     for thread in slow:
