@@ -142,8 +142,11 @@ def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
     endpoint = config[STORE_URL]
     if location.scheme == "s3" and endpoint and urlsplit(endpoint).scheme not in ("http", "https"):
         raise ConfigException.of(STORE_URL, endpoint, "It must be the address of a server: https://host:port.")
-    if location.scheme == "s3" and (config[ACCESS_KEY] is None) != (config[SECRET_KEY] is None):
+    if location.scheme == "s3" and bool(_text(config[ACCESS_KEY])) != bool(_text(config[SECRET_KEY])):
         raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", "A key and its secret belong together. Set both, or neither.")
+    if location.scheme == "s3" and _text(config[SESSION_TOKEN]) and not _text(config[ACCESS_KEY]):
+        reason = "A session token belongs to an access key. Set the key and its secret too, or leave the token out."
+        raise ConfigException.of(SESSION_TOKEN, "[hidden]", reason)
     if location.scheme == "az" and not config[AZURE_ACCOUNT]:
         raise ConfigException.of(AZURE_ACCOUNT, "null", "A container belongs to a storage account. Set its name.")
     if location.scheme == _SFTP:
@@ -237,14 +240,11 @@ def _address(config: Config) -> tuple[str, str]:
 
 
 def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
-    """What obstore's store of ``scheme`` is created with."""
-    found: dict[str, object] = {}
-    for name, key in _CREDENTIALS[scheme].items():
-        value = _text(config[key])
-        if value is not None:
-            found[name] = value
-    if not found:
-        found["skip_signature"] = True
+    """What obstore's store of ``scheme`` is created with. It asks the host for its credentials where it neither has whole ones nor is told
+    not to sign."""
+    found: dict[str, object] = {name: value for name, key in _CREDENTIALS[scheme].items() if (value := _text(config[key]))}
+    if not found or (scheme == "s3" and not {"access_key_id", "secret_access_key"} <= found.keys()):
+        found = {"skip_signature": True}
     if scheme == "s3":
         found["region"] = config[S3_REGION]
         if config[STORE_URL]:
