@@ -9,6 +9,10 @@ KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_gr
 """Topics in which brokers keep their state."""
 
 _LEAST, _MOST = "min.compaction.lag.ms", "max.compaction.lag.ms"
+
+UNKNOWN_SECONDS = 3600.0
+"""``absence_seconds`` of a topic without a lag, which may lose a replaced tombstone at any time, and where we may not ask."""
+
 COMPACTED_SOON = {
     "segment.ms": "900000",
     "segment.bytes": "16777216",
@@ -43,3 +47,14 @@ def topic_configs(given: Mapping[str, str]) -> dict[str, str]:
         if one in given and other not in given:
             del configs[other]
     return configs
+
+
+def absence_seconds(configs: Mapping[str, str | None]) -> float:
+    """How long a reader of the config topic, whose settings these are, may be away and still see every tombstone when it reads on.
+
+    It is half of what the broker grants. A tombstone that a newer record replaced goes with the next compaction, after
+    ``min.compaction.lag.ms``. A reader that missed it would take the tasks of a deleted connector for those of the one that was created
+    under its name.
+    """
+    retention_ms, lag_ms = (float(configs.get(name) or 0) for name in ("delete.retention.ms", _LEAST))
+    return min(retention_ms / 2000, lag_ms / 2000 or UNKNOWN_SECONDS)

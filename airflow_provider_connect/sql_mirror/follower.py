@@ -26,7 +26,7 @@ from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import CURRENT, batch, history, lease, position
 from airflow_provider_connect.stores.log_consumer import LogTruncatedException
-from airflow_provider_connect.stores.state_stream import DAY_SECONDS, StateRecord, StateStream, TopicIdentity
+from airflow_provider_connect.stores.state_stream import KEPT_MS, StateRecord, StateStream, TopicIdentity
 
 LEASE = "mirror"
 LEASE_SECONDS = 15.0
@@ -132,7 +132,7 @@ class MirrorFollower:
             known, wanted = read_positions(database), self._wanted(database)
         started = self._now()
         was, self._identities = self._identities, self._stream.identities({*wanted, *(at.topic for at in known)})
-        self._trusted_seconds = {name: seconds / 2 for name, seconds in self._stream.tombstone_seconds(self._identities).items()}
+        self._trusted_seconds = self._stream.absence_seconds(self._identities)
         held = self._stream.held(at for at in known if self._is_there(at))
         for topic in sorted({at.topic for at in known}):
             positions = {at: read for at, read in known.items() if at.topic == topic}
@@ -163,7 +163,7 @@ class MirrorFollower:
         topic = next(iter(positions)).topic
         identity, ids = self._identities.get(topic), {read.topic_id for read in positions.values()}
         silent = self._now() - min(read.complete_ms for read in positions.values()) / 1000
-        trusted = self._trusted_seconds.get(topic, DAY_SECONDS / 2)
+        trusted = self._trusted_seconds.get(topic, KEPT_MS / 2000)
         if identity is None:  # for good, or for as long as a broker starts
             return f"it has been gone for {silent:.0f} s" if silent > trusted else None
         if ids != {identity.id}:
@@ -171,7 +171,9 @@ class MirrorFollower:
         if any(not held[at][0] <= read.position <= held[at][1] for at, read in positions.items() if at in held and read.position > 0):
             return "records were deleted before, or after, the mirror had read them"
         if silent > trusted:
-            return f"it was last read to its end {silent:.0f} s ago, and half of delete.retention.ms is {trusted:.0f} s"
+            return (
+                f"it was last read to its end {silent:.0f} s ago; its delete.retention.ms and min.compaction.lag.ms allow {trusted:.0f} s"
+            )
         return None
 
     def _sweep(self, topic: str, positions: dict[TopicPartition, ReadPosition], held: Held, reason: str) -> None:

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.internal_topics import UNKNOWN_SECONDS, absence_seconds
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.cluster_state import connector_of
@@ -37,8 +38,7 @@ _MOST_HELD = 20_000  # records in memory
 _MOST_READ = 200_000  # some seconds of reading, which is what a reader that is killed loses
 _BUSY_SECONDS = 10.0
 _REFRESH_SECONDS = 600.0
-_LONGEST_SECONDS = 6 * 3600.0  # a tombstone may be compacted away after delete.retention.ms, a day unless set: then a deletion is missed
-_UNKNOWN_SECONDS = 3600.0  # for topics made by others, too, that may lose the tombstone of what was created again as soon as they like
+_LONGEST_SECONDS = 6 * 3600.0
 _TABLES = """
 CREATE TABLE IF NOT EXISTS position (topic_id TEXT, read_to INTEGER, read_at REAL, keep_seconds REAL, common TEXT);
 CREATE TABLE IF NOT EXISTS connectors (name TEXT PRIMARY KEY, slice TEXT) WITHOUT ROWID;
@@ -114,17 +114,12 @@ def _has_tables(database: sqlite3.Connection) -> bool:
 
 
 def _retention_seconds(admin: TopicAdmin, topic: str) -> float:
-    """How long reads may continue from the file before the whole topic must be read again: while every tombstone behind it is there.
-
-    One that a newer record replaced goes with the next compaction, after ``min.compaction.lag.ms``; a reader that missed it would take
-    the tasks of a deleted connector for those of the one that was created under its name.
-    """
+    """How long reads may continue from the file before the whole topic must be read again."""
     try:
         configs = admin.configs([topic])[topic]
     except ConnectException:  # not allowed to ask
-        return _UNKNOWN_SECONDS
-    retention_ms, lag_ms = (float(configs.get(name) or 0) for name in ("delete.retention.ms", "min.compaction.lag.ms"))
-    return min(retention_ms / 2000, lag_ms / 2000 or _UNKNOWN_SECONDS, _LONGEST_SECONDS)
+        return UNKNOWN_SECONDS
+    return min(absence_seconds(configs), _LONGEST_SECONDS)
 
 
 class _Waiting:

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as _KafkaPartition
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.internal_topics import absence_seconds
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import DataException, StoreException, StoreTimeoutException
 from airflow_provider_connect.model.batches import BatchRecord, BatchReset
@@ -34,7 +35,9 @@ from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
 from airflow_provider_connect.wire.record import author_of, claim_of
 
-DAY_SECONDS = 86400.0
+KEPT_MS = 86_400_000
+"""Kafka's default of ``delete.retention.ms``."""
+
 _FETCH_WAIT_MS = 2000  # for an idle reader; a new record arrives at once all the same
 _MOST_RECORDS = 2000
 
@@ -83,16 +86,21 @@ class StateStream(Closing):
             found[topic] = TopicIdentity(topic_id_of(described), len(described.partitions))
         return found
 
-    def tombstone_seconds(self, topics: Iterable[str]) -> dict[str, float]:
-        """How long each topic keeps a tombstone at the least (``delete.retention.ms``); Kafka's default where we may not ask."""
+    def absence_seconds(self, topics: Iterable[str]) -> dict[str, float]:
+        """How long a reader of each topic may be away and read on from where it was without missing a tombstone."""
         names = list(topics)
         try:
             configs = self._admin.configs(names)
         except StoreTimeoutException:
             raise
-        except StoreException:
-            return dict.fromkeys(names, DAY_SECONDS)
-        return {name: float(configs[name].get("delete.retention.ms") or DAY_SECONDS * 1000) / 1000 for name in names}
+        except StoreException:  # not allowed to ask
+            configs = {}
+        return {name: self._absence_seconds(name, configs.get(name, {})) for name in names}
+
+    def _absence_seconds(self, topic: str, configs: Mapping[str, str | None]) -> float:
+        """The config topic's tombstones say more than that their key is gone; of the others a newer record says all that is to be known."""
+        kept = {"delete.retention.ms": str(KEPT_MS), **{name: value for name, value in configs.items() if value}}
+        return absence_seconds(kept) if topic == self._settings.config_topic else float(kept["delete.retention.ms"]) / 2000
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets behind the last committed record of each partition."""

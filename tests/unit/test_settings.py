@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 
+from airflow_provider_connect.config.internal_topics import absence_seconds
 from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.config.worker_settings import StatusRetry, WorkerSettings
 from airflow_provider_connect.errors import ConfigException
@@ -61,6 +62,19 @@ def test_a_compaction_lag_that_is_given_alone_meets_no_default_that_kafka_would_
     topic = WorkerSettings.of({f"status.storage.{given}.compaction.lag.ms": "5"}).internal_topics[2]
     assert topic.configs[f"{given}.compaction.lag.ms"] == "5"
     assert f"{other}.compaction.lag.ms" not in topic.configs
+
+
+@pytest.mark.parametrize(
+    ("configs", "seconds"),
+    [
+        ({"delete.retention.ms": "86400000", "min.compaction.lag.ms": "900000"}, 450),
+        ({"delete.retention.ms": "600000", "min.compaction.lag.ms": "900000"}, 300),
+        ({"delete.retention.ms": "86400000", "min.compaction.lag.ms": "0"}, 3600),
+        ({"delete.retention.ms": "0", "min.compaction.lag.ms": "900000"}, 0),
+    ],
+)
+def test_how_long_a_reader_of_the_config_topic_may_be_away(configs: dict[str, str], seconds: float) -> None:
+    assert absence_seconds(configs) == seconds
 
 
 @pytest.mark.parametrize(

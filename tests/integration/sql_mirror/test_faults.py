@@ -25,7 +25,16 @@ from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.sql_mirror.changes import Kind
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.queries import changes
-from airflow_provider_connect.sql_mirror.tables import connector_status, history, lease, metadata, source_offset, task_status
+from airflow_provider_connect.sql_mirror.tables import (
+    connector_status,
+    history,
+    lease,
+    metadata,
+    source_offset,
+    task_config,
+    task_set,
+    task_status,
+)
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.offset_store import OffsetStore
 from airflow_provider_connect.stores.status_store import StatusWriter
@@ -245,6 +254,40 @@ def test_what_was_removed_and_compacted_while_nobody_followed(cleaning: KafkaSer
     assert [line[3] for line in reported(database, "goes", Kind.TASK_STATUS)][-1] is None
     with database.connect() as connection:
         assert "delete.retention.ms" in (changes(connection, kinds=[Kind.MIRROR])[0].note or "")
+    database.dispose()
+
+
+def test_a_connector_created_again_while_nobody_followed_has_no_tasks_of_the_deleted_one(
+    cleaning: KafkaServer, unique: str, tmp_path: Path
+) -> None:
+    """The tombstone between the two is compacted away long before ``delete.retention.ms``: its key has a newer record."""
+    quick = {"segment.ms": "500", "min.cleanable.dirty.ratio": "0.001", "min.compaction.lag.ms": "100", "max.compaction.lag.ms": "500"}
+    properties = worker_properties(cleaning.bootstrap_servers, unique)
+    settings = WorkerSettings.of(properties | {f"config.storage.{name}": value for name, value in quick.items()})
+    TopicAdmin(settings).ensure_internal_topics()
+    database = open_database(f"sqlite:///{tmp_path / 'mirror.db'}")
+    metadata.create_all(database)
+
+    def followed(condition: Callable[[], object], holder: str) -> None:
+        follower = MirrorFollower(settings, database.begin, holder=holder, now=time.time)
+        until(condition, follower)
+        follower.close()
+
+    with ConfigStore(settings) as store:
+        store.create_connector("orders", CONFIG)
+        store.put_tasks("orders", [{"file": "a"}, {"file": "b"}], store.claim("orders"))
+        followed(lambda: len(rows(database, task_set)) == 1, "one")
+        store.delete_connector("orders")
+        store.create_connector("orders", CONFIG)
+
+        def is_compacted() -> bool:
+            store.claim("orders")  # the newest segment is never compacted
+            time.sleep(0.6)
+            with TopicLog(settings.config_topic, internal_client_config(settings, ClientKind.CONSUMER, "test")) as log:
+                return [record.key for record in log.read_to_end()].count(b"connector-orders") == 1
+
+        until(is_compacted, seconds=120)
+    followed(lambda: not rows(database, task_set) and not rows(database, task_config), "two")
     database.dispose()
 
 
