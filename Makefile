@@ -35,7 +35,8 @@ check: setup ## lint, types, unit tests that start no process
 test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of each test are in .dev/durations.json
 	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & \
 	$(PY) -m ruff check $(SOURCES) && $(PY) -m ruff format --check $(SOURCES) && $(PY) -m mypy && \
-	$(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json --cov --cov-report= $(SHARED)
+	$(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json --cov --cov-report= $(SHARED) && \
+	$(PY) -m tests.covered
 
 coverage: ## pages in .dev/coverage of what the last make test has run
 	@$(PY) -m coverage html -d .dev/coverage --quiet
