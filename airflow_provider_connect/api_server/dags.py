@@ -104,14 +104,8 @@ def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
     attempts = open_attempts(session, dag_id)
     columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, DagModel.owners)
     return {
-        row.dag_id: PlanView(
-            next_run_ms=None if row.is_paused or at is None else int(at.timestamp() * 1000),
-            owner=row.owners or None,
-            tags=tags.get(row.dag_id, []),
-            attempt=attempts.get(row.dag_id),
-        )
-        for row in session.execute(columns.where(of_connectors(DagModel.dag_id), ~DagModel.is_stale))
-        for at in [row.next_dagrun_create_after]
+        of: PlanView(None if is_paused or at is None else int(at.timestamp() * 1000), owners or None, tags.get(of, []), attempts.get(of))
+        for of, is_paused, at, owners in session.execute(columns.where(of_connectors(DagModel.dag_id), ~DagModel.is_stale))
     }
 
 

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow.utils.session import create_session
 from sqlalchemy.exc import SQLAlchemyError
@@ -12,12 +12,13 @@ from airflow_provider_connect.api_server.attempts import newest_attempts
 from airflow_provider_connect.api_server.dags import plans
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.herder.snapshot import SharedRead
 from airflow_provider_connect.hooks.airflow_settings import own_option
 from airflow_provider_connect.model.page import AttemptView, PlanView, RunView
 from airflow_provider_connect.sql_mirror.config_rows import Hide
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
-from airflow_provider_connect.sql_mirror.queries import RunMetrics, forget_history, last_runs, records_by_hour, run_metrics
+from airflow_provider_connect.sql_mirror.queries import KeptRead, RunMetrics, forget_history, last_runs, records_by_hour, run_metrics
 from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
 
 POLL_SECONDS = 1.0
@@ -25,6 +26,8 @@ _STANDBY_SECONDS = 5.0
 _FORGET_SECONDS = 3600.0
 _DAY_SECONDS = 86400.0
 _MOST_RUNS = 200
+
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -40,22 +43,24 @@ def rebuild(*, keep_history: bool = True) -> None:
 
 class MirroredRuns:
     """The runs of connectors as the mirror has them, for the page; whichever API server fills it. None, where its tables are missing.
-    What comes next is as Airflow's own tables have it."""
+    What comes next is as Airflow's own tables have it. Safe to share between threads: those that ask at once share one read.
+    """
+
+    def __init__(self) -> None:
+        kept: KeptRead[Mapping[str, RunView]] = KeptRead(lambda session: {found.connector: _view(found) for found in last_runs(session)})
+        unknown: Mapping[str, RunView] = {}
+        self._last = SharedRead(lambda: _asked(kept, unknown))
+        self._plans = SharedRead(lambda: [_plans(None)])
 
     def last(self) -> Mapping[str, RunView]:
-        return {found.connector: _view(found) for found in _asked(last_runs)}
+        return self._last()
 
     def by_hour(self) -> Mapping[str, Sequence[int]]:
         with create_session() as session:
             return records_by_hour(session, now_ms=int(time.time() * 1000))
 
     def planned(self, dag_id: str | None = None) -> Mapping[str, PlanView] | None:
-        try:
-            with create_session() as session:
-                return plans(session, dag_id)
-        except SQLAlchemyError as error:
-            _log.warning("The plans of DAGs cannot be read: %s", error)
-            return None
+        return _plans(dag_id) if dag_id is not None else self._plans()[0]
 
     def attempts(self, connector: str) -> Sequence[AttemptView]:
         try:
@@ -66,16 +71,26 @@ class MirroredRuns:
             return ()
 
     def of(self, connector: str) -> Sequence[RunView]:
-        return [_view(found) for found in _asked(lambda session: run_metrics(session, connector, limit=_MOST_RUNS))]
+        unknown: list[RunMetrics] = []
+        return [_view(found) for found in _asked(lambda session: run_metrics(session, connector, limit=_MOST_RUNS), unknown)]
 
 
-def _asked(query: Callable[[Any], list[RunMetrics]]) -> list[RunMetrics]:
+def _plans(dag_id: str | None) -> Mapping[str, PlanView] | None:
+    try:
+        with create_session() as session:
+            return plans(session, dag_id)
+    except SQLAlchemyError as error:
+        _log.warning("The plans of DAGs cannot be read: %s", error)
+        return None
+
+
+def _asked(query: Callable[[Any], _T], unknown: _T) -> _T:
     try:
         with create_session() as session:
             return query(session)
     except SQLAlchemyError as error:
         _log.warning("The SQL mirror cannot be read: %s", error)
-        return []
+        return unknown
 
 
 def _view(run: RunMetrics) -> RunView:

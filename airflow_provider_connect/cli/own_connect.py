@@ -15,7 +15,6 @@ from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.model.page import ConnectorRow, row_of
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
@@ -56,16 +55,12 @@ def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
 
 def own_rows(herder: Herder, names: Collection[str]) -> list[ConnectorRow]:
     """A row for each connector, of those of ``names`` where there are any, as the page has it."""
-    runs, infos, statuses = MirroredRuns(), herder.expanded(info=True, status=False), herder.expanded(info=False, status=True)
-    wanted = [name for name in infos if not names or name in names]
+    runs, listed = MirroredRuns(), [(info, status) for info, status in herder.listed() if not names or info.name in names]
     herder.task_metrics()  # has the batch log read to its end, for lags
     last = {name: found[0] for name in names if (found := runs.of(name))} if names else runs.last()
-    planned, lags, rows = runs.planned(), herder.sink_lags(wanted), []
-    for name in wanted:
-        info, status = infos[name].get("info"), statuses.get(name, {}).get("status")
-        if isinstance(info, ConnectorInfo):
-            known = status if isinstance(status, ConnectorStatusView) else None
-            row = row_of(info, known, may_change=True, last_run=last.get(name), planned=planned)
-            lag = lags.get(name, {}).get("records-lag")
-            rows.append(replace(row, lag=None if lag is None else int(lag)))
+    planned, lags, rows = runs.planned(), herder.sink_lags([info.name for info, _ in listed]), []
+    for info, status in listed:
+        row = row_of(info, status, may_change=True, last_run=last.get(info.name), planned=planned)
+        lag = lags.get(info.name, {}).get("records-lag")
+        rows.append(replace(row, lag=None if lag is None else int(lag)))
     return rows

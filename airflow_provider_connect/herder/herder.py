@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Self
 
@@ -150,6 +150,10 @@ class Herder(HistoryVerbs, SinkVerbs):
                 expanded["info"] = known
             all_expanded[name] = expanded
         return all_expanded
+
+    def listed(self) -> Iterator[tuple[ConnectorInfo, ConnectorStatusView | None]]:
+        """Every connector, with its status if it has one, from one read; views as ``expanded`` has them."""
+        return self._views.listed(self.snapshot())
 
     def create_connector(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None, *, author: str | None = None

@@ -5,7 +5,7 @@ A view that has not changed is the same object as before. So its bytes may be ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from airflow_provider_connect.config.dag_settings import PREFIX
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
@@ -38,6 +38,11 @@ class ConnectorViews:
             ids = [ConnectorTaskId(name, task) for task in range(tasks)]
             known = self._infos[name] = (config, ConnectorInfo(name, shown(config), ids, kind))
         return known[1]
+
+    def listed(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorInfo, ConnectorStatusView | None]]:
+        """Every connector, with its status if it has one."""
+        infos = (self.info(snapshot.configs, name) for name in snapshot.configs.connector_configs)
+        return ((info, self.status(snapshot, info.name)) for info in infos if info is not None)
 
     def status(self, snapshot: Snapshot, name: str) -> ConnectorStatusView | None:
         """None: no status is known; that of a connector just deleted still is."""

@@ -8,12 +8,12 @@ verb of the API.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from typing import Protocol, cast
+from typing import Protocol
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -24,11 +24,12 @@ from airflow_provider_connect.errors import BadRequestException, NotFoundExcepti
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import AttemptView, ConnectorDetail, ConnectorRows, PlanView, RunView, row_of
+from airflow_provider_connect.model.page import AttemptView, ConnectorDetail, PlanView, RunView, row_of
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 from airflow_provider_connect.rest.access import Right
-from airflow_provider_connect.rest.answers import HttpException, answer, query
+from airflow_provider_connect.rest.answers import HttpException, answer, json_bytes, query
 from airflow_provider_connect.rest.calls import Calls, calls_of, user_of
 from airflow_provider_connect.rest.refreshed import Refreshed
 from airflow_provider_connect.rest.routes import Connector
@@ -119,6 +120,39 @@ class PageFacts:
         self.hours: Refreshed[Mapping[str, Sequence[int]]] = Refreshed("records by hour", runs.by_hour, {}, seconds=_HOURS_SECONDS)
         self.secrets = Secrets(lambda *plugin: calls.herder().plugin_config(*plugin), hides_unknown=True)
         self.dead_letters = threading.BoundedSemaphore(_SEARCHES)
+        self.row_bytes = RowBytes()
+
+
+class RowBytes:
+    """The rows of the list as JSON, each kept while what it is made of is equal: every page that is open asks for all of them every five
+    seconds, and few have changed. Safe for many threads: an entry is replaced as a whole."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, bool], tuple[tuple[object, ...], bytes]] = {}
+
+    def row(
+        self,
+        info: ConnectorInfo,
+        status: ConnectorStatusView | None,
+        *,
+        may_change: bool,
+        last_run: RunView | None,
+        lag: int | None,
+        hours: Sequence[int],
+        planned: Mapping[str, PlanView] | None,
+    ) -> bytes:
+        """As ``model.page.row_of``. Views that have not changed are the same objects, so comparing them costs nothing."""
+        parts = (info, status, last_run, lag, hours, planned and planned.get(dag_id_for(info.name)), planned is None)
+        kept = self._kept.get((info.name, may_change))
+        if kept is None or kept[0] != parts:
+            row = row_of(info, status, may_change=may_change, last_run=last_run, lag=lag, hours=hours, planned=planned)
+            kept = self._kept[info.name, may_change] = (parts, json_bytes(to_json(row)))
+        return kept[1]
+
+    def forget(self, existing: Collection[str]) -> None:
+        """Drop the rows of deleted connectors, once they are most of what is kept."""
+        if len(self._kept) > 4 * len(existing) + 1000:
+            self._kept = {key: kept for key, kept in list(self._kept.items()) if key[0] in existing}
 
 
 def _lags(herder: Herder) -> Mapping[str, int]:
@@ -162,17 +196,15 @@ async def list_rows(request: Request) -> Response:
     calls, user, dag = calls_of(request), user_of(request), request.query_params.get("dag")
 
     def shown(herder: Herder) -> Response:
-        infos = cast("Mapping[str, Mapping[str, ConnectorInfo]]", herder.expanded(info=True, status=False))
-        statuses = cast("Mapping[str, Mapping[str, ConnectorStatusView]]", herder.expanded(info=False, status=True))
-        names = [name for name, views in infos.items() if "info" in views and (dag is None or dag_id_for(name) == dag)]
+        existing = {info.name: (info, status) for info, status in herder.listed()}
+        names = existing if dag is None else [name for name in existing if dag_id_for(name) == dag]
         readable = calls.access.readable(user, names)
         changeable = calls.access.changeable(user, readable)
         facts = _facts(request)
         last, planned, lags, hours = facts.runs.last(), facts.runs.planned(dag), facts.lags.known(), facts.hours.known()
         rows = [
-            row_of(
-                infos[name]["info"],
-                statuses.get(name, {}).get("status"),
+            facts.row_bytes.row(
+                *existing[name],
                 may_change=name in changeable,
                 last_run=last.get(name),
                 lag=lags.get(name),
@@ -181,7 +213,9 @@ async def list_rows(request: Request) -> Response:
             )
             for name in sorted(readable)
         ]
-        return answer(ConnectorRows(rows, calls.access.may_create_some(user)))
+        facts.row_bytes.forget(existing)
+        may_create = json_bytes(calls.access.may_create_some(user))
+        return answer(b'{"connectors":[%b],"may_create":%b}' % (b",".join(rows), may_create))  # a ``ConnectorRows``
 
     return await calls.ask(request, shown)
 

@@ -1,9 +1,9 @@
 """Reads and changes of the tables, in the caller's session: the caller commits, so that what belongs together is one transaction."""
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Column, Select, Subquery, Table, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -29,7 +29,11 @@ _OWN_TOPIC = "offsets.storage.topic"
 _CLAIMS_AT_ONCE = 500
 _CONNECTORS_AT_ONCE = 100
 _HOUR_MS = 3_600_000
+_NUMBERS = ("records", "bytes", "seconds", "cpu_seconds")
+_MEASURED = [batch.c[name] for name in ("claim", "connector", "run", "type", *_NUMBERS, "first_ms", "last_ms")]
 HOURS = 24
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,19 @@ class RunMetrics:
     first_ms: int
     last_ms: int
 
+    def with_task(self, other: "RunMetrics") -> "RunMetrics":
+        """Together with those of another task in the same try."""
+        return replace(
+            self,
+            tasks=self.tasks + other.tasks,
+            records=self.records + other.records,
+            bytes=self.bytes + other.bytes,
+            seconds=self.seconds + other.seconds,
+            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
+            first_ms=min(self.first_ms, other.first_ms),
+            last_ms=max(self.last_ms, other.last_ms),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
@@ -182,22 +199,47 @@ def run_metrics(session: Database, connector: str | None = None, *, before_ms: i
     return [_measured(dict(row)) for row in session.execute(statement).mappings()]
 
 
+class KeptRead(Generic[_T]):
+    """What ``read`` returns, kept until the mirror has read something or old lines were deleted: one small query finds that out. Safe to
+    share between threads."""
+
+    def __init__(self, read: Callable[[Database], _T]) -> None:
+        self._read = read
+        self._kept: tuple[object, _T] | None = None
+
+    def __call__(self, session: Database) -> _T:
+        kept, version = self._kept, _version(session)
+        if kept is None or kept[0] != version:
+            kept = self._kept = (version, self._read(session))
+        return kept[1]
+
+
+def _version(session: Database) -> list[tuple[Any, ...]]:
+    """Another one after each transaction of the mirror: it commits its positions with the rows."""
+    columns = [position.c[name] for name in ("topic", "topic_partition", "topic_id", "position", "since_ms")]
+    return sorted(map(tuple, session.execute(select(*columns))))
+
+
 def last_runs(session: Database) -> list[RunMetrics]:
     """What the newest claim of each connector that exists has delivered, the last try of its last run with work.
 
-    First the claims, then their rows: in one statement, planners read all rows of a connector for each.
+    First the claims, then their rows: in one statement, planners read all rows of a connector for each. Rows are summed here: nearly
+    every claim has one, and a database sorts them all for it.
     """
     latest = batch.alias()
     of_it = select(latest.c.claim).where(latest.c.connector == connector_config.c.connector)
     newest = of_it.order_by(latest.c.last_ms.desc(), latest.c.claim.desc()).limit(1).scalar_subquery()
     claims = {connector: claim for connector, claim in session.execute(select(connector_config.c.connector, newest)) if claim is not None}
     wanted = sorted(set(claims.values()))
-    found: list[RunMetrics] = []
+    found: dict[tuple[str, str], RunMetrics] = {}
     for at in range(0, len(wanted), _CLAIMS_AT_ONCE):
         some = batch.c.claim.in_(wanted[at : at + _CLAIMS_AT_ONCE])
-        rows = [dict(row) for row in session.execute(_run_metrics(batch.c.claim).where(some)).mappings()]
-        found += [_measured(row) for row in rows if row.pop("claim") == claims.get(row["connector"])]
-    return found
+        for claim, connector, run, *measured in session.execute(select(*_MEASURED).where(some)):
+            if claim == claims.get(connector):
+                one = RunMetrics(connector, run, measured[0], 1, 1, *measured[1:])
+                known = found.get((connector, run))
+                found[connector, run] = one if known is None else known.with_task(one)
+    return list(found.values())
 
 
 def records_by_hour(session: Database, *, now_ms: int) -> dict[str, list[int]]:
@@ -221,19 +263,18 @@ def records_by_hour(session: Database, *, now_ms: int) -> dict[str, list[int]]:
     return found
 
 
-def _run_metrics(*beside: Column[Any]) -> Select[Any]:
-    """By connector and run, and by the columns ``beside``, which are last."""
+def _run_metrics() -> Select[Any]:
+    """By connector and run."""
     return select(
         batch.c.connector,
         batch.c.run,
         func.max(batch.c.type).label("type"),
         func.count(batch.c.task.distinct()).label("tasks"),
         func.count(batch.c.claim.distinct()).label("tries"),
-        *(func.sum(batch.c[name]).label(name) for name in ("records", "bytes", "seconds", "cpu_seconds")),
+        *(func.sum(batch.c[name]).label(name) for name in _NUMBERS),
         func.min(batch.c.first_ms).label("first_ms"),
         func.max(batch.c.last_ms).label("last_ms"),
-        *beside,
-    ).group_by(batch.c.connector, batch.c.run, *beside)
+    ).group_by(batch.c.connector, batch.c.run)
 
 
 def _measured(row: Mapping[str, Any]) -> RunMetrics:

@@ -1,14 +1,17 @@
 """The page's bundle belongs to its sources; the rows of its list."""
 
 import gzip
+import json
 import re
 from hashlib import sha256
 from threading import Semaphore
+from typing import Any
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.page import PlanView, row_of
+from airflow_provider_connect.model.page import ConnectorRow, PlanView, RunView, row_of
+from airflow_provider_connect.model.view_json import of_json
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
-from airflow_provider_connect.rest.page import bundle
+from airflow_provider_connect.rest.page import RowBytes, bundle
 from airflow_provider_connect.rest.refreshed import Refreshed
 from tests.conftest import CHECKOUT
 
@@ -61,6 +64,53 @@ def test_a_connector_without_a_dag_differs_from_one_whose_dag_is_not_known() -> 
     info, plan = ConnectorInfo("c", {}, [], "unknown"), PlanView(None, "ada", [])
     rows = [row_of(info, None, may_change=False, last_run=None, planned=planned) for planned in ({"connect.c": plan}, {}, None)]
     assert [(row.plan, row.has_dag) for row in rows] == [(plan, True), (None, False), (None, None)]
+
+
+def test_a_row_is_written_anew_only_when_something_of_it_has_changed() -> None:
+    rows, info, status = RowBytes(), ConnectorInfo("c", {"connector.class": "X"}, [], "sink"), shown_state("RUNNING")
+    hours, fields = [1, 2], dict[str, Any](may_change=True, lag=5, planned=None)
+
+    def row(**changed: Any) -> bytes:
+        given = {"info": info, "status": status, "last_run": run(3), "hours": hours, **fields, **changed}
+        return rows.row(given.pop("info"), given.pop("status"), **given)
+
+    first = row()
+    assert of_json(ConnectorRow, json.loads(first)) == row_of(info, status, last_run=run(3), hours=hours, **fields)
+    assert row() is first
+    plan = {"connect.c": PlanView(1, "ada", ["x"])}
+    changes: list[dict[str, Any]] = [
+        {"info": ConnectorInfo("c", {"connector.class": "Y"}, [], "sink")},
+        {"status": shown_state("FAILED")},
+        {"last_run": run(4)},
+        {"lag": 6},
+        {"hours": [1, 3]},
+        {"planned": {}},
+        {"planned": plan},
+        {"planned": {"connect.c": PlanView(1, "bob", ["x"])}},
+        {"may_change": False},
+    ]
+    found = {row(**changed) for changed in changes}
+    assert len(found) == len(changes)
+    assert first not in found
+    shown = row(planned=plan)
+    assert row(planned={"connect.c": PlanView(1, "ada", ["x"])}) is shown  # another object that is equal
+
+
+def shown_state(state: str) -> ConnectorStatusView:
+    return ConnectorStatusView("c", StateView(state, "h:1"), [], "sink")
+
+
+def run(records: int) -> RunView:
+    return RunView("one", 1, records, 2, 1.0, 0.5, 1, 2)
+
+
+def test_rows_of_deleted_connectors_are_dropped() -> None:
+    rows = RowBytes()
+    for number in range(1500):
+        info = ConnectorInfo(f"c{number}", {}, [], "sink")
+        rows.row(info, None, may_change=True, last_run=None, lag=None, hours=(), planned=None)
+    rows.forget({"c1"})
+    assert [name for name, _ in rows._kept] == ["c1"]
 
 
 class Made:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -16,10 +17,13 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.sql_mirror.config_rows import take_configs
+from airflow_provider_connect.sql_mirror.follower import ReadPosition, add_position, move_position
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
 from airflow_provider_connect.sql_mirror.queries import (
+    KeptRead,
     changes,
     forget_history,
     last_runs,
@@ -240,6 +244,39 @@ def test_the_last_run_of_a_connector_is_what_its_newest_claim_has_delivered(data
     take_batches(database, stream("batches", *entries))
     (last,) = last_runs(database)
     assert (last.connector, last.run, last.tasks, last.records, last.bytes, last.seconds) == ("orders", "two", 2, 7, 70, 2.0)
+
+
+def test_the_last_runs_of_a_thousand_connectors_are_three_statements(database: Connection) -> None:
+    numbers = {"records": 1, "bytes": 2, "seconds": 0.5, "cpu_seconds": 0.25, "first_ms": 1}
+    values = {"task": 0, "type": "sink", "ranges": "{}", "run": "one", **numbers}
+    names = [f"c{number:04}" for number in range(1000)]
+    database.execute(connector_config.insert(), [{"connector": name, "config": "{}", "changed_ms": 1} for name in names])
+    runs = [{**values, "connector": name, "claim": f"id:{name}{at}", "last_ms": at} for name in names for at in (7, 8, 9)]
+    database.execute(batch.insert(), runs)
+    sent: list[str] = []
+    event.listen(database, "before_cursor_execute", lambda _connection, _cursor, statement, *_: sent.append(statement))
+    found = last_runs(database)
+    assert {run.connector: (run.last_ms, run.records) for run in found} == dict.fromkeys(names, (9, 1))
+    assert len(sent) == 3
+
+
+def test_what_is_kept_is_read_again_after_each_transaction_of_the_mirror_and_not_before(database: Connection) -> None:
+    at, reads = TopicPartition("batches", 0), count()
+    kept = KeptRead(lambda _: next(reads))
+    positions = [ReadPosition("id", 5, 0, 0), ReadPosition("id", 6, 0, 0), ReadPosition("other", 6, 0, 0)]
+    assert [kept(database), kept(database)] == [0, 0]
+    add_position(database, at, positions[0])
+    assert [kept(database), kept(database)] == [1, 1]
+    for before, after in pairwise(positions):
+        move_position(database, at, before, after)
+    assert [kept(database), kept(database)] == [2, 2]
+    forget_history(database, before_ms=10**12)
+    assert kept(database) == 3
+    sent: list[str] = []
+    event.listen(database, "before_cursor_execute", lambda _connection, _cursor, statement, *_: sent.append(statement))
+    move_position(database, at, positions[2], replace(positions[2], complete_ms=9))  # the mirror has found nothing new
+    assert kept(database) == 3
+    assert len(sent) == 2
 
 
 def test_the_records_of_a_day_are_counted_by_the_hour_of_a_runs_last_entry(database: Connection) -> None:
