@@ -1,4 +1,4 @@
-"""Secrets of every way into a config, and a connector that checks each one and then shows it wherever a plugin can."""
+"""Secrets of every way into a config, and connectors that check each one and then show it wherever a plugin can."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 from tests.unit.plugins.locations import tree
 
 NAME = "org.example.CanarySourceConnector"
+SINK = "org.example.CanarySinkConnector"
 WAYS = ("airflow", "extra", "uri", "variable", "env", "file", "directory", "vault", "typed", "named", "parameter", "user")
 WRITTEN_OUT = ("typed", "named", "parameter", "user")
 """Those that stand in the config itself, and so on the config topic."""
@@ -85,8 +86,8 @@ import sys
 import warnings
 from urllib.parse import quote, quote_plus
 
-from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException
-from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SourceConnector, SourceTask, Type
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, DataException
+from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SinkConnector, SinkTask, SourceConnector, SourceTask, Type
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.config_def import ConfigValue
 
@@ -214,13 +215,37 @@ class CanarySource(SourceConnector):
         if kind is not None:
             raise kind("cannot alter " + " | ".join(lines_of(config)))
         return True
+
+
+class CanarySinkTask(SinkTask):
+    def start(self, config):
+        self.config = config
+        show(config.originals, "task-start")
+
+    def put(self, batch):
+        if batch.num_records > 1:
+            show(self.config.originals, "put")
+        if batch.num_records:
+            raise DataException("cannot put " + " | ".join(lines_of(self.config.originals)))
+
+    def stop(self):
+        """Nothing is open."""
+
+
+class CanarySink(SinkConnector):
+    task_class = CanarySinkTask
+    config_def = ConfigDef(*(key for key in CanarySource.config_def.keys.values() if key.name != "topic"))
+
+    def task_configs(self, max_tasks):
+        return [self.config.originals]
 '''
 
 
-def install(plugin_path: Path) -> None:
-    """The connector as a location of ``plugin_path``."""
+def install(plugin_path: Path, version: str = "1.0") -> None:
+    """The source and the sink, which refuses every record, as a location of ``plugin_path``."""
     source = _HEAD + inspect.getsource(spellings) + _CODE
-    tree(plugin_path / "canary-1.0", "canary", "1.0", {"canary_source.py": source}, f"source:{NAME} = canary_source:CanarySource")
+    entries = (f"source:{NAME} = canary_source:CanarySource", f"sink:{SINK} = canary_source:CanarySink")
+    tree(plugin_path / f"canary-{version}", "canary", version, {"canary_source.py": source}, *entries)
 
 
 VAULT = """\

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,14 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.airflow_home import airflow_home
 from tests.integration.client.commands import Done, run_commands
 
-_SCRIPT = """
+_TEMPLATE = (files("airflow_provider_connect.skeleton") / "templates" / "dag_source.py.tmpl").read_text()
+_SCRIPT = f"""
 import json, sys
 from airflow_provider_connect import ConnectorDag
 
 dag = ConnectorDag(sys.argv[1], json.loads(sys.argv[2]))
-if __name__ == "__main__":
-    run = dag.test()
-    states = {task.task_id: task.state for task in run.get_task_instances()}
-    print("STATES", json.dumps({"run": run.state, "tasks": states}))
-"""
-
+if __name__ == {_TEMPLATE.partition("if __name__ ==")[2]}"""
+"""A DAG file that ends as those of ``connect-new`` and of the tutorial do."""
 
 _STORED = """
 import json, sys
@@ -59,7 +57,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture
 def author(home: dict[str, str], worker_settings: Callable[..., dict[str, str]]) -> Callable[..., tuple[dict[str, Any], str]]:
-    """Runs ``dag.test()`` of a connector and returns the states of run and tasks, and what was printed."""
+    """Runs a connector's DAG file and returns the states of run and tasks, and what was printed. Its exit code is that of the run."""
 
     def test(connector: str, config: dict[str, str], **settings: str) -> tuple[dict[str, Any], str]:
         file = Path(home["AIRFLOW_HOME"]) / "dags" / f"{connector}.py"
@@ -69,14 +67,22 @@ def author(home: dict[str, str], worker_settings: Callable[..., dict[str, str]])
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
         file.unlink()
         output = done.stdout + done.stderr
-        states = [line.removeprefix("STATES ") for line in done.stdout.splitlines() if line.startswith("STATES ")]
-        assert states, output
-        return json.loads(states[-1]), output
+        found = states_of(Path(home["AIRFLOW_HOME"]) / "airflow.db", dag_id_for(connector))
+        assert done.returncode == (found["run"] != "success"), output
+        return found, output
 
     return test
 
 
 Author = Callable[..., tuple[dict[str, Any], str]]
+
+
+def states_of(database: Path, dag_id: str) -> dict[str, Any]:
+    """Those of the newest run and its tasks, in Airflow's database."""
+    with closing(sqlite3.connect(database)) as opened:
+        run_id, state = opened.execute("SELECT run_id, state FROM dag_run WHERE dag_id = ? ORDER BY id DESC", [dag_id]).fetchone()
+        rows = "SELECT task_id, state FROM task_instance WHERE dag_id = ? AND run_id = ?"
+        return {"run": state, "tasks": dict(opened.execute(rows, [dag_id, run_id]).fetchall())}
 
 
 @pytest.fixture

@@ -1,10 +1,14 @@
 """``airflow connect rest``: our REST API in a process of its own, for Airflow's users, driven by the client as a real Kafka Connect is."""
 
+import http.client
 import json
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -28,7 +32,6 @@ def test_the_client_drives_our_own_server(
     file_source: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    port = free_ports(1)[0]
     passwords = tmp_path / "passwords.json"
     passwords.write_text(json.dumps({"admin": "secret", "viewer": "glass"}))
     environment = home | {
@@ -37,11 +40,7 @@ def test_the_client_drives_our_own_server(
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
     }
-    command = [sys.executable, "-m", "airflow", "connect", "rest", "--port", str(port)]
-    with (tmp_path / "rest.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    try:
-        url = f"http://127.0.0.1:{port}"
+    with own_server(environment, tmp_path / "rest.log") as url:
         with ConnectClient(Server.of(url, login="admin", password="secret"), retry=START) as client:
             client.server_info()
             for auth, statuses in ((None, (401, 401)), (("viewer", "glass"), (200, 403)), (("admin", "glass"), (401, 401))):
@@ -51,8 +50,59 @@ def test_the_client_drives_our_own_server(
             strange = httpx.get(f"{url}/connectors", auth=("admin", "secret"), headers={"Host": "evil.example"}, timeout=120)
             assert strange.status_code == 421
             lead_a_life(client, unique, file_source)
+        refuses_odd_requests(url, ("admin", "secret"), unique)
+        for method, path in (("BREW", f"/connectors/{unique}"), ("PUT", f"/connectors/{unique}/config"), ("TRACE", "/"), ("GET", "/ui")):
+            asked = httpx.request(method, f"{url}{path}", content=b"x", timeout=120)
+            assert (asked.status_code, asked.json()["error_code"]) == (401, 401), (method, path)
+
+
+def test_without_users_only_the_flag_opens_it(
+    home: dict[str, str], worker_settings: Callable[..., dict[str, str]], unique: str, tmp_path: Path
+) -> None:
+    """Even then the Host header, the page that asks, the verb and the length of a body are checked."""
+    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings())}
+    with own_server(environment, tmp_path / "rest.log", "--anonymous", "--host", "0.0.0.0") as url:
+        with ConnectClient(Server.of(url), retry=START) as client:
+            assert client.connectors() == []
+        refuses_odd_requests(url, None, unique)
+        for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "https://evil.example"}, 403)):
+            assert httpx.put(f"{url}/connectors/{unique}/pause", headers=headers, timeout=120).status_code == status
+    assert "All who reach 0.0.0.0:" in (tmp_path / "rest.log").read_text()
+
+
+def refuses_odd_requests(url: str, auth: tuple[str, str] | None, name: str) -> None:
+    """Verbs that are none, and bodies over a mebibyte, with their length declared or not."""
+    path = f"{url}/connectors/{name}"
+    for method in ("BREW", "PROPFIND", "POST", "TRACE"):
+        answer = httpx.request(method, path, auth=auth, timeout=120)
+        assert (answer.status_code, answer.json()["error_code"]) == (405, 405), method
+        assert "GET" in answer.headers["Allow"]
+        assert httpx.request(method, f"{url}/nowhere", auth=auth, timeout=120).status_code == 404
+    token = "" if auth is None else f"Authorization: {httpx.BasicAuth(*auth)._auth_header}\r\n"
+    address = urlsplit(url)
+    chunks = (b"10000\r\n" + b" " * 65536 + b"\r\n") * 16 + b"1\r\n \r\n"
+    for head, sent in (("Content-Length: 1048577", b""), ("Transfer-Encoding: chunked", chunks)):
+        with socket.create_connection((address.hostname, address.port or 80), timeout=120) as client:
+            request = (
+                f"PUT /connectors/{name}/config HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{token}{head}\r\n\r\n"
+            )
+            client.sendall(request.encode() + sent)
+            response = http.client.HTTPResponse(client)
+            response.begin()
+            assert (response.status, json.loads(response.read())["message"]) == (413, "The body is longer than 1048576 bytes")
+
+
+@contextmanager
+def own_server(environment: Mapping[str, str], log: Path, *arguments: str) -> Iterator[str]:
+    """The URL of ``airflow connect rest``, which may not answer yet."""
+    port = free_ports(1)[0]
+    command = [sys.executable, "-m", "airflow", "connect", "rest", "--port", str(port), *arguments]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}"
     except BaseException:
-        print((tmp_path / "rest.log").read_text(errors="replace"))
+        print(log.read_text(errors="replace"))
         raise
     finally:
         process.terminate()

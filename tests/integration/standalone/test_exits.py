@@ -13,13 +13,14 @@ PLUGIN = """
 import asyncio
 import sys
 
-from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, ConnectException, SourceConnector, SourceTask
+from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, ConnectException, RetriableException, SourceConnector, SourceTask
 
 
 EXCEPTIONS = {
     "exit": SystemExit(0),
     "cancelled": asyncio.CancelledError(),
     "final": ConnectException("the shop is closed for good"),
+    "later": RetriableException("the shop opens at nine"),
     "half": ValueError("half \\ud800"),
     "megabytes": ValueError("x" * 5_000_000),
 }
@@ -54,6 +55,9 @@ class Quits(SourceConnector):
         end(config, "validate")
         return super().validate(config)
 
+    def check(self, config):
+        end(config, "check")
+
     def task_configs(self, max_tasks):
         end(self.config, "task_configs")
         return [self.config.originals]
@@ -72,6 +76,7 @@ def runs(worker_settings: WorkerSettings, tmp_path: Path) -> Runs:
     ("method", "raised", "code", "reported"),
     [
         ("validate", "exit", 2, "The plugin's code called exit(0)"),
+        ("check", "later", 75, "could not check whether a run can start: RetriableException: the shop opens at nine"),
         ("task_configs", "exit", 1, "The plugin's code called exit(0)"),
         ("poll", "exit", 75, "FAILED: task 0: SystemExit: 0"),
         ("poll", "half", 75, "\nFAILED: task 0: ValueError: half \\ud800"),

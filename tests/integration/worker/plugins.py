@@ -357,6 +357,10 @@ class AwaySinkTask(SinkTask):
     def put(self, batch: Batch) -> None:
         answer(self.config, "put")
 
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        answer(self.config, "pre_commit")
+        return super().pre_commit(offsets)
+
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         answer(self.config, "flush")
 

@@ -20,6 +20,7 @@ FAILED_CALLS = [
     ("sink", "start", "the service is away in start"),
     ("sink", "open", "the service is away in open"),
     ("sink", "put", r"put has failed .*, and never succeeded before the time of the run was over: the service is away"),
+    ("sink", "pre_commit", "the service is away in pre_commit"),
     ("sink", "flush", "the service is away in flush"),
     ("sink", "close", "the service is away in close"),
 ]
@@ -61,5 +62,5 @@ def test_what_comes_after_the_delivery_is_logged(
 
 def test_the_documentation_has_a_row_for_each_call() -> None:
     documented = (Path(__file__).parents[3] / "docs" / "errors.md").read_text().partition("## RetriableException")[2]
-    for call in {call.rpartition(".")[2] for _, call, *_ in [*FAILED_CALLS, *LOGGED_CALLS]}:
+    for call in {"check", *(call.rpartition(".")[2] for _, call, *_ in [*FAILED_CALLS, *LOGGED_CALLS])}:
         assert call == "recommender" or f"`{call}`" in documented or f".{call}`" in documented, call
