@@ -20,6 +20,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_provider_connect.operators.config",
                     "airflow_provider_connect.operators.connect",
                     "airflow_provider_connect.operators.control",
+                    "airflow_provider_connect.operators.dead_letters",
                     "airflow_provider_connect.operators.plan",
                     "airflow_provider_connect.operators.upgrade",
                 ],

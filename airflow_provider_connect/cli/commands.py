@@ -66,13 +66,6 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
             default="state",
         ),
     )
-    last = Arg(
-        ("--limit",),
-        help="How many at the most, the newest of all partitions; 10 when not given, at most 1000",
-        type=int,
-        default=10,
-        metavar="N",
-    )
     return (
         _verb("list", "List the connectors with their states", "connectors.list_connectors", _OUTPUT),
         _verb("top", "Show all connectors live: states, runs in progress, rates, lags, failures", "top.top", some, *shown),
@@ -84,9 +77,6 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("status", "Print the states of a connector and its tasks", "connectors.status", _NAME, trace, _OUTPUT),
         _verb("tasks", "Print the configs of a connector's tasks", "connectors.tasks", _NAME, _OUTPUT),
         _verb("lag", "Print how many records sinks are behind their topics, by partition and in all", "lag.lag", some, _OUTPUT),
-        _verb(
-            "dlq", "Print the last dead-letter records of a sink, with what went wrong", "dead_letters.dead_letters", _NAME, last, _OUTPUT
-        ),
         _command("logs", "Print what a run of a connector has logged in Airflow", "logs.logs", _NAME, *logged, ARG_VERBOSE),
         _verb("pause", "Pause connectors", "connectors.pause", _NAMES),
         _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES, *_WAIT),
@@ -127,6 +117,35 @@ def _import() -> tuple[Arg, ...]:
     )
 
 
+def _replay() -> tuple[Arg, ...]:
+    return (
+        Arg(("--offsets",), help="Only these records of the queue, such as 0:5-20 or 1:7", nargs="+", metavar="PARTITION:RANGE"),
+        Arg(("--from-topic",), help="Only records that failed on this topic; may be given several times", action="append", metavar="TOPIC"),
+        Arg(
+            ("--exception",),
+            help="Only this class of exceptions, whole or its last part; may be given several times",
+            action="append",
+            metavar="CLASS",
+        ),
+        Arg(("--to-topic",), help="Where the records go; each to the topic on which it failed when not given", metavar="TOPIC"),
+        Arg(
+            ("--edits",),
+            help='New keys and values as JSON: {"PARTITION:OFFSET": {"key": …, "value": …}}; - is standard input',
+            metavar="FILE",
+        ),
+        Arg(
+            ("--set",),
+            help="A setting of transformations, such as transforms=a or transforms.a.type=…; may be given several times",
+            action="append",
+            metavar="KEY=VALUE",
+        ),
+        Arg(("--dry-run",), help="Print what would be written, and write nothing", action="store_true"),
+        Arg(("--records",), help="Of a dry run, how many records; 10 when not given", type=int, default=10, metavar="N"),
+        Arg(("--status",), help="Print how far the last replay is instead", action="store_true"),
+        *_WAIT,
+    )
+
+
 def _undo() -> tuple[Arg, ...]:
     return (
         Arg(("--to",), help="A time, such as 2026-01-31T14:00, or milliseconds since 1970", metavar="TIME"),
@@ -163,6 +182,13 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     )
     number = Arg(("revision",), help="The number of a revision, as history prints it", type=int)
     compared = Arg(("revision",), help="Compared with the config of now; when not given: the last change", nargs="?", type=int)
+    last = Arg(
+        ("--limit",),
+        help="How many at the most, the newest of all partitions; 10 when not given, at most 1000",
+        type=int,
+        default=10,
+        metavar="N",
+    )
     cluster = Arg(("--cluster",), help="On all workers of the cluster", action="store_true")
     return (
         _group(
@@ -175,6 +201,19 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
                 "history", "Print what runs and users have done to a connector's offsets", "history.offsets_history", _NAME, *page, _OUTPUT
             ),
             _verb("undo", "Go back to the offsets of an earlier instant", "history.undo", _NAME, *_undo(), _OUTPUT),
+        ),
+        _group(
+            "dlq",
+            "The records that sinks have refused",
+            _verb(
+                "get",
+                "Print the last dead-letter records of a sink, with what went wrong",
+                "dead_letters.dead_letters",
+                _NAME,
+                last,
+                _OUTPUT,
+            ),
+            _verb("replay", "Write dead-letter records of a sink back, each once", "replays.replay", _NAME, *_replay(), _OUTPUT),
         ),
         _group(
             "config",

@@ -1,4 +1,4 @@
-"""``airflow connect dlq``: the last dead-letter records of a sink, with the headers that describe each failure.
+"""``airflow connect dlq get``: the last dead-letter records of a sink, with the headers that describe each failure.
 
 Read from the brokers of this host's worker settings. Of the topic only the records of this connector are shown, and no more than a part of
 each: its config names the topic, and other connectors may use the same.

@@ -27,7 +27,7 @@ def preview(arguments: Any, verbs: Verbs) -> None:
         file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file), arguments.name)
         config = {key: text for key, text in unhidden(verbs, arguments.name, file.config).items() if text is not None}
     found = verbs.preview(arguments.name, config, records=arguments.records, version=arguments.plugin_version)
-    _show(found, arguments.output, _print)
+    _show(found, arguments.output, print_preview)
 
 
 @speaks_to_connect
@@ -83,7 +83,8 @@ def _print_comparison(found: Comparison) -> None:
     print_rows(rows, "table")
 
 
-def _print(found: Preview) -> None:
+def print_preview(found: Preview) -> None:
+    """As tables."""
     versions = ", ".join(f"{location} {version}" for location, version in found.versions.items() if location != "task")
     print(visible(f"{found.type} {found.class_name}: {versions}"))
     print(f"{found.read} records read in {found.seconds:g} s; nothing is committed\n")

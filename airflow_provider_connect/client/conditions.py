@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.replays import Replay
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
@@ -170,9 +171,29 @@ class UpgradeSucceeds:
         return Verdict(seen.state is UpgradeState.DONE, f"{text}: {seen.reason}" if seen.reason else text, is_hopeless=is_hopeless)
 
 
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (ConnectorReaches, TaskReaches, OffsetReaches, TopicActive, LagBelow, UpgradeSucceeds, IsGone)
-}
+@dataclass(frozen=True, slots=True)
+class ReplayEnds:
+    """The replay of a sink's dead-letter records has read all that it was to read. Another that was requested since takes its place."""
+
+    connector: str
+    replay: str
+
+    def call(self) -> Call[Replay]:
+        return ConnectVerbs.dead_letter_replay.call(self.connector)
+
+    def judge(self, seen: Replay | None) -> Verdict:
+        if seen is None or seen.replay != self.replay:
+            return Verdict(False, f"Another replay of dead-letter records of {self.connector} took the place of this one", is_hopeless=True)
+        text = f"{seen.records} dead-letter records of {self.connector} are replayed"
+        if seen.is_done:
+            return Verdict(True, text)
+        if seen.state == State.FAILED:
+            return Verdict(False, f"{text}, and connector {seen.connector} is FAILED: {seen.failure}", is_hopeless=True)
+        return Verdict(False, f"{text} so far; connector {seen.connector} is {seen.state or 'not started yet'}")
+
+
+_CONDITIONS = (ConnectorReaches, TaskReaches, OffsetReaches, TopicActive, LagBelow, UpgradeSucceeds, IsGone, ReplayEnds)
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in _CONDITIONS}
 
 
 def as_json(condition: Condition | LagBelow) -> dict[str, Any]:

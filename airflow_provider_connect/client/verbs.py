@@ -13,6 +13,7 @@ from airflow_provider_connect.client.calls import Answer, Call, call
 from airflow_provider_connect.model.history import ConfigHistory, OffsetHistory, OffsetUndo
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
+from airflow_provider_connect.model.replays import Replay, ReplayRequest
 from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.verbs import WARNINGS_HEADER
@@ -235,6 +236,18 @@ class _Verbs:
         before change ``entry``; a dry run, in any state, changes nothing."""
         asked = {"to": to, "entry": entry, "dry_run": dry_run}
         return call("undo_offsets", name, body={key: value for key, value in asked.items() if value is not None})
+
+    @verb
+    def dead_letter_replay(self, name: str) -> Call[Replay]:
+        """The last replay of a sink's dead-letter records; NotFoundException where there was none."""
+        return call("dead_letter_replay", name)
+
+    @verb
+    def replay_dead_letters(self, name: str, asked: ReplayRequest, *, dry_run: bool = False, records: int = 10) -> Call[Replay]:
+        """Have dead-letter records of a sink written back, each once; a dry run returns the first ``records`` as they would be, and
+        writes nothing. ConflictException while another replay is under way. A real Kafka Connect has no such route: NotFoundException."""
+        given = {**to_json(asked), "dry_run": dry_run, "records": records}
+        return call("replay_dead_letters", name, body={key: value for key, value in given.items() if value is not None})
 
     @verb
     def plugins(self, connectors_only: bool = True) -> Call[list[PluginView]]:

@@ -15,12 +15,11 @@ from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import refusal_of_topic
 from airflow_provider_connect.plugins.validation.reliability import DEAD_LETTERS
+from airflow_provider_connect.sdk.dead_letters import CONNECTOR_HEADER, PREFIX
 from airflow_provider_connect.stores.log_consumer import LogRecord
 from airflow_provider_connect.stores.offset_location import is_elsewhere
 
-PREFIX: Final = "__connect.errors."
-CONNECTOR_HEADER: Final = f"{PREFIX}connector.name"
-
+CONTEXT_HEADERS: Final = "errors.deadletterqueue.context.headers.enable"
 Row = dict[str, Any]  # Any: JSON
 
 
@@ -68,6 +67,15 @@ def row_of(record: LogRecord, mask: Mask, part: Part = Part()) -> Row:
         "errors": {cut(mask(name), part.name): _text(value, mask, part.text) for name, value in errors[-part.headers :]},
         "headers": {cut(mask(name), part.name): _text(value, mask, part.text) for name, value in others[: part.headers]},
     }
+
+
+def is_shown_whole(record: LogRecord, mask: Mask, part: Part = Part()) -> bool:
+    """Whether ``row_of`` shows key and value as they are: text, nothing hidden, nothing cut. Only then can people edit them."""
+    return all(data is None or _is_plain(data, _text(data, mask, part.text)) for data in (record.key, record.value))
+
+
+def _is_plain(data: bytes, shown: str | None) -> bool:
+    return shown is not None and shown.encode("utf-8", "surrogatepass") == data
 
 
 def _text(data: bytes | None, mask: Mask, longest: int) -> str | None:

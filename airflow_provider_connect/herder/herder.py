@@ -24,6 +24,7 @@ from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMet
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import ChosenVersions, KnownPlugins
 from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe, RecordedChanges
+from airflow_provider_connect.herder.replays import Replays, ReplayVerbs
 from airflow_provider_connect.herder.restarts import RestartRequest, Restarts
 from airflow_provider_connect.herder.sinks import SinkVerbs
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
@@ -53,7 +54,7 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalo
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
-class Herder(HistoryVerbs, SinkVerbs):
+class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs):
     """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
@@ -90,14 +91,15 @@ class Herder(HistoryVerbs, SinkVerbs):
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
         self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)
-        graceful_seconds = settings.task_shutdown_graceful_timeout_ms / 1000
+        seconds = settings.task_shutdown_graceful_timeout_ms / 1000
         self._offsets = OffsetKeeper(settings, backing, topics, launcher, probe=probe, facts_of=plugins.of, resolve=resolve, sleep=sleep)
-        self._lifecycle = Lifecycle(
-            topics, self._statuses, launcher, settle=self._offsets.settle, graceful_seconds=graceful_seconds, sleep=sleep
-        )
+        settle = self._offsets.settle
+        self._lifecycle = Lifecycle(topics, self._statuses, launcher, settle=settle, graceful_seconds=seconds, sleep=sleep)
         self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
         self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check)
         self._past, self._author = ConnectorHistory(topics, self._connectors, self._offsets, recorded, sleep=sleep), author
+        own, previewer_of = (self._connectors, self._offsets, self._lifecycle), self._require_previewer
+        self._replays = Replays(settings, topics, *own, previewer=previewer_of, dag_check=self._dag_check, secrets=self._secrets)
         self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
         self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins, sleep=sleep)
 
@@ -338,8 +340,6 @@ class Herder(HistoryVerbs, SinkVerbs):
     def forget_upgrade(self, name: str) -> None:
         """From now on the config alone decides which version runs. Raises NotFoundException."""
         self._upgrades.forget(name)
-
-    # ── the herder itself ──
 
     def put_log_level(self, logger: str, level: str) -> None:
         """Ask all workers that are up now to set the level of a logger (KIP-976)."""

@@ -10,9 +10,10 @@ from airflow_provider_connect.config.config_providers import variables
 from airflow_provider_connect.config.masking import Mask, config_secrets
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException, NotFoundException
-from airflow_provider_connect.herder.dead_letters import Part, dead_letter_topic, is_of, row_of
+from airflow_provider_connect.herder.dead_letters import CONTEXT_HEADERS, Part, dead_letter_topic, is_of, is_shown_whole, row_of
 from airflow_provider_connect.herder.metrics import BatchLogMetrics, sink_lags
 from airflow_provider_connect.herder.offsets import OffsetKeeper
+from airflow_provider_connect.herder.replays import Replays
 from airflow_provider_connect.herder.snapshot import Topics, config_of
 from airflow_provider_connect.model.history import Shown
 from airflow_provider_connect.model.page import ConnectorLag, DeadLetters
@@ -27,7 +28,6 @@ MOST_BYTES: Final = 1024 * 1024
 SECONDS: Final = 10.0
 _MOST_OFFSETS: Final = 20_000
 _PART: Final = Part(text=2000, name=100, headers=25)
-_HEADERS: Final = "errors.deadletterqueue.context.headers.enable"
 
 
 class SinkVerbs:
@@ -37,6 +37,7 @@ class SinkVerbs:
     _topics: Topics
     _offsets: OffsetKeeper
     _batch_log: BatchLogMetrics
+    _replays: Replays
 
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
         """How far the sinks among ``names`` are behind their topics, by Connect's metric names; see ``metrics.sink_lags``."""
@@ -67,7 +68,7 @@ class SinkVerbs:
         if not 1 <= limit <= MOST_DEAD_LETTERS:
             raise BadRequestException(f"limit is a number from 1 to {MOST_DEAD_LETTERS}, not {limit}")
         config = config_of(self._topics.reader.configs(), name)
-        has_headers = config.get(_HEADERS, "").strip().lower() == "true"
+        has_headers = config.get(CONTEXT_HEADERS, "").strip().lower() == "true"
         if not config.get(DEAD_LETTERS, "").strip():
             return DeadLetters(None, has_headers, [], True, 0)
         topic = dead_letter_topic(name, config, self.settings)
@@ -75,13 +76,16 @@ class SinkVerbs:
         search = RecordSearch(
             limit,
             lambda record: is_of(name, record, without_headers=False),
-            lambda record: row_of(record, mask, _PART),
+            lambda record: {**row_of(record, mask, _PART), "is_whole": is_shown_whole(record, mask, _PART)},
             most_offsets=_MOST_OFFSETS,
         )
         try:
             found = search.run(self.settings, topic, SECONDS)
         except NotFoundException:  # no record has failed yet
             return DeadLetters(topic, has_headers, [], True, 0)
+        replayed = self._replays.replayed(name, topic)
+        for row in found.kept:
+            row["is_replayed"] = row["offset"] in replayed.get(row["partition"], ())
         rows = fitting(list(reversed(found.kept)), MOST_BYTES)
         return DeadLetters(topic, has_headers, rows, found.is_whole, len(found.kept) - len(rows))
 

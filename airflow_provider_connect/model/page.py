@@ -123,7 +123,8 @@ class ConnectorLag:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The newest records of a sink's dead letter queue, the newest first, each as ``herder.dead_letters.row_of`` has it. ``topic`` None:
+    """The newest records of a sink's dead letter queue, the newest first, each as ``herder.dead_letters.row_of`` has it, with
+    ``is_whole``, whether key and value are shown as they are, and ``is_replayed``. ``topic`` None:
     the connector has no queue. ``has_headers``: its records name the connector, without which none are shown. Not ``is_whole``: the time
     was over before all was read. ``left_out``: older ones of those that were asked for, for which the answer had no room."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from airflow_provider_connect.model.history import ConfigHistory, OffsetHistory, OffsetUndo
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
+from airflow_provider_connect.model.replays import Replay
 from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.views import (
     ActiveTopics,
@@ -190,6 +191,24 @@ _VERBS = (
         OffsetUndo,
         "Set the offsets of a STOPPED connector to those of an earlier instant, or to those before one change. With 'dry_run', in any "
         "state: what would be read again and what would be skipped.",
+    ),
+    Verb(
+        "dead_letter_replay",
+        "GET",
+        f"{_CONNECTOR}/dead-letters/replay",
+        Replay,
+        "The replay of the sink's dead-letter records that was requested last; 404 where there was none.",
+    ),
+    Verb(
+        "replay_dead_letters",
+        "POST",
+        f"{_CONNECTOR}/dead-letters/replay",
+        Replay,
+        "Write dead-letter records of a sink back to the topics on which they failed, or to another, each once: a run of the connector "
+        "«c»-replay does it. With 'dry_run' nothing is written, and the answer has the first records as they would be.",
+        status=202,
+        also={200: Replay},
+        is_repeatable=False,
     ),
     Verb(
         "preview",

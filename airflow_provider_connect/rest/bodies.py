@@ -93,7 +93,7 @@ def new_connector(body: Body) -> NewConnector:
         raise BadRequestException("'config' is missing: give an object with the connector's settings")
     return NewConnector(
         name="" if name is None else _text(name).strip("".join(map(chr, range(33)))),
-        config=_config(_object(fields["config"], "'config'", "with the connector's settings")),
+        config=settings(_object(fields["config"], "'config'", "with the connector's settings")),
         initial_state=_initial_state(fields.get("initial_state")),
     )
 
@@ -109,17 +109,18 @@ def _initial_state(value: object) -> TargetState | None:
 
 def config(body: Body) -> Config:
     """A flat object of settings; numbers and booleans become their text, null stays. Raises BadRequestException."""
-    return _config(_object(_value(body, numbers_as_text=True), "The body", "with the connector's settings"))
+    return settings(_object(_value(body, numbers_as_text=True), "The body", "with the connector's settings"))
 
 
 def config_patch(body: Body) -> Config | None:
     """As ``config``; None for no body or null, which Kafka Connect finds out only when it has found the connector."""
     value = _value(body, numbers_as_text=True)
-    return None if value is None else _config(_object(value, "The body", "with the settings to change"))
+    return None if value is None else settings(_object(value, "The body", "with the settings to change"))
 
 
-def _config(fields: Mapping[str, Any]) -> Config:
-    """Raises ConfigException too, for more aliases than are taken: what comes next asks a plugin about each."""
+def settings(fields: Mapping[str, Any]) -> Config:
+    """Settings as their text. Raises BadRequestException; and ConfigException for more aliases than are taken: what comes next
+    asks a plugin about each."""
     given = {key: _setting(key, value) for key, value in fields.items()}
     refuse_many_aliases(given)
     return given
@@ -163,7 +164,7 @@ def _offset(entry: object) -> OffsetView:
     return OffsetView(**parts)  # a partition that is missing is the herder's to refuse
 
 
-class _Asked(BaseModel):
+class Asked(BaseModel):
     """A body of a route of ours; a missing body counts as an empty object."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
@@ -186,7 +187,7 @@ class _Asked(BaseModel):
             raise BadRequestException(f"'{name}': {first['msg']}") from None
 
 
-class AskedPreview(_Asked):
+class AskedPreview(Asked):
     """The body of ``POST /connectors/«c»/preview``. ``config`` None: the connector's own."""
 
     records: int = Field(10, ge=1, le=10_000)
@@ -199,10 +200,10 @@ class AskedPreview(_Asked):
         """Numbers as their text, which the parser has not kept here."""
         if config is None:
             return None
-        return _config({key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()})
+        return settings({key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()})
 
 
-class AskedUpgrade(_Asked):
+class AskedUpgrade(Asked):
     """The body of ``PUT /connectors/«c»/upgrade``."""
 
     to: _Version
@@ -210,13 +211,13 @@ class AskedUpgrade(_Asked):
     accept_schema_change: bool = Field(False, description="Other fields, types and topics do not stop it")
 
 
-class AskedRollback(_Asked):
+class AskedRollback(Asked):
     """The body of ``POST /connectors/«c»/config/rollback``."""
 
     revision: int = Field(ge=1, le=_MOST_ID, description="The number of a revision, as GET …/config/history has it")
 
 
-class AskedUndo(_Asked):
+class AskedUndo(Asked):
     """The body of ``POST /connectors/«c»/offsets/undo``: one of ``to`` and ``entry``."""
 
     to: str | int | None = Field(None, description="An instant: ISO 8601 with a time zone, or milliseconds since 1970")
@@ -224,7 +225,7 @@ class AskedUndo(_Asked):
     dry_run: bool = Field(False, description="Change nothing, and answer what would change")
 
 
-class AskedComparison(_Asked):
+class AskedComparison(Asked):
     """The body of ``POST /connectors/«c»/upgrade/comparison``."""
 
     to: _Version
@@ -234,7 +235,7 @@ class AskedComparison(_Asked):
 def log_level(body: Body) -> str:
     """The ``level`` of an object; other fields do not matter. Raises BadRequestException."""
     value = _value(body, numbers_as_text=True)
-    level = _config(_object(value, "The body", 'such as {"level": "DEBUG"}')).get("level")
+    level = settings(_object(value, "The body", 'such as {"level": "DEBUG"}')).get("level")
     if level is None:
         raise BadRequestException("Desired 'level' parameter was not specified in request.")
     return level

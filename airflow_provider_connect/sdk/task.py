@@ -118,10 +118,16 @@ class SourceTaskContext(Protocol):
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         """The committed offsets of several source partitions, in their order."""
 
-    def read_ranges(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
-        """A reader of another Kafka cluster: each partition from its start offset up to and without its end offset.
+    def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
+        """A reader of a Kafka cluster: each partition from its start offset up to and without its end offset.
 
-        ``client_config`` is librdkafka's, and must be checked already: some of its settings run code or open files. Any: its values."""
+        ``client_config`` is librdkafka's, and must be checked already: some of its settings run code or open files. Any: its values. None:
+        the worker's own cluster, with the connector's ``consumer.override.*``; committed records alone, from the first that is held where
+        the start offset is not."""
+
+    def decode(self, batch: Batch) -> list[Batch]:
+        """What the connector's converters make of the keys and values of a batch of bytes that a ``RangeReader`` returned: batches of one
+        schema each, in their order. A record that cannot be converted fails as in a sink, by ``errors.tolerance``."""
 
     def stopping(self) -> bool:
         """Whether the run is about to end; a long ``poll`` checks this and returns."""

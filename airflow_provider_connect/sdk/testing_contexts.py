@@ -58,8 +58,11 @@ class MemorySourceContext:
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         return [self.committed.get(partition_key(partition)) for partition in partitions]
 
-    def read_ranges(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
+    def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
         raise NotImplementedError("there is no Kafka client here: override this method in a test with a broker")
+
+    def decode(self, batch: Batch) -> list[Batch]:
+        raise NotImplementedError("there are no converters here: override this method in a test that has some")
 
     def stopping(self) -> bool:
         return self.stop_requested.is_set()

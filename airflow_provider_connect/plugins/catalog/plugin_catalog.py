@@ -227,6 +227,7 @@ _OWN = (
     (PluginKind.SINK, "connectors.filesystem.sink:FileSystemSinkConnector"),
     (PluginKind.SINK, "connectors.lake.delta_sink:DeltaSinkConnector"),
     (PluginKind.SINK, "connectors.spark.sink:SparkSinkConnector"),
+    (PluginKind.SOURCE, "connectors.dead_letters.connector:DeadLetterReplayConnector"),
     (PluginKind.SOURCE, "connectors.spark.source:SparkSourceConnector"),
     (PluginKind.SOURCE, "connectors.logs.source:LogSourceConnector"),
     (PluginKind.SOURCE, "connectors.filesystem.source.connector:FileSystemSourceConnector"),

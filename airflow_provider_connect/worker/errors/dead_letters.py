@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, Producer
 
 from airflow_provider_connect import errors
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, StoreException
+from airflow_provider_connect.sdk.dead_letters import PREFIX
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import translated, translating
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
@@ -24,7 +25,6 @@ from airflow_provider_connect.stores.transactional_producer import Transactional
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord, Failure
 from airflow_provider_connect.worker.metrics import TaskMetrics
 
-PREFIX: Final = "__connect.errors."
 _PARTITIONS = 1
 _JAVA_ERRORS: Final = ("ConnectException", "DataException", "NotFoundException", "RetriableException")
 

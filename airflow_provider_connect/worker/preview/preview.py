@@ -32,6 +32,7 @@ from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.sink import PreviewedSink
 from airflow_provider_connect.worker.preview.source import PreviewedSource
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.worker.task.contexts import WorkersKafka
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of, stages_of
 from airflow_provider_connect.worker.task.task_configs import PlanningContext, task_configs
 
@@ -70,7 +71,9 @@ def make_preview(
 
     fields: Fields = {}
     if isinstance(checked.connector, SourceConnector):
-        source = PreviewedSource(checked.connector, SourcePipeline(converters, stages, errors), offsets, findings, deadline=deadline)
+        kafka = WorkersKafka(checked, settings, converters, errors)
+        pipeline = SourcePipeline(converters, stages, errors)
+        source = PreviewedSource(checked.connector, pipeline, offsets, findings, kafka=kafka, deadline=deadline)
         tasks = _source_tasks(source, configs, shown, request.records, resolve)
         read, fields = source.read, source.offset_fields()
     else:

@@ -24,7 +24,7 @@ from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipel
 from airflow_provider_connect.worker.preview.fields import value_fields
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.records import shown_records
-from airflow_provider_connect.worker.task.contexts import TaskSourceContext
+from airflow_provider_connect.worker.task.contexts import TaskSourceContext, WorkersKafka
 from airflow_provider_connect.worker.task.pipeline_setup import equipped
 
 NO_CLAIM = Claim(-1, "preview")
@@ -44,10 +44,12 @@ class PreviewedSource:
         offsets: SourceOffsets,
         findings: Findings,
         *,
+        kafka: WorkersKafka,
         deadline: float,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.read = 0
+        self._kafka = kafka
         self._connector = connector
         self._pipeline = pipeline
         self._offsets = offsets
@@ -67,7 +69,7 @@ class PreviewedSource:
             return PreviewedTask(number, shown, 0, PreviewEnd.NOT_ASKED)
         task = equipped(self._connector.task_class(), self._connector, self._pipeline.converters.header)
         context = TaskSourceContext(
-            config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline, _NoTransactions(), is_preview=True
+            config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline, _NoTransactions(), kafka=self._kafka, is_preview=True
         )
         task.initialize(context)
         partitions: list[dict[str, object]] = []

@@ -3,15 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_connect.config.client_settings import client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, RangeReader, TransactionContext
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.delivery.kafka_ranges import KafkaRanges
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline.stages import Converters
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersKafka:
+    """The worker's cluster for source tasks that read it: a consumer's settings, and the connector's converters."""
+
+    checked: CheckedConnector
+    settings: WorkerSettings
+    converters: Converters
+    errors: Tolerance
+
+    def consumer_config(self) -> Mapping[str, Any]:
+        name = self.checked.name
+        config = client_config(
+            self.settings, "consumer", self.checked.settings.overrides["consumer"], client_id=f"connector-consumer-{name}"
+        )
+        forced = {
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }  # a range without its begin is read from what is left
+        return {"group.id": f"connect-{name}", **config, **forced}
+
+    def decode(self, batch: Batch) -> list[Batch]:
+        assert isinstance(batch, KafkaBatch)
+        raw = RawBatch(
+            batch.topic_partition,
+            batch.first_offset or 0,
+            batch.next_offset or 0,
+            value=batch.value,
+            key=batch.key,
+            headers=batch.headers,
+            timestamp=batch.timestamp,
+            timestamp_type=batch.timestamp_type,
+            offsets=batch.kafka_offset,
+        )
+        return [piece for piece in SinkPipeline(self.converters, (), self.errors).batches(raw) if piece.num_records]
 
 
 class TaskSourceContext:
@@ -25,11 +71,13 @@ class TaskSourceContext:
         stopping: Callable[[], bool],
         transaction_context: TransactionContext | None = None,
         *,
+        kafka: WorkersKafka | None = None,
         is_preview: bool = False,
     ) -> None:
         self.config = config
         self.claim = str(claim)
         self.is_preview = is_preview
+        self._kafka = kafka
         self.transaction_context = transaction_context
         self.stopping = stopping
         self._offsets = offsets
@@ -41,8 +89,16 @@ class TaskSourceContext:
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         return [self._offsets.get(partition) for partition in partitions]
 
-    def read_ranges(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
-        return KafkaRanges(client_config, ranges)
+    def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
+        return KafkaRanges(self._workers().consumer_config() if client_config is None else client_config, ranges)
+
+    def decode(self, batch: Batch) -> list[Batch]:
+        return self._workers().decode(batch)
+
+    def _workers(self) -> WorkersKafka:
+        if self._kafka is None:
+            raise ConnectException("This task was given no access to the worker's cluster")
+        return self._kafka
 
 
 @keeping_old_attributes

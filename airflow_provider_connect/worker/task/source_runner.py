@@ -25,7 +25,7 @@ from airflow_provider_connect.worker.delivery.source_delivery import AtLeastOnce
 from airflow_provider_connect.worker.delivery.transaction_boundary import Boundary, IntervalBoundary, PollBoundary, RequestedBoundary
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
-from airflow_provider_connect.worker.task.contexts import TaskSourceContext
+from airflow_provider_connect.worker.task.contexts import TaskSourceContext, WorkersKafka
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.error_setup import tolerance_of
 from airflow_provider_connect.worker.task.lineage import topic_fields
@@ -96,13 +96,20 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         connector = environment.checked.connector
         assert isinstance(connector, SourceConnector)
         requested = self._boundary if isinstance(self._boundary, RequestedBoundary) else None
-        context = TaskSourceContext(environment.task_config, environment.payload.claim, known, lambda: bool(environment.stop), requested)
+        errors = tolerance_of(environment, self._metrics)
+        context = TaskSourceContext(
+            environment.task_config,
+            environment.payload.claim,
+            known,
+            lambda: bool(environment.stop),
+            requested,
+            kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors),
+        )
         task = equipped(connector.task_class(), connector, environment.converters.header)
         self._stop_at_end(task)
         task.initialize(context)
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
         environment.report(State.RUNNING)
-        errors = tolerance_of(environment, self._metrics)
         delivery = self._delivery(errors)
         return SourceLoop(
             task=task,

@@ -29,7 +29,8 @@ from tests.integration.worker.environment import commit_by_hand, make_topic
 class ReadingContext(MemorySourceContext):
     """With the worker's reader."""
 
-    def read_ranges(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
+    def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
+        assert client_config is not None
         return KafkaRanges(client_config, ranges)
 
 

@@ -1,4 +1,4 @@
-"""``airflow connect dlq``: which records are shown, how much of each, and which secrets are hidden in them."""
+"""``airflow connect dlq get``: which records are shown, how much of each, and which secrets are hidden in them."""
 
 import json
 

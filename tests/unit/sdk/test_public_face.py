@@ -31,8 +31,9 @@ OF_CONNECTS_OWN_BYTES = (
     *(f"sdk.json.{module}" for module in ("base64_column", "reader", "values", "writer")),
     *(f"sdk.avro.{module}" for module in ("avro_type", "connect_schemas", "decoder", "encoder")),
     "sdk.record_bytes",
+    "sdk.dead_letters",
 )
-"""Modules for those who print or parse exactly what Kafka Connect's and Confluent's Java does."""
+"""Modules for those who print or parse exactly what Kafka Connect's and Confluent's Java does; and what replays share with the herder."""
 NOT_FOR_AUTHORS = {
     "FILES",  # for those who check client settings of strangers
     "HAVE_COUNTERPART",
@@ -40,6 +41,7 @@ NOT_FOR_AUTHORS = {
     "NO_JAVA",
     "client_config_def",  # for connectors whose clients have Kafka's own settings
     "names_java_code",
+    "KafkaBatch",  # for a replay, which has records decoded again
     "INTEGER_BITS",
     "LONGEST_NAME",  # of a file, for the sink of files
     "checked",  # for an expression that another engine matches

@@ -1,0 +1,125 @@
+"""The settings of a replay: which records of a queue, changed how, and where they go. The herder writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, NonEmptyString, Password, Type
+from airflow_provider_connect.sdk.dead_letters import by_partition, parsed_range
+
+_HIGH, _LOW = Importance.HIGH, Importance.LOW
+EDITABLE: Final = frozenset({"key", "value"})
+
+
+def ranges(name: str, value: list[str] | None) -> None:
+    """A validator: ranges of offsets by partition."""
+    try:
+        by_partition(value or ())
+    except ConnectException as error:
+        raise ConfigException.of(name, ",".join(value or ())[:200], error.message) from None
+
+
+def ends(name: str, value: list[str] | None) -> None:
+    """A validator: one end a partition."""
+    ranges(name, value)
+    if any("-" in entry for entry in value or ()):
+        raise ConfigException.of(name, ",".join(value or ())[:200], "give one offset for each partition, such as 0:120")
+
+
+def edits_of(value: Password | None) -> dict[tuple[int, int], dict[str, bytes | None]]:
+    """By partition and offset the parts of a record that are replaced: ``key``, ``value`` or both, None for a null.
+
+    Raises ConnectException, with no value in it.
+    """
+    if value is None or not value.value.strip():
+        return {}
+    try:
+        given = json.loads(value.value)
+    except (ValueError, RecursionError):
+        raise ConnectException("it is not JSON") from None
+    if not isinstance(given, dict):
+        raise ConnectException("it must be a JSON object, by PARTITION:OFFSET")
+    return {_location(at): _edit(at, edit) for at, edit in given.items()}
+
+
+def _location(text: str) -> tuple[int, int]:
+    found = by_partition([text])
+    ((partition, offsets),) = found.items()
+    first, last = parsed_range(str(offsets))
+    if first != last:
+        raise ConnectException(f"{text[:60]!r} is no single record: give PARTITION:OFFSET, such as 0:15")
+    return partition, first
+
+
+def _edit(at: str, edit: Any) -> dict[str, bytes | None]:
+    if not isinstance(edit, Mapping) or not edit or not edit.keys() <= EDITABLE:
+        raise ConnectException(f"the edit of {at[:60]!r} must have 'key', 'value' or both, and nothing else")
+    if not all(text is None or isinstance(text, str) for text in edit.values()):
+        raise ConnectException(f"in the edit of {at[:60]!r} key and value are text or null")
+    return {part: None if text is None else text.encode("utf-8", "surrogatepass") for part, text in edit.items()}
+
+
+def edits(name: str, value: Password | None) -> None:
+    """A validator."""
+    try:
+        edits_of(value)
+    except ConnectException as error:
+        raise ConfigException.of(name, "[hidden]", error.message) from None
+
+
+def _names(name: str, doc: str) -> ConfigKey:
+    return ConfigKey(name, Type.LIST, "", importance=_LOW, doc=doc)
+
+
+REPLAY: Final = ConfigDef(
+    ConfigKey("dead.letters.topic", Type.STRING, validator=NonEmptyString(), importance=_HIGH, doc="The dead letter queue."),
+    ConfigKey("dead.letters.topic.id", Type.STRING, "", importance=_LOW, doc="The queue's id: one that was created anew begins anew."),
+    ConfigKey(
+        "dead.letters.connector",
+        Type.STRING,
+        validator=NonEmptyString(),
+        importance=_HIGH,
+        doc="The sink whose records are replayed: those whose context headers name it.",
+    ),
+    ConfigKey("dead.letters.replay", Type.STRING, "", importance=_LOW, doc="What identifies this replay among those of the sink."),
+    ConfigKey(
+        "dead.letters.until",
+        Type.LIST,
+        validator=ends,
+        importance=_HIGH,
+        doc="Where the replay ends in each partition, such as `0:120,1:30`: the offset behind the last record. "
+        "Other partitions are not read.",
+    ),
+    ConfigKey(
+        "dead.letters.offsets",
+        Type.LIST,
+        "",
+        validator=ranges,
+        doc="Only these records of the queue, such as `0:5-20,1:7`; both ends are included.",
+    ),
+    _names("dead.letters.from.topics", "Only records that failed on these topics."),
+    _names("dead.letters.exceptions", "Only records that failed with these exceptions: class names, whole or their last part."),
+    _names("dead.letters.origins", "The topics that the sink reads. Without a target topic, records of other topics are not replayed."),
+    ConfigKey("dead.letters.origins.regex", Type.STRING, "", importance=_LOW, doc="The same as a regular expression."),
+    ConfigKey("dead.letters.target.topic", Type.STRING, "", doc="Where the records go; the topic on which each failed when empty."),
+    ConfigKey(
+        "dead.letters.edits",
+        Type.PASSWORD,
+        None,
+        validator=edits,
+        doc='Other keys and values, as JSON by partition and offset: `{"0:15": {"value": "…"}}`.',
+    ),
+    ConfigKey("dead.letters.hidden", Type.PASSWORD, None, importance=_LOW, doc="Texts that no message may have: secrets of the sink."),
+    ConfigKey("dead.letters.hidden.variables", Type.PASSWORD, None, importance=_LOW, doc="Variables whose values no message may have."),
+    ConfigKey(
+        "dead.letters.decode",
+        Type.BOOLEAN,
+        False,
+        importance=_LOW,
+        doc="Decode keys and values by the connector's converters, so that transformations can change them.",
+    ),
+)
+"""Written by the herder for each replay; not meant to be written by people."""

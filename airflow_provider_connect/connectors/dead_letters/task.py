@@ -1,0 +1,221 @@
+"""The task of DeadLetterReplay: reads a queue up to fixed ends, and returns what is chosen with the position behind it.
+
+The position lists what was replayed, whichever replay did it. So no choice of records, and no kill, writes a record twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from airflow_provider_connect.connectors.dead_letters.selection import Selection, Target
+from airflow_provider_connect.connectors.dead_letters.settings import edits_of
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.dead_letters import (
+    MOST_RANGES,
+    FailureContext,
+    ReplayPosition,
+    by_partition,
+    queue_partition,
+    without_context,
+)
+from airflow_provider_connect.sdk.record_columns import headers_type
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import RangeReader, SourceTask
+
+POLL_SECONDS: Final = 1.0
+SILENCE_SECONDS: Final = 60.0
+_Edits = dict[tuple[int, int], dict[str, bytes | None]]
+
+
+def until_of(config: Config) -> dict[int, int]:
+    """Where the replay ends, by partition."""
+    return {partition: offsets.first or 0 for partition, offsets in by_partition(config["dead.letters.until"]).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterRecord:
+    """One record of the queue that is replayed. ``row`` is its index in the batch, ``target`` where it goes."""
+
+    row: int
+    target: Target
+    context: FailureContext
+
+    @property
+    def kind(self) -> tuple[Target, str | None, int | None]:
+        """Where it goes, and where it comes from: neighbours that agree travel in one batch."""
+        return self.target, self.context.topic, self.context.partition
+
+
+class DeadLetterReplayTask(SourceTask):
+    """Source partition ``{"topic", "partition"}`` of the queue; for the offset see ``ReplayPosition``. Timestamps and
+    a record's own headers are not touched. Back on its topic a record gets its partition again, unless its key was edited."""
+
+    def start(self, config: Config) -> None:
+        self._reader: RangeReader | None = None
+        self._topic: str = config["dead.letters.topic"]
+        self._selection = Selection.of(config)
+        self._edits: _Edits = edits_of(config["dead.letters.edits"])
+        self._decode: Callable[[Batch], list[Batch]] | None = self.context.decode if config["dead.letters.decode"] else None
+        self._positions: dict[int, ReplayPosition] = {}
+        self._decided_from: dict[int, int | None] = {}
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        for partition, end in until_of(config).items():
+            self._begin(partition, end, config["dead.letters.topic.id"], config["dead.letters.replay"], ranges)
+        self._ends = {at.partition: end for at, (_, end) in ranges.items()}
+        self._last_read = time.monotonic()
+        if any(start < end for start, end in ranges.values()):
+            self._reader = self.context.read_ranges(None, ranges)
+
+    def _begin(self, partition: int, end: int, topic_id: str, replay: str, ranges: dict[TopicPartition, tuple[int, int]]) -> None:
+        """A replay that was begun goes on where it was; a new one begins at its first record."""
+        offset = self.context.offset(queue_partition(self._topic, partition))
+        position = ReplayPosition.of(offset, topic_id)
+        if position.replay != replay or offset is None:
+            first = self._selection.first(partition)
+            position = replace(position, replay=replay, read=end if first is None else min(first, end), records=0)
+        self._positions[partition] = position
+        self._decided_from[partition] = position.read
+        ranges[TopicPartition(self._topic, partition)] = (position.read, end)
+
+    def poll(self) -> Sequence[Batch] | None:
+        if self._reader is None:
+            return self._last_positions() or None
+        batches = self._reader.read(POLL_SECONDS)
+        if batches:
+            self._last_read = time.monotonic()
+            return [piece for batch in batches for piece in self._replayed(batch)]
+        if self._reader.exhausted:
+            return self._last_positions() or None
+        if time.monotonic() - self._last_read > SILENCE_SECONDS:
+            self._last_read = time.monotonic()
+            raise RetriableException(
+                f"The dead letter queue {self._topic} has sent nothing for {SILENCE_SECONDS:g} s, and has more records"
+            )
+        return []
+
+    def stop(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _last_positions(self) -> list[Batch]:
+        """Behind the last records there may be nothing but markers of transactions. Each position is returned once."""
+        ended, self._ends = self._ends, {}
+        for partition, end in ended.items():
+            self._pass(partition, end)
+        return [self._position(partition) for partition in ended]
+
+    def _replayed(self, batch: Batch) -> list[Batch]:
+        """What is chosen of a batch of the queue, and behind it the position."""
+        partition, behind = batch.topic_partition.partition, batch.next_offset
+        assert behind is not None
+        headers = [[(each["key"], each["value"]) for each in row or ()] for row in _rows(batch.headers, batch.num_records)]
+        chosen = list(self._chosen(partition, batch.kafka_offsets.to_pylist(), headers))
+        changed = self._changed(batch, chosen, [without_context(row) for row in headers])
+        pieces = [
+            piece for (target, *_), run in groupby(chosen, lambda record: record.kind) for piece in self._pieces(changed, target, list(run))
+        ]
+        position = self._positions[partition]
+        self._positions[partition] = replace(position, records=position.records + len(chosen))
+        self._pass(partition, behind)
+        return [*pieces, self._position(partition)]
+
+    def _chosen(
+        self, partition: int, offsets: Sequence[int], headers: Sequence[list[tuple[str, bytes | None]]]
+    ) -> Iterator[DeadLetterRecord]:
+        """The records to write, in their order. A record that is the connector's and is not taken ends a range of ``replayed``."""
+        for row, offset in enumerate(offsets):
+            context = FailureContext.of(headers[row])
+            if not self._selection.is_of_connector(context) or offset in self._positions[partition].replayed:
+                self._decided_from[partition] = offset if self._decided_from[partition] is None else self._decided_from[partition]
+                continue
+            target = self._selection.target(partition, offset, context)
+            if target is None:
+                self._pass(partition, offset)
+                self._decided_from[partition] = None
+                continue
+            if self._decided_from[partition] is None:
+                self._decided_from[partition] = offset
+            is_rekeyed = "key" in self._edits.get((partition, offset), ())
+            yield DeadLetterRecord(row, replace(target, partition=None) if is_rekeyed else target, context)
+
+    def _pass(self, partition: int, behind: int) -> None:
+        """Note that all before ``behind`` was read, and that nothing is left of what was read since a record was not taken."""
+        position, first = self._positions[partition], self._decided_from[partition]
+        if first is not None:
+            position.replayed.add(first, behind - 1)
+        if len(position.replayed) > MOST_RANGES:
+            raise ConnectException(
+                f"What was replayed of {self._topic}-{partition} would be more than {MOST_RANGES} ranges of offsets: replay fewer at once, "
+                "or all of a range"
+            )
+        self._positions[partition] = replace(position, read=max(position.read, behind))
+
+    def _position(self, partition: int) -> Batch:
+        offset = self._positions[partition].to_offset()
+        return Batch(self._topic, source_partition=queue_partition(self._topic, partition), source_offset=offset)
+
+    def _changed(self, batch: Batch, chosen: Sequence[DeadLetterRecord], headers: Sequence[list[tuple[str, bytes | None]]]) -> Batch:
+        """``batch`` with edited keys and values, and without headers about failures."""
+        rows = {record.row for record in chosen}
+        at = batch.topic_partition.partition
+        edits = {
+            row: edit
+            for row, offset in enumerate(batch.kafka_offsets.to_pylist())
+            if row in rows and (edit := self._edits.get((at, offset)))
+        }
+        changes: dict[str, object] = {
+            "headers": pa.array([[{"key": key, "value": value} for key, value in row] for row in headers], headers_type())
+        }
+        for part in ("key", "value"):
+            edited = {row: edit[part] for row, edit in edits.items() if part in edit}
+            if edited:
+                known = _rows(getattr(batch, part), batch.num_records)
+                changes[part] = pa.array([edited.get(row, data) for row, data in enumerate(known)], pa.binary())
+        return batch.replace(**changes)
+
+    def _pieces(self, batch: Batch, target: Target, run: Sequence[DeadLetterRecord]) -> Iterator[Batch]:
+        """Consecutive records of one target. Decoded as those of the partition that they failed on, by which errors name them."""
+        rows = pa.array([record.row for record in run], pa.int64())
+        columns = {
+            name: None if (column := getattr(batch, name)) is None else column.take(rows)
+            for name in ("value", "key", "headers", "timestamp")
+        }
+        if columns["value"] is None:
+            columns["value"] = pa.nulls(len(run), pa.binary())
+        first = run[0].context
+        if self._decode is None:
+            yield Batch(
+                target.topic,
+                **columns,
+                value_schema=batch.value_schema,
+                key_schema=batch.key_schema,
+                kafka_partition=target.partition,
+            )
+            return
+        offsets = [-1 if record.context.offset is None else record.context.offset for record in run]
+        raw = KafkaBatch(
+            first.topic or self._topic,
+            **columns,
+            value_schema=batch.value_schema,
+            key_schema=batch.key_schema,
+            kafka_partition=first.partition or 0,
+            first_offset=offsets[0],
+            next_offset=offsets[-1] + 1,
+            kafka_offset=pa.array(offsets, pa.int64()),
+            timestamp_type=batch.timestamp_type,
+        )
+        for piece in self._decode(raw):
+            kept = {name: getattr(piece, name) for name in ("value", "key", "value_schema", "key_schema", "headers", "timestamp")}
+            yield Batch(target.topic, **kept, kafka_partition=target.partition)
+
+
+def _rows(column: pa.Array | None, count: int) -> list:  # type: ignore[type-arg]  # of what the column holds
+    return [None] * count if column is None else column.to_pylist()

@@ -1,0 +1,74 @@
+"""``/connectors/«c»/dead-letters``: replays of a sink's dead-letter records.
+
+Rights are those on the sink: who may change it may have its records delivered again. A dry run shows records, and needs the same right.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from starlette.requests import Request
+from starlette.responses import Response
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.replays import ReplayRequest
+from airflow_provider_connect.rest import bodies
+from airflow_provider_connect.rest.answers import answer
+from airflow_provider_connect.rest.calls import author_of, calls_of
+from airflow_provider_connect.rest.routes import Connector, reads, serves
+
+router = APIRouter(tags=["connectors"])
+
+
+class _Edit(BaseModel):
+    """New bytes of one record as text; what is left out stays."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+    key: str | None = None
+    value: str | None = None
+
+
+class AskedReplay(bodies.Asked):
+    """The body of ``POST /connectors/«c»/dead-letters/replay``. Empty conditions are met by every record."""
+
+    offsets: list[str] = Field([], max_length=10_000, description="Records of the queue as PARTITION:RANGE, such as 0:5-20 or 1:7")
+    from_topics: list[str] = Field([], max_length=1000, description="Only records that failed on these topics")
+    exceptions: list[str] = Field([], max_length=1000, description="Only these classes of exceptions, whole or their last part")
+    topic: str | None = Field(None, description="Where the records go; when not given, the topic on which each failed")
+    edits: dict[str, _Edit] = Field({}, max_length=10_000, description="New keys and values by PARTITION:OFFSET; null is a null")
+    transforms: dict[str, str] = Field({}, description="transforms, transforms.…, predicates, predicates.…, as in a connector's config")
+    replay: str | None = Field(None, max_length=500, description="Identifies the request: the same twice is one replay")
+    dry_run: bool = Field(False, description="Write nothing, and answer what would be written")
+    records: int = Field(10, ge=1, le=1000, description="Of a dry run, how many records to show at the most")
+
+    @field_validator("transforms")
+    @classmethod
+    def _of_few_aliases(cls, transforms: dict[str, str]) -> dict[str, str]:
+        return {key: text for key, text in bodies.settings(transforms).items() if text is not None}
+
+    def request(self) -> ReplayRequest:
+        """Without what concerns a dry run."""
+        edits = {at: edit.model_dump(exclude_unset=True) for at, edit in self.edits.items()}
+        given = self.offsets, self.from_topics, self.exceptions, self.topic, edits, self.transforms, self.replay
+        return ReplayRequest(*given)
+
+
+reads(router, "dead_letter_replay")
+
+
+@serves(router, "replay_dead_letters", body=AskedReplay.model_json_schema())
+async def replay_dead_letters(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+
+    def replay(herder: Herder, asked: AskedReplay) -> Response:
+        found = herder.replay_dead_letters(
+            connector,
+            asked.request(),
+            dry_run=asked.dry_run,
+            records=asked.records,
+            author=author_of(request),
+            shown=calls.secrets.shown,
+        )
+        return answer(found, 200 if asked.dry_run else 202)
+
+    return await calls.change_by(request, connector, AskedReplay.of, replay)

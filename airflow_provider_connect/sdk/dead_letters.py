@@ -1,0 +1,171 @@
+"""Dead-letter records as their context headers describe them (docs/contract.md §13.2), and which of a queue's records were replayed.
+
+The headers are the writer's: any producer may write any. Knows nothing of clients.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from airflow_provider_connect.errors import ConnectException
+
+PREFIX: Final = "__connect.errors."
+"""Of the names of context headers."""
+CONNECTOR_HEADER: Final = f"{PREFIX}connector.name"
+REPLAY_CLASS: Final = "DeadLetterReplay"
+"""The alias of the connector that replays a queue."""
+MOST_RANGES: Final = 20_000
+_MOST_DIGITS: Final = 18
+_MOST_PARTITIONS: Final = 2**31 - 1
+_RANGE: Final = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:-([0-9]{{1,{_MOST_DIGITS}}}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class FailureContext:
+    """What the headers report of a failure; None: they do not. Of several headers of one name the last counts: a record that has failed
+    twice has the newer ones behind."""
+
+    connector: str | None
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    exception: str | None
+
+    @classmethod
+    def of(cls, headers: Iterable[tuple[str, bytes | None]]) -> Self:
+        found = {name: value for name, value in headers if name.startswith(PREFIX) and value is not None}
+
+        def text(name: str) -> str | None:
+            value = found.get(PREFIX + name)
+            return None if value is None else value.decode("utf-8", "replace")
+
+        partition = _number(text("partition"))
+        return cls(
+            text("connector.name"),
+            text("topic"),
+            None if partition is None or partition > _MOST_PARTITIONS else partition,
+            _number(text("offset")),
+            text("exception.class.name"),
+        )
+
+
+def _number(text: str | None) -> int | None:
+    is_number = text is not None and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number and text is not None else None
+
+
+def without_context(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """The record's own headers, in their order."""
+    return [(name, value) for name, value in headers if not name.startswith(PREFIX)]
+
+
+class OffsetRanges:
+    """Offsets of one partition as ranges, in their order. ``str`` is their text, such as ``0-14,17``; both ends are included."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for first, last in ranges:
+            self.add(first, last)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ConnectException for anything but ranges."""
+        found = cls()
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            first, last = parsed_range(part)
+            found.add(first, last)
+        return found
+
+    def add(self, first: int, last: int) -> None:
+        """Add all offsets from ``first`` to ``last``; neighbours become one range."""
+        if last < first:
+            return
+        begin = bisect_right(self._firsts, first) - 1
+        begin = begin if begin >= 0 and self._lasts[begin] >= first - 1 else begin + 1
+        end = bisect_right(self._firsts, last + 1)
+        if begin < end:
+            first, last = min(first, self._firsts[begin]), max(last, self._lasts[end - 1])
+        self._firsts[begin:end], self._lasts[begin:end] = [first], [last]
+
+    def __contains__(self, offset: int) -> bool:
+        index = bisect_right(self._firsts, offset) - 1
+        return index >= 0 and offset <= self._lasts[index]
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    @property
+    def first(self) -> int | None:
+        """The lowest offset; None: there is none."""
+        return self._firsts[0] if self._firsts else None
+
+    @property
+    def last(self) -> int | None:
+        """The highest offset; None: there is none."""
+        return self._lasts[-1] if self._lasts else None
+
+    def __str__(self) -> str:
+        return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in zip(self._firsts, self._lasts, strict=True))
+
+
+def parsed_range(text: str) -> tuple[int, int]:
+    """``5-20`` or ``7``. Raises ConnectException."""
+    match = _RANGE.fullmatch(text)
+    if match is None or (last := int(match[2] or match[1])) < int(match[1]):
+        raise ConnectException(f"{text[:60]!r} is no range of offsets: give one such as 5-20, or one offset such as 7")
+    return int(match[1]), last
+
+
+def by_partition(entries: Sequence[str]) -> dict[int, OffsetRanges]:
+    """Entries such as ``0:5-20`` or ``1:7``, ``PARTITION:RANGE``, by partition. Raises ConnectException."""
+    found: dict[int, OffsetRanges] = {}
+    for entry in entries:
+        partition, _, offsets = entry.strip().partition(":")
+        number = _number(partition)
+        if number is None:
+            raise ConnectException(f"{entry[:60]!r} names no partition: give offsets such as 0:5-20")
+        first, last = parsed_range(offsets)
+        found.setdefault(number, OffsetRanges()).add(first, last)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPosition:
+    """The source offset of one partition of a queue. ``replayed`` are the records that replays have written, or that are not the
+    connector's; of the replay ``replay``, ``read`` is the next offset to read and ``records`` counts what it has written.
+    ``topic_id``: offsets of a topic that was created anew mean other records."""
+
+    replayed: OffsetRanges
+    topic_id: str = ""
+    replay: str = ""
+    read: int = 0
+    records: int = 0
+
+    @classmethod
+    def of(cls, offset: Mapping[str, object] | None, topic_id: str) -> Self:
+        """Nothing was replayed of a topic with another id. Raises ConnectException for what is no such offset."""
+        if offset is None or str(offset.get("topic.id", "")) != topic_id:
+            return cls(OffsetRanges(), topic_id)
+        replayed, read, records = offset.get("replayed", ""), offset.get("read", 0), offset.get("records", 0)
+        if not isinstance(replayed, str) or type(read) is not int or type(records) is not int:
+            raise ConnectException("a replay's offset has 'replayed', ranges such as \"0-14,17\", and the numbers 'read' and 'records'")
+        return cls(OffsetRanges.parse(replayed), topic_id, str(offset.get("replay", "")), read, records)
+
+    def to_offset(self) -> dict[str, object]:
+        return {
+            "replayed": str(self.replayed),
+            "topic.id": self.topic_id,
+            "replay": self.replay,
+            "read": self.read,
+            "records": self.records,
+        }
+
+
+def queue_partition(topic: str, partition: int) -> dict[str, object]:
+    """The source partition of a partition of a queue."""
+    return {"topic": topic, "partition": partition}

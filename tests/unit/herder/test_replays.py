@@ -1,0 +1,108 @@
+"""What a request for a replay becomes: the config of the connector that carries it out."""
+
+import json
+
+import pytest
+
+from airflow_provider_connect.config.masking import Mask
+from airflow_provider_connect.connectors.dead_letters.settings import REPLAY
+from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.herder.replays import Queue, is_replay, replay_config
+from airflow_provider_connect.model.replays import ReplayRequest
+
+QUEUE = Queue("dlq", "id-1", {0: 120, 1: 7})
+SINK = {
+    "connector.class": "FileStreamSink",
+    "topics": "orders,bills",
+    "file": "/out.txt",
+    "value.converter": "JsonConverter",
+    "value.converter.basic.auth.user.info": "${airflow:registry:login}",
+    "transforms": "own",
+    "transforms.own.type": "HoistField$Value",
+    "producer.override.linger.ms": "5",
+    "consumer.override.group.id": "its-group",
+    "airflow.schedule": "@hourly",
+}
+RAW = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+def made(asked: ReplayRequest) -> dict[str, str]:
+    return replay_config("orders-sink", SINK, QUEUE, asked, "replay-1")
+
+
+def test_without_transformations_bytes_are_not_touched() -> None:
+    config = made(ReplayRequest())
+    assert config == {
+        "connector.class": "DeadLetterReplay",
+        "tasks.max": "1",
+        "airflow.schedule": "none",
+        "dead.letters.topic": "dlq",
+        "dead.letters.topic.id": "id-1",
+        "dead.letters.connector": "orders-sink",
+        "dead.letters.replay": "replay-1",
+        "dead.letters.until": "0:120,1:7",
+        "dead.letters.origins": "orders,bills",
+        "key.converter": RAW,
+        "value.converter": RAW,
+        "header.converter": RAW,
+        "producer.override.linger.ms": "5",
+    }
+    REPLAY.parse(config)
+    assert is_replay(config, "orders-sink")
+    assert not is_replay(config, "orders")
+
+
+def test_transformations_get_what_the_sinks_converters_make() -> None:
+    config = made(ReplayRequest(transforms={"transforms": "d", "transforms.d.type": "ReplaceField$Value", "transforms.d.exclude": "n"}))
+    assert config["dead.letters.decode"] == "true"
+    assert config["value.converter.basic.auth.user.info"] == "${airflow:registry:login}"
+    assert "key.converter" not in config, "the worker's, as for the sink"
+    assert config["transforms"] == "d"
+    assert "transforms.own.type" not in config
+
+
+def test_what_may_quote_records_knows_the_sinks_secrets() -> None:
+    config = {**SINK, "db.password": "geheim", "own.kind": "verborgen"}
+    drop = ReplayRequest(transforms={"transforms": "d", "transforms.d.type": "ReplaceField$Value"})
+    made = replay_config("orders-sink", config, QUEUE, drop, "1", shown=lambda given: {**given, "own.kind": "[hidden]"})
+    assert set(json.loads(made["dead.letters.hidden"]).values()) == {"geheim", "verborgen"}
+    assert made["dead.letters.hidden.variables"] == "${airflow:registry:login}"
+    mask = Mask([made["dead.letters.hidden"]])
+    assert mask("my geheim, your verborgen") == "my [hidden], your [hidden]"
+    assert "dead.letters.hidden" not in replay_config("orders-sink", config, QUEUE, ReplayRequest(), "1")
+
+
+def test_conditions_and_edits_are_settings() -> None:
+    edits = {"0:15": {"value": "x", "key": None}}
+    config = made(ReplayRequest(["0:5-20", "0:30"], ["orders"], ["DataException", "x.Y"], "repaired", edits))
+    assert (config["dead.letters.offsets"], config["dead.letters.until"]) == ("0:5-20,0:30", "0:31")
+    assert (config["dead.letters.from.topics"], config["dead.letters.exceptions"]) == ("orders", "DataException,x.Y")
+    assert config["dead.letters.target.topic"] == "repaired"
+    assert json.loads(config["dead.letters.edits"]) == edits
+    assert str(REPLAY.parse(config)["dead.letters.edits"]) == "[hidden]"
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (ReplayRequest(["x"]), "names no partition"),
+        (ReplayRequest(["0:9-1"]), "no range"),
+        (ReplayRequest(["0:1,0:2"]), "no range"),
+        (ReplayRequest(from_topics=["a,b"]), "has a comma"),
+        (ReplayRequest(exceptions=[""]), "is empty"),
+        (ReplayRequest(transforms={"transformsX": "a"}), "transformsX"),
+        (ReplayRequest(transforms={"value.converter": "a"}), r"value\.converter"),
+        (ReplayRequest(topic=".."), "is no topic"),
+        (ReplayRequest(edits={"x": {"value": "1"}}), "names no partition"),
+        (ReplayRequest(edits={"0:1": {"value": "my [hidden]"}}), "stands for a secret"),
+        (ReplayRequest(edits={"0:1": {"value": "x" * 262_144}}), "262144"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked: ReplayRequest, reason: str) -> None:
+    with pytest.raises(BadRequestException, match=reason):
+        made(asked)
+
+
+def test_partitions_without_records_are_not_replayed() -> None:
+    with pytest.raises(NotFoundException, match="holds no records that are asked for"):
+        made(ReplayRequest(["5:1"]))
