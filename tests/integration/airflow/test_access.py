@@ -1,4 +1,4 @@
-"""Who may do what over REST: every route, for nobody, a viewer, a user with one DAG, and an administrator; with both auth managers."""
+"""Who may do what over REST: every route, for nobody, for each role of both auth managers, and with FAB for a user with one DAG."""
 
 import json
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
 
 OTHER = "somebody's"
+ROLES = ("viewer", "user", "op", "admin")
 CHANGED_BY_ALL = "/admin/loggers/{logger}"
 INTERNAL = (("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence"))
 UNDESCRIBED = (
@@ -46,6 +47,15 @@ class Route:
         return self.method == "GET"
 
     @property
+    def is_internal(self) -> bool:
+        return (self.method, self.path) in INTERNAL
+
+    @property
+    def administers(self) -> bool:
+        """Whether it changes what concerns all connectors."""
+        return self.path == CHANGED_BY_ALL and not self.is_read
+
+    @property
     def names_a_connector(self) -> bool:
         return "{connector}" in self.path or (self.method, self.path) == ("POST", "/connectors") or self.path.endswith("/validate")
 
@@ -63,53 +73,76 @@ class Route:
         return self.method, path, None if self.is_read else body
 
 
+NO_JSON = {"content": b"{not json", "headers": {"Content-Type": "application/json"}}
+"""A body that no route takes: who may not ask gets no word about it."""
+
+
+def document_of(url: str, auth: tuple[str, str]) -> Any:
+    return httpx.get(f"{url}/openapi.json", auth=auth, timeout=60).json()
+
+
 def routes(url: str, auth: tuple[str, str]) -> list[Route]:
-    document = httpx.get(f"{url}/openapi.json", auth=auth, timeout=60).json()
-    described = [Route(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
+    described = [Route(method.upper(), path) for path, methods in document_of(url, auth)["paths"].items() for method in methods]
     return [*described, *(Route(method, path) for method, path in INTERNAL), *(Route("GET", path) for path in UNDESCRIBED)]
 
 
 def status(url: str, route: Route, connector: str, **how: Any) -> int:
     method, path, body = route.request(connector)
-    return httpx.request(method, f"{url}{path}", json=body, timeout=60, **how).status_code
+    return httpx.request(method, f"{url}{path}", timeout=60, **({} if "content" in how else {"json": body}), **how).status_code
 
 
 @pytest.fixture(scope="module")
 def passwords(airflow: Airflow) -> dict[str, str]:
     """Those of the simple auth manager, by user."""
     found = json.loads((airflow.stack.folder / "airflow" / "home" / "passwords.json").read_text())
-    return {"admin": str(found["admin"]), "viewer": str(found["viewer"])}
+    return {role: str(found[role]) for role in ROLES}
 
 
-def test_the_simple_auth_manager_opens_no_route_to_nobody_and_no_change_to_a_viewer(airflow: Airflow, passwords: dict[str, str]) -> None:
+def assert_rights(route: Route, found: Mapping[str, int]) -> None:
+    """By ``found``, the statuses for nobody and each role of which users have rights on all DAGs."""
+    assert found["nobody"] == 401, (route, found)
+    assert (found["viewer"] == 403) is not route.is_read or route.is_internal, (route, found)
+    assert (found["user"] == 403) is route.administers, (route, found)
+    assert {found["op"], found["admin"]}.isdisjoint((401, 403, 500)), (route, found)
+
+
+def statuses(url: str, route: Route, passwords: Mapping[str, str], **how: Any) -> dict[str, int]:
+    users: dict[str, Any] = {"nobody": {}, **{role: {"auth": (role, passwords[role])} for role in ROLES}}
+    return {user: status(url, route, OTHER, **auth, **how) for user, auth in users.items()}
+
+
+@pytest.mark.timeout(600)
+def test_each_role_of_the_simple_auth_manager_has_its_rights_on_every_route(airflow: Airflow, passwords: dict[str, str]) -> None:
     url = f"{airflow.url}/connect"
     all_routes = routes(url, ("admin", passwords["admin"]))
     assert len(all_routes) > 30
     for route in all_routes:
-        found = {
-            "nobody": status(url, route, OTHER),
-            "viewer": status(url, route, OTHER, auth=("viewer", passwords["viewer"])),
-            "admin": status(url, route, OTHER, auth=("admin", passwords["admin"])),
-        }
-        assert found["nobody"] == 401, route
-        assert (found["viewer"] == 403) is not route.is_read or (route.method, route.path) in INTERNAL, (route, found)
-        assert found["admin"] not in (401, 403, 500), (route, found)
+        assert_rights(route, statuses(url, route, passwords))
+    assert_that_bodies_come_after_rights(url, all_routes, passwords)
 
 
-def test_with_fab_a_user_has_the_rights_on_the_dag_of_a_connector(fab: FabServer) -> None:
-    def of(user: str) -> Any:
-        return {"auth": (user, fab.passwords[user])}
+def assert_that_bodies_come_after_rights(url: str, all_routes: list[Route], passwords: Mapping[str, str]) -> None:
+    described = document_of(url, ("admin", passwords["admin"]))["paths"]
+    with_body = [route for route in all_routes if "requestBody" in described.get(route.path, {}).get(route.method.lower(), {})]
+    assert len(with_body) > 10
+    for route in with_body:
+        found = statuses(url, route, passwords, **NO_JSON)
+        may = 403 if route.administers else 400
+        assert found == {"nobody": 401, "viewer": 403, "user": may, "op": 400, "admin": 400}, route
 
-    for route in routes(fab.url, ("admin", fab.passwords["admin"])):
-        assert status(fab.url, route, OTHER) == 401, route
-        assert status(fab.url, route, OTHER, **of("admin")) not in (401, 403, 500), route
-        if (route.method, route.path) in INTERNAL:
+
+@pytest.mark.timeout(600)
+def test_with_fab_each_role_and_a_user_with_one_dag_have_their_rights_on_every_route(fab: FabServer) -> None:
+    owner = {"auth": ("owner", fab.passwords["owner"])}
+    all_routes = routes(fab.url, ("admin", fab.passwords["admin"]))
+    for route in all_routes:
+        assert_rights(route, statuses(fab.url, route, fab.passwords))
+        if route.is_internal:
             continue
-        viewed = status(fab.url, route, OTHER, **of("viewer"))
-        assert (viewed == 403) is not route.is_read, (route, viewed)
-        others, own = status(fab.url, route, OTHER, **of("owner")), status(fab.url, route, MINE, **of("owner"))
-        assert (others == 403) is (route.names_a_connector or (route.path == CHANGED_BY_ALL and not route.is_read)), (route, others)
-        assert (own == 403) is (route.path == CHANGED_BY_ALL and not route.is_read), (route, own)
+        others, own = status(fab.url, route, OTHER, **owner), status(fab.url, route, MINE, **owner)
+        assert (others == 403) is (route.names_a_connector or route.administers), (route, others)
+        assert (own == 403) is route.administers, (route, own)
+    assert_that_bodies_come_after_rights(fab.url, all_routes, fab.passwords)
 
 
 def test_doctor_names_fabs_roles_that_do_not_see_the_page(fab: FabServer) -> None:
