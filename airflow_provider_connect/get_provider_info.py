@@ -17,6 +17,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "Kafka Connect",
                 "python-modules": [
+                    "airflow_provider_connect.operators.backfill",
                     "airflow_provider_connect.operators.config",
                     "airflow_provider_connect.operators.connect",
                     "airflow_provider_connect.operators.control",

@@ -22,7 +22,8 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import connectors_bundle, settings_now
 from airflow_provider_connect.stores.admin_connection import AdminConnection, kafka_cluster_id
-from airflow_provider_connect.stores.topic_admin import TopicAdmin, cleanup_policy, compaction_warning
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_warnings import cleanup_policy, compaction_warning
 
 _TIMEOUT_SECONDS = 10.0
 _CLOCK_SECONDS = 10.0

@@ -82,6 +82,15 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES, *_WAIT),
         _verb("stop", "Stop connectors, so that their offsets may be changed", "connectors.stop", _NAMES),
         _verb("restart", "Restart connectors, or a task of one", "connectors.restart", _NAMES, include_tasks, only_failed, task, *_WAIT),
+        _verb(
+            "backfill",
+            "Deliver ranges of a sink's topics again, beside the live connector",
+            "backfills.backfill",
+            _NAME,
+            *_backfill(),
+            _OUTPUT,
+        ),
+        _verb("backfills", "List the backfills of a connector, with how far each has come", "backfills.backfills", _NAME, _OUTPUT),
         _verb("preview", "Read a connector's next records without a commit", "upgrades.preview", _NAME, records, file, version, _OUTPUT),
         _verb("upgrade", "Go to another version of a connector's plugin, with a net", "upgrades.upgrade", _NAME, *_upgrade(), _OUTPUT),
         _verb(
@@ -94,6 +103,21 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
             _OUTPUT,
         ),
         _verb("validate", "Check a config; the exit code is 1 where something is wrong", "connectors.validate", *_CONFIG, _OUTPUT),
+    )
+
+
+def _backfill() -> tuple[Arg, ...]:
+    bound = "an offset, or a time such as 2026-01-31T14:00"
+    return (
+        Arg(("--topic",), help="Its topic; not needed where the sink reads one alone", metavar="TOPIC"),
+        Arg(("--partition",), help="A partition; may be given several times; all when not given", type=int, action="append", metavar="N"),
+        Arg(("--from",), help=f"Where to begin: {bound}; the beginning when not given", metavar="OFFSET|TIME", dest="first"),
+        Arg(("--to",), help=f"Where to end, itself not delivered: {bound}; the end as it is now when not given", metavar="OFFSET|TIME"),
+        Arg(("--set",), help="A setting that differs; may be given several times", action="append", metavar="KEY=VALUE"),
+        Arg(("--remove",), help="A setting to leave out; may be given several times", action="append", metavar="KEY"),
+        Arg(("--id",), help="The end of its name, NAME.backfill.ID; the time when not given", metavar="ID"),
+        Arg(("--dry-run",), help="Print what would be delivered, and create nothing", action="store_true"),
+        *_WAIT,
     )
 
 

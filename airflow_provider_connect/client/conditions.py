@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.backfill_request import Backfill
 from airflow_provider_connect.model.replays import Replay
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
@@ -142,6 +143,28 @@ class LagBelow:
 
 
 @dataclass(frozen=True, slots=True)
+class BackfillEnds:
+    """Backfill ``name`` of the connector has delivered all of its ranges."""
+
+    connector: str
+    name: str
+
+    def call(self) -> Call[list[Backfill]]:
+        return ConnectVerbs.backfills.call(self.connector)
+
+    def judge(self, seen: Sequence[Backfill] | None) -> Verdict:
+        found = next((each for each in seen or () if each.name == self.name), None)
+        if found is None:
+            return Verdict(False, f"There is no backfill {self.name}", is_hopeless=True)
+        if found.is_done:
+            return Verdict(True, f"Backfill {self.name} has delivered all")
+        if found.is_done is None:
+            return Verdict(False, f"Backfill {self.name} is one of a source: when it has ended is not known", is_hopeless=True)
+        text = f"Backfill {self.name} is {found.state}, with {found.left} offsets to go"
+        return Verdict(False, text, is_hopeless=found.state == State.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
 class IsGone:
     """There is no such connector."""
 
@@ -192,7 +215,17 @@ class ReplayEnds:
         return Verdict(False, f"{text} so far; connector {seen.connector} is {seen.state or 'not started yet'}")
 
 
-_CONDITIONS = (ConnectorReaches, TaskReaches, OffsetReaches, TopicActive, LagBelow, UpgradeSucceeds, IsGone, ReplayEnds)
+_CONDITIONS = (
+    ConnectorReaches,
+    TaskReaches,
+    OffsetReaches,
+    TopicActive,
+    LagBelow,
+    UpgradeSucceeds,
+    IsGone,
+    ReplayEnds,
+    BackfillEnds,
+)
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in _CONDITIONS}
 
 

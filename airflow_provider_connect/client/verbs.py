@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from airflow_provider_connect.client.calls import Answer, Call, call
+from airflow_provider_connect.model.backfill_request import Backfill, BackfillRequest
 from airflow_provider_connect.model.history import ConfigHistory, OffsetHistory, OffsetUndo
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
@@ -248,6 +249,19 @@ class _Verbs:
         writes nothing. ConflictException while another replay is under way. A real Kafka Connect has no such route: NotFoundException."""
         given = {**to_json(asked), "dry_run": dry_run, "records": records}
         return call("replay_dead_letters", name, body={key: value for key, value in given.items() if value is not None})
+
+    @verb
+    def backfills(self, name: str) -> Call[list[Backfill]]:
+        """The backfills of the connector that there are, and how far each has come. A real Kafka Connect has no such route:
+        NotFoundException, as for the next verb."""
+        return call("backfills", name)
+
+    @verb
+    def create_backfill(self, name: str, request: BackfillRequest, *, dry_run: bool = False) -> Call[Backfill]:
+        """Deliver ranges of a sink's topics again, beside the live connector; a dry run creates nothing. AlreadyExistsException for an id
+        that there is."""
+        asked = {"ranges": to_json(request.ranges), "config": dict(request.changes), "id": request.id, "dry_run": dry_run}
+        return call("create_backfill", name, body=asked)
 
     @verb
     def plugins(self, connectors_only: bool = True) -> Call[list[PluginView]]:

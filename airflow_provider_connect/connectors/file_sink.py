@@ -186,6 +186,7 @@ class FileStreamSinkConnector(SinkConnector):
     class_name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     aliases = ("FileStreamSink", "FileStreamSinkConnector")
     task_class: ClassVar[type[SinkTask]] = FileStreamSinkTask
+    location_settings: ClassVar[tuple[str, ...]] = (FILE,)  # offsets lie beside the file
     config_def = ConfigDef(
         ConfigKey(
             FILE,

@@ -46,8 +46,9 @@ _FORCED = {"max_active_runs": 1, "catchup": False, "is_paused_upon_creation": Fa
 _RUN_TYPES = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
 _SERIAL = ("depends_on_past", "wait_for_downstream")
 _NO_PAST = (
-    "a connector's run has no logical date: it goes on from the connector's offsets. To have data delivered again, change the offsets: "
-    "AlterOffsetsOperator, or PATCH /connectors/«name»/offsets of the stopped connector"
+    "a connector's run has no logical date: it goes on from the connector's offsets. To have a sink's records delivered again, use "
+    "BackfillOperator or airflow connect backfill; to move the connector itself back, change its offsets: AlterOffsetsOperator, or PATCH "
+    "/connectors/«name»/offsets of the stopped connector"
 )
 _KEY_OF_ARGUMENT = {
     "schedule": SCHEDULE,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.config.dag_settings import DEFINED_IN, RELEASED, DagCheck
-from airflow_provider_connect.errors import ConflictException
+from airflow_provider_connect.errors import AlreadyExistsException, ConflictException
 from airflow_provider_connect.herder import checks
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.ports import Probe
@@ -54,6 +54,13 @@ class ConnectorConfigs:
         self._configs.create_connector(name, new, initial_state, author=author)
         self._lifecycle.created(name)
         return new
+
+    def check(self, name: str, config: checks.Given) -> None:
+        """Raises what ``create`` would raise, and writes nothing."""
+        state = self._reader.configs()
+        checks.checked(name, checks.named(name, config), self._probe, self._dag_check, state.connector_configs)
+        if name in state:
+            raise AlreadyExistsException(f"Connector {name} already exists")
 
     def put(self, name: str, config: checks.Given, author: str | None = None) -> tuple[dict[str, str], bool]:
         """Returns the config as stored, and whether the connector is new. Target state and ``airflow.*`` keys are kept.

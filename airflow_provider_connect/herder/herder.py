@@ -15,6 +15,7 @@ from typing import Self
 from airflow_provider_connect.config.dag_settings import PREFIX, DagCheck, steering_errors
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, ForbiddenException, NotFoundException
+from airflow_provider_connect.herder.backfills import BackfillVerbs
 from airflow_provider_connect.herder.checks import with_own_values
 from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.herder.corrections import Corrections
@@ -54,7 +55,7 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalo
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
-class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs):
+class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs):
     """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
@@ -83,8 +84,7 @@ class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs):
         self._batch_log = BatchLogMetrics(backing.batch_log())
         self._task_metrics = task_metrics or self._batch_log.read
         self._with_records = self._batch_log.with_records if task_metrics is None else partial(with_counted_records, task_metrics)
-        catalog = PluginCatalog(settings.plugin_path)
-        plugins = KnownPlugins(catalog)
+        plugins = KnownPlugins(catalog := PluginCatalog(settings.plugin_path))
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
         self.settings, self._launcher, self._probe, self._previewer = settings, launcher, probe, previewer
         self._views = ConnectorViews(plugins)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.backfill import capped, known_ranges
 from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.views import WorkerView
@@ -103,12 +104,14 @@ def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mappi
     if unknown:
         partition, reason = min(ends.unread.items())
         _log.warning("The lag of %s is not known: the end of partition %s of %s cannot be read: %s", unknown, *partition[::-1], reason)
-    lags = {
-        name: [max(ends.offsets[partition] - position, 0) for partition, position in partitions.items() if partition in ends.offsets]
-        for name, partitions in known.items()
-        if name not in unknown
-    }
+    lags = {name: _lags(partitions, ends.offsets, configs[name]) for name, partitions in known.items() if name not in unknown}
     return {name: {"records-lag": float(sum(found)), "records-lag-max": float(max(found))} for name, found in lags.items() if found}
+
+
+def _lags(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], config: Mapping[str, str]) -> list[int]:
+    """Of each partition that has an end; a backfill's is that of its range."""
+    wanted = capped({at: ends[at] for at in positions if at in ends}, known_ranges(config))
+    return [max(end - positions[at], 0) for at, end in wanted.items()]
 
 
 def _still_read(config: Mapping[str, str], positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -139,6 +139,11 @@ class OffsetKeeper:
         """Whether the sink's consumers use another cluster than the worker. Asks for no secret of its config."""
         return is_elsewhere(self._settings, sink_overrides(self._resolved(name, config, _is_of_group)))
 
+    def sink_config(self, name: str, config: Mapping[str, str]) -> Mapping[str, str] | None:
+        """What decides which topics of which cluster a sink with this config reads, with its variables' values; None: it is a source."""
+        resolved = self._resolved(name, config, lambda key: _is_of_type(key) or ".override." in key)
+        return resolved if self._is_sink(resolved) else None
+
     def values_of(self, name: str, variables: Sequence[str]) -> list[str]:
         """What the variables stand for, as connector ``name`` may have them; one of an unknown provider is left as it is. Raises
         ConfigException."""

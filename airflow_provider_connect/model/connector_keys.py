@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.backfill import CHANGED, OF, RANGES, parsed_ranges
 from airflow_provider_connect.model.config_limits import check_aliases, cut
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import (
@@ -60,6 +61,10 @@ def _check_topics(name: str, value: Any) -> None:
         raise ConfigException(f"Configuration '{name}' values must not be empty.")
     if value and len(set(value)) < len(value):
         raise ConfigException(f"Configuration '{name}' values must not be duplicated.")
+
+
+def _check_ranges(name: str, value: Any) -> None:
+    parsed_ranges(value or "")
 
 
 def _if_given(validator: Validator) -> Validator:
@@ -298,6 +303,15 @@ _OWN_KEYS: Final = (
         doc="Name of the location in plugin.path whose plugin is used: its folder or file, without a path. Unset: the version decides, and "
         "where Python and Java have a plugin of that name, Python's.",
     ),
+    ConfigKey(
+        RANGES,
+        default=None,
+        validator=_check_ranges,
+        doc="All that a sink reads, as topic:partition:first:end, several separated by commas; end is the offset behind the last one. Set "
+        "by a backfill. Unset: everything.",
+    ),
+    ConfigKey(OF, default=None, validator=_if_given(NonEmptyString()), doc="The connector whose backfill this is. Set by a backfill."),
+    ConfigKey(CHANGED, Type.LIST, "", doc="The settings that differ from that connector's. Set by a backfill."),
 )
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.backfill import OF, RANGES, Ranges, ranges_of, topics_error
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
@@ -75,7 +76,8 @@ class ErrorSettings:
 class ConnectorSettings:
     """A valid config. None stands for what the worker's settings decide.
 
-    ``overrides`` are client settings by kind of client (producer, consumer, admin), the prefix taken off.
+    ``overrides`` are client settings by kind of client (producer, consumer, admin), the prefix taken off. ``ranges`` are all that a sink
+    reads; empty: everything. ``is_backfill``: it has one run, which ends at the end of what it is to read.
     """
 
     name: str
@@ -100,6 +102,8 @@ class ConnectorSettings:
     tasks_per_application: int | None
     overrides: Mapping[str, Mapping[str, str]]
     errors: ErrorSettings
+    ranges: Ranges
+    is_backfill: bool
 
     @classmethod
     def of(cls, config: Mapping[str, str], *, is_sink: bool | None = None) -> ConnectorSettings:
@@ -113,6 +117,7 @@ class ConnectorSettings:
         values: dict[str, Any] = {value.name: value.value for value in found}
         errors += _alias_errors(config, values)
         errors += text_errors(config).values()
+        errors += filter(None, [topics_error(config) if sink else ""])
         if errors:
             raise ConfigException("\n".join(errors), errors=errors)
         return cls(
@@ -138,6 +143,8 @@ class ConnectorSettings:
             tasks_per_application=values["tasks.per.application"],
             overrides={client: _below(config, f"{client}.override.") for client in _CLIENTS},
             errors=_error_settings(values),
+            ranges=ranges_of(config) if sink else {},
+            is_backfill=bool(config.get(OF) or config.get(RANGES)),
         )
 
     def reads_topic(self, topic: str) -> bool:

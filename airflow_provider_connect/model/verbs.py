@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from airflow_provider_connect.model.backfill_request import Backfill
 from airflow_provider_connect.model.history import ConfigHistory, OffsetHistory, OffsetUndo
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
@@ -208,6 +209,24 @@ _VERBS = (
         "«c»-replay does it. With 'dry_run' nothing is written, and the answer has the first records as they would be.",
         status=202,
         also={200: Replay},
+        is_repeatable=False,
+    ),
+    Verb(
+        "backfills",
+        "GET",
+        f"{_CONNECTOR}/backfills",
+        list[Backfill],
+        "The backfills of the connector that there are, by name, with how far each has come; 100 at the most.",
+    ),
+    Verb(
+        "create_backfill",
+        "POST",
+        f"{_CONNECTOR}/backfills",
+        Backfill,
+        "Deliver ranges of a sink's topics again, by offset or time, as a connector of its own beside this one, whose offsets stay as they "
+        "are. With 'dry_run' (status 200): what would be delivered. For users who may change this connector and create the other.",
+        status=201,
+        also={200: Backfill},
         is_repeatable=False,
     ),
     Verb(

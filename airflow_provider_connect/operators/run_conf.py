@@ -39,7 +39,8 @@ def refuse_backfill(context: Mapping[str, Any]) -> None:
     """Raises ConfigException in a run of a backfill: Airflow starts several of them at once, whatever the DAG allows."""
     if str(getattr(getattr(context.get("dag_run"), "run_type", None), "value", "")) == "backfill":
         raise ConfigException(
-            "A connector has no backfills: its runs go on from its offsets, one at a time. To have data delivered again, stop it and "
+            "A connector's DAG has no backfills: its runs go on from its offsets, one at a time. To have a sink's records delivered again, "
+            "create a backfill of it with BackfillOperator or airflow connect backfill. To move the connector itself back, stop it and "
             "change its offsets with AlterOffsetsOperator or PATCH /connectors/«name»/offsets"
         )
 

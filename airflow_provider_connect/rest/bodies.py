@@ -6,6 +6,7 @@ body of a megabyte takes longer to parse than the loop may be held.
 
 import json
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
@@ -15,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from starlette.requests import ClientDisconnect, Request
 
 from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.backfill import MOST_RANGES
+from airflow_provider_connect.model.backfill_request import AskedRange, BackfillRequest, time_id
 from airflow_provider_connect.model.config_limits import refuse_many_aliases
 from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.model.views import OffsetView
@@ -223,6 +226,43 @@ class AskedUndo(Asked):
     to: str | int | None = Field(None, description="An instant: ISO 8601 with a time zone, or milliseconds since 1970")
     entry: int | None = Field(None, ge=1, le=_MOST_ID, description="The number of a change, which is undone with all that came after it")
     dry_run: bool = Field(False, description="Change nothing, and answer what would change")
+
+
+class _AskedRange(BaseModel):
+    """One range of ``AskedBackfill``."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    topic: str | None = Field(None, description="Not needed where the sink reads one topic")
+    partition: int | None = Field(None, ge=0, le=_MOST_ID, description="All partitions when not given")
+    first: Annotated[int, Field(ge=0, le=_MOST_ID)] | str | None = Field(
+        None, alias="from", description="An offset, or an instant in ISO 8601 with a time zone; the beginning when not given"
+    )
+    end: Annotated[int, Field(ge=0, le=_MOST_ID)] | str | None = Field(
+        None, alias="to", description="As 'from', and not delivered itself; the end as it is now when not given"
+    )
+
+
+class AskedBackfill(Asked):
+    """The body of ``POST /connectors/«c»/backfills``."""
+
+    ranges: list[_AskedRange] = Field(
+        default_factory=list, max_length=MOST_RANGES, description="Of a sink; {} is all that its only topic holds. Not of a source"
+    )
+    config: Annotated[dict[str, Any], WithJsonSchema({**CONFIG, "description": "Settings that differ; null removes one"})] = {}
+    id: str | None = Field(None, description="The end of its name, «connector».backfill.«id»; the time when not given")
+    dry_run: bool = Field(False, description="Create nothing, and answer what would be delivered")
+
+    @field_validator("config")
+    @classmethod
+    def _with_texts(cls, config: dict[str, Any]) -> Config:
+        """Numbers as their text, which the parser has not kept here."""
+        return settings({key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()})
+
+    def request(self) -> BackfillRequest:
+        """Without an id, the time is it."""
+        ranges = [AskedRange(each.topic, each.partition, each.first, each.end) for each in self.ranges]
+        return BackfillRequest(ranges, self.config, time_id(time.time()) if self.id is None else self.id)
 
 
 class AskedComparison(Asked):

@@ -112,6 +112,9 @@ class SourceConnector(Connector):
     """Reads records from another system into Kafka."""
 
     task_class: ClassVar[type[SourceTask]]
+    range_settings: ClassVar[tuple[str, ...]] = ()
+    """The settings that bound what a source reads, such as a first and a last key. A backfill, which is a connector of its own with offsets
+    of its own, is refused unless it sets one of them. Empty: nothing bounds it, and there are no backfills of it."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Whether tasks resume from the offsets of their records exactly; None: not known."""
@@ -151,6 +154,10 @@ class SinkConnector(Connector):
     """Writes records from Kafka to another system."""
 
     task_class: ClassVar[type[SinkTask]]
+    location_settings: ClassVar[tuple[str, ...]] = ()
+    """The settings that name a destination which two connectors of this class cannot share: where it keeps offsets, or names what it
+    writes, by topic and partition and not by the connector's name too. A backfill, which is a connector of its own that reads the same
+    topics, is refused unless it changes one of them. Empty: connectors can share it."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """SUPPORTED if the destination commits data, offsets and claim together and refuses an older claim; None: not known."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException
+from airflow_provider_connect.model.backfill import capped, known_ranges, not_before, read_partitions
 from airflow_provider_connect.model.ids import refusal_of_topic
 from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.model.page import PartitionLag
@@ -32,20 +33,21 @@ def sink_lag(
 
 def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets: Iterable[OffsetView]) -> list[PartitionLag]:
     """Of each partition that the sink reads: its committed offset, the end that a read_committed reader sees, and the records between;
-    from the partition's beginning where nothing is committed. By topic and partition.
+    from the partition's beginning where nothing is committed. Of a backfill, within its ranges. By topic and partition.
 
     ``offsets`` are all that the connector has committed. Raises BadRequestException for a source, and what ``TopicAdmin`` raises.
     """
-    committed = dict(_committed(offsets))
+    committed, ranges = dict(_committed(offsets)), known_ranges(config)
     admin = TopicAdmin(settings)
     try:
-        partitions = [
+        every = [
             TopicPartition(topic, number)
             for topic, count in _topics(config, admin, {topic for topic, _ in committed}).items()
             for number in range(count)
         ]
-        ends = admin.end_offsets(partitions)
-        begins = admin.beginning_offsets(partition for partition in partitions if partition not in committed)
+        partitions = read_partitions(every, ranges)
+        ends = capped(admin.end_offsets(partitions), ranges)
+        begins = not_before(admin.beginning_offsets(partition for partition in partitions if partition not in committed), ranges)
     finally:
         admin.close()
     known = committed | begins

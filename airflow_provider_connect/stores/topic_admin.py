@@ -21,13 +21,14 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
-from airflow_provider_connect.config.internal_topics import COMPACTED_SOON, KAFKAS_OWN, InternalTopic
+from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, InternalTopic
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException, StoreException, StoreTimeoutException, WorkerSettingsException
 from airflow_provider_connect.model.connector_settings import topics_pattern
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.kafka_errors import NO_LEADER, TopicMissingException, kafka_error, unreachable
+from airflow_provider_connect.stores.topic_warnings import cleanup_policy, replication_warnings
 
 _log = logging.getLogger(__name__)
 
@@ -185,6 +186,18 @@ class TopicAdmin:
         """The first offsets that the partitions still hold."""
         return self._offsets(partitions, OffsetSpec.earliest, read_committed=True)
 
+    def offsets_from(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """The first offset whose record has this timestamp or a later one; partitions without such a record are left out."""
+        asked = {_KafkaPartition(*partition): OffsetSpec.for_timestamp(timestamp_ms) for partition in partitions}
+        found = self._listed(asked, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True)
+        newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+        without = {at: newest for at, answer in found.items() if answer.offset < 0}
+        for at, answer in (self._listed(without, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True) if without else {}).items():
+            if answer.timestamp >= timestamp_ms:  # the first answer was that of a connection that was lost
+                error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+                raise self._connection.failure(error, f"listing offsets of {at}") from error
+        return {TopicPartition(at.topic, at.partition): int(answer.offset) for at, answer in found.items() if answer.offset >= 0}
+
     def _offsets(
         self, partitions: Iterable[TopicPartition], spec: Callable[[], OffsetSpec], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
@@ -335,23 +348,6 @@ class TopicAdmin:
         self._connection.close()
 
 
-def cleanup_policy(configs: Mapping[str, str | None]) -> str:
-    """A topic's ``cleanup.policy``, its words in order and without blanks; empty where it is not known."""
-    return ",".join(sorted((configs.get("cleanup.policy") or "").replace(" ", "").split(",")))
-
-
-def replication_warnings(replicas: Mapping[str, int], brokers: int) -> list[str]:
-    """Warnings about internal topics: the brokers' default may be one replica, and then one disk holds all configs."""
-    alone = sorted(name for name, count in replicas.items() if count < 2)
-    if not alone or brokers < 2:
-        return []
-    return [
-        f"The internal topics {', '.join(alone)} have one replica, and there are {brokers} brokers; "
-        "with its disk all configs, offsets and statuses are lost. Reassign their partitions to more brokers; new topics get the replicas "
-        "of config.storage.replication.factor, offset.…, status.… and batch.…"
-    ]
-
-
 class ReplicationFactorException(StoreException):
     """There are fewer brokers than replicas asked for."""
 
@@ -370,20 +366,6 @@ def _not_created(topics: Iterable[InternalTopic], refused: Mapping[str, ConnectE
     return WorkerSettingsException(f"{'; '.join(errors)}: {advice}", errors=errors)
 
 
-def compaction_warning(topic: str, configs: Mapping[str, str | None]) -> str:
-    """Empty where a replaced record is gone within the hour: an active segment is never compacted."""
-    lag_ms, segment_ms = (float(configs.get(name) or "inf") for name in ("max.compaction.lag.ms", "segment.ms"))
-    if min(lag_ms, segment_ms) <= _HOUR_MS:
-        return ""
-    wanted = ",".join(f"{name}={value}" for name, value in COMPACTED_SOON.items())
-    return (
-        f"Topic {topic} keeps replaced records for longer than an hour (segment.ms={configs.get('segment.ms')}, "
-        f"max.compaction.lag.ms={configs.get('max.compaction.lag.ms')}), and each run makes it longer: "
-        f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {wanted}"
-    )
-
-
-_HOUR_MS = 3_600_000
 _TOO_MANY_PARTITIONS = (
     "Topic '{}' supplied via the 'config.storage.topic' property is required to have a single partition in order to guarantee "
     "consistency of connector configurations, but found {} partitions."

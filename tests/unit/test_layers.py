@@ -174,6 +174,7 @@ MAY_IMPORT_LATE = {
     "connectors/jdbc/catalog/metadata": "SQLAlchemy is for the databases that have no driver of columns",
     "transforms/sql": "DuckDB is for processes that check or run a statement",
     "connectors/filesystem/stores/location": "what a store needs is for those who open it, and not for the import of a connector",
+    "cli/backfills": "what follows runs is for --wait",
     "cli/connection": "what runs connectors is for commands that name no server",
     "cli/connectors": "what follows runs is for --wait",
     "cli/overview": "Airflow's models are for commands that name no server",

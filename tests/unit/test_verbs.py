@@ -13,6 +13,7 @@ from airflow_provider_connect.client.rest_client import AsyncConnectClient, Conn
 from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.connect import AsyncConnectHook, ConnectHook
+from airflow_provider_connect.model.backfill_request import BackfillRequest
 from airflow_provider_connect.model.replays import ReplayRequest
 from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest.access import OpenToAll
@@ -57,7 +58,7 @@ def test_clients_and_hooks_have_every_verb(kind: type) -> None:
 @pytest.mark.parametrize("kind", [ConnectVerbs, AsyncConnectVerbs])
 def test_a_method_asks_for_the_verb_of_its_name(kind: type) -> None:
     arguments = {"name": "c", "plugin": "p", "task": 1, "config": {}, "patch": {}, "changes": [], "to": "2", "level": "INFO", "revision": 1}
-    arguments |= {"asked": ReplayRequest()}
+    arguments |= {"asked": ReplayRequest(), "request": BackfillRequest([], {}, "one")}
     for name in VERBS:
         method: Any = getattr(kind, name)
         needed = [each.name for each in inspect.signature(method).parameters.values() if each.default is each.empty][1:]

@@ -24,6 +24,8 @@ from airflow_provider_connect.connectors.filesystem.settings import (
     without_meaning,
 )
 from airflow_provider_connect.connectors.filesystem.stores.location import (
+    HDFS_URL,
+    S3_BUCKET,
     URL,
     check_location,
     dataset_at,
@@ -157,6 +159,12 @@ class FileSystemSinkConnector(SinkConnector):
 
     aliases = ("FileSystemSink", "FileSystemSinkConnector")
     task_class: ClassVar[type[SinkTask]] = FileSystemSinkTask
+    location_settings: ClassVar[tuple[str, ...]] = (
+        TOPICS_DIR,
+        URL,
+        S3_BUCKET,
+        HDFS_URL,
+    )  # files are named by topic, partition and first offset
     config_def = CONFIG_DEF
 
     def start(self, config: Config) -> None:

@@ -27,7 +27,13 @@ from airflow_provider_connect.plugins.catalog.java_location import refused_locat
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind
 from airflow_provider_connect.plugins.loading.plugin_path import Location
 from airflow_provider_connect.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
-from airflow_provider_connect.plugins.validation.reliability import DEAD_LETTERS, OFFSETS_TOPIC, offsets_topic_errors, tasks_errors
+from airflow_provider_connect.plugins.validation.reliability import (
+    DEAD_LETTERS,
+    OFFSETS_TOPIC,
+    backfill_errors,
+    offsets_topic_errors,
+    tasks_errors,
+)
 from airflow_provider_connect.plugins.validation.validation import key_view
 from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.java_runtime import find_java
@@ -185,8 +191,8 @@ def _exact(plugin: Plugin) -> str | None:
 def _own_value(key: str, config: Given) -> ConfigValueView:
     value = own_config_def().keys[key]
     found = next(iter(type(own_config_def())(value).validate(config)))
-    about = found.describe()
-    return ConfigValueView(key, about["value"], tuple(about["recommended_values"]), tuple(found.errors), found.visible)
+    about, errors = found.describe(), [*found.errors, *backfill_errors(config, None).get(key, ())]
+    return ConfigValueView(key, about["value"], tuple(about["recommended_values"]), tuple(errors), found.visible)
 
 
 def _key(about: Mapping[str, Any]) -> ConfigKeyView:

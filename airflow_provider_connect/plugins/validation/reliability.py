@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from airflow_provider_connect.config.internal_topics import KAFKAS_OWN
 from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.backfill import CHANGED, OF, RANGES, topics_error
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.ids import consumer_group, refusal_of_topic
 from airflow_provider_connect.sdk.config_def import ConfigValue
@@ -80,6 +82,50 @@ def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connec
     if isinstance(connector, SourceConnector):
         return [WORKER_LACKS_IT] if not settings.exactly_once_source_enabled else _support_errors(connector, config)
     return _support_errors(connector, config)
+
+
+def backfill_errors(config: Mapping[str, str | None], connector: Connector | None) -> dict[str, list[str]]:
+    """By key, why no backfill with this config can run, or would take what is the live connector's. ``connector`` None: Kafka Connect's own
+    classes run it, and nothing bounds what they read."""
+    ranges, live = ((config.get(key) or "").strip() for key in (RANGES, OF))
+    if not ranges and not live:
+        return {}
+    key = RANGES if ranges else OF
+    changed = {name.strip() for name in (config.get(CHANGED) or "").split(",")}
+    if connector is None:
+        reason = _NO_JAVA
+    elif isinstance(connector, SourceConnector):
+        reason = "Only a sink reads ranges of topics. Leave it out." if ranges else _unbounded(connector, changed)
+    elif error := topics_error(config):
+        return {key: [error]}
+    else:
+        reason = "A sink's backfill has ranges: set them too." if not ranges else _shared(connector, cut(live), changed) if live else ""
+    return {key: [ConfigException.of(key, cut(config[key] or ""), reason).message]} if reason else {}
+
+
+_NO_JAVA: Final = (
+    "A Java connector reads to the end of what there is, and no range of it. Create one of another name, of a sink with "
+    "consumer.override.auto.offset.reset, or stop this one and change its offsets (PATCH /connectors/«name»/offsets)."
+)
+
+
+def _unbounded(connector: SourceConnector, changed: Collection[str]) -> str:
+    """Why a source with these settings changed reads no range; empty: it does."""
+    bounds = connector.range_settings
+    if not bounds:
+        return "No setting of this source bounds what it reads. Stop it and change its offsets (PATCH /connectors/«name»/offsets)."
+    return "" if set(bounds) & set(changed) else f"Bound what the backfill reads: set {' or '.join(bounds)}."
+
+
+def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:
+    """Why a sink cannot write where connector ``live`` does, with these settings changed; empty: it can."""
+    needed = connector.location_settings if isinstance(connector, SinkConnector) else ()
+    if not needed or set(needed) & set(changed):
+        return ""
+    return (
+        f"Connector {live} writes to the same destination, and the two would take each other's offsets or files there. "
+        f"Give the backfill a destination of its own: another value of {' or '.join(needed)}."
+    )
 
 
 def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> dict[str, list[str]]:

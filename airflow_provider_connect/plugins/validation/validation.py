@@ -22,6 +22,7 @@ from airflow_provider_connect.plugins.validation.client_overrides import validat
 from airflow_provider_connect.plugins.validation.connector_definition import CLASS_KEY, VERSION_KEY, ConnectorDefinition
 from airflow_provider_connect.plugins.validation.reliability import (
     GUARANTEE,
+    backfill_errors,
     check_delivery,
     check_group,
     data_topic_errors,
@@ -158,6 +159,8 @@ class _Validating:
         found = {value.name: value for value in values}
         for key in self._our_keys(connector).values():
             found.update({value.name: value for value in ConfigDef(key).validate(self._config)})
+        for name, errors in backfill_errors(self._visible, connector).items():
+            found[name].errors += errors
         if GUARANTEE in found and not found[GUARANTEE].errors:
             found[GUARANTEE].errors += guarantee_errors(self._choice.settings, self._visible, connector)
         return found

@@ -20,6 +20,7 @@ from airflow_provider_connect.config.client_settings import client_config, conne
 from airflow_provider_connect.config.masking import HideSecrets, Mask, password_values, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException, trace_of
+from airflow_provider_connect.model.backfill import capped, ranges_of, read_partitions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
@@ -285,12 +286,13 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
     read_committed = config.get("isolation.level") != "read_uncommitted"
     with LogConsumer(config, read_committed=read_committed) as consumer:
         counts = _topics(resolved, settings, consumer)
-        partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        ranges = ranges_of(resolved)
+        partitions = read_partitions([TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)], ranges)
         try:
             committed = consumer.committed(partitions, COMMITTED_SECONDS)
         except StoreTimeoutException:  # the broker has answered until now
             return Readiness(WORK, LEFT_OPEN)
-        ends = consumer.end_offsets(partitions)
+        ends = capped(consumer.end_offsets(partitions), ranges)
     waiting = [p for p in partitions if p not in committed or committed[p].offset != ends[p]]
     if waiting:
         return Readiness(WORK, f"{len(waiting)} of {len(partitions)} partitions have records beyond the group's offsets")

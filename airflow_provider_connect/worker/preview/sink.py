@@ -10,6 +10,7 @@ from confluent_kafka import Consumer
 
 from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.model.backfill import capped, not_before, read_partitions
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.previews import PreviewedTask, PreviewEnd
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -51,7 +52,8 @@ class PreviewedSink:
         """Read ``most`` records, at their offsets, in the same order each time. ``configs`` are those to show."""
         connection = AdminConnection.of(self._settings, sink_admin_overrides(self._checked.resolved), ANSWER_SECONDS)
         with closing(connection):
-            partitions = partitions_of(self._checked.settings, TopicAdmin(self._settings, connection=connection))
+            every = partitions_of(self._checked.settings, TopicAdmin(self._settings, connection=connection))
+            partitions = read_partitions(every, self._checked.settings.ranges)
             available = self._available(partitions, connection)
         owners = {p: next((t for t in range(len(configs)) if owned_by(p, t, len(configs))), 0) for p in partitions}
         ranges = shares(available, most)
@@ -75,14 +77,16 @@ class PreviewedSink:
         """From where to where there is something to read in each partition."""
         admin = TopicAdmin(self._settings, connection=connection)
         committed = GroupOffsets(self._settings, connection=connection).committed(self._group, partitions)
-        beginnings = admin.beginning_offsets(partitions)
-        ends = admin.end_offsets(partitions, read_committed=self._isolation == "read_committed")
-        highs = admin.end_offsets(partitions, read_committed=False)
+        bounds = self._checked.settings.ranges
+        reset = "earliest" if bounds else str(self._consumer.get("auto.offset.reset", "earliest"))
+        beginnings = not_before(admin.beginning_offsets(partitions), bounds)
+        ends = capped(admin.end_offsets(partitions, read_committed=self._isolation == "read_committed"), bounds)
+        highs = capped(admin.end_offsets(partitions, read_committed=False), bounds)
         found: Ranges = {}
         for p in partitions:
             group = committed[p].offset if p in committed else None
             known = KnownOffsets(beginning=beginnings[p], end=ends[p], high=highs[p], group=group)
-            start = start_position(p, known, exactly_once=False, reset=str(self._consumer.get("auto.offset.reset", "earliest")))
+            start = start_position(p, known, exactly_once=False, reset=reset)
             found[p] = (start.offset, max(start.offset, ends[p]))
         return found
 

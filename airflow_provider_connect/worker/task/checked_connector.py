@@ -30,6 +30,7 @@ from airflow_provider_connect.model.topic_creation import TopicCreation, unused_
 from airflow_provider_connect.plugins.catalog.chosen_plugins import ChosenPlugins, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind
 from airflow_provider_connect.plugins.validation.reliability import (
+    backfill_errors,
     boundary_errors,
     data_topic_errors,
     foreign_errors,
@@ -144,6 +145,8 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
             errors += boundary_errors(connector, strip_framework_keys(resolved))
     for of_topics in data_topic_errors(choice.settings, strip_framework_keys(resolved), connector).values():
         errors += [error for error in of_topics if error not in errors]
+    for of_backfill in backfill_errors(resolved, None if plugin.is_java else connector).values():
+        errors += [error for error in of_backfill if error not in errors]
     if not isinstance(connector, SourceConnector):
         errors += group_errors(choice.settings, {"name": name, **resolved})
     creation, of_creation = _topic_creation(connector, resolved, choice.settings)

@@ -69,8 +69,9 @@ class TaskEnvironment:
 
     @property
     def max_records(self) -> int | None:
-        """How many records end a run; None: no limit."""
-        return self.connector_settings.batch_max_records or self.settings.batch_max_records
+        """How many records end a run; None: no limit. The worker's setting bounds no backfill, which has one run."""
+        worker = None if self.connector_settings.is_backfill else self.settings.batch_max_records
+        return self.connector_settings.batch_max_records or worker
 
     @property
     def producer_overrides(self) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer
 
 from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.model.backfill import capped, not_before, read_partitions
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.ids import consumer_group
@@ -84,7 +85,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         resolved, overrides = environment.checked.resolved, environment.connector_settings.overrides["consumer"]
         group = self._group = consumer_group(payload.connector, resolved, settings.values)
         config = client_config(settings, "consumer", overrides, client_id=f"connector-consumer-{self._name}")
-        self._reset = str(config.get("auto.offset.reset", "earliest"))
+        self._ranges = environment.connector_settings.ranges
+        self._reset = "earliest" if self._ranges else str(config.get("auto.offset.reset", "earliest"))
         self._isolation = _isolation_of(config)
         connection = self._admin_connection(sink_admin_overrides(resolved), ANSWER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
@@ -144,13 +146,14 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         ends = self._open_partitions(sink, partitions, known)
         environment.report(State.RUNNING)
         self._open.callback(sink.close, partitions)
-        ranges = {p: (start, ENDLESS if payload.endless else max(start, ends[p])) for p, start in self._starts.items()}
+        is_endless = payload.endless and not self._ranges
+        ranges = {p: (start, ENDLESS if is_endless else max(start, ends[p])) for p, start in self._starts.items()}
         at_most_once = payload.guarantee == Guarantee.AT_MOST_ONCE
         delivery: SinkDelivery = (CommitBeforePut if at_most_once else CommitAfterPut)(self._commit, environment.step)
         reader = self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task))))
 
         def left() -> int | None:
-            return None if payload.endless else sum(max(0, end - reader.positions[at]) for at, (_, end) in ranges.items())
+            return None if is_endless else sum(max(0, end - reader.positions[at]) for at, (_, end) in ranges.items())
 
         return SinkLoop(
             task=sink,
@@ -165,7 +168,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             silence_seconds=SILENCE_SECONDS,
             max_records=environment.max_records,
             now=time.monotonic,
-            endless=payload.endless,
+            endless=is_endless,
             errors=errors,
             tick=Progress(str(self._name), self._metrics, left=left).tick,
         )
@@ -196,16 +199,16 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise
 
     def _partitions(self) -> list[TopicPartition]:
-        """The partitions of the connector's topics that this task owns."""
+        """The partitions of the connector's topics that this task owns; of a backfill, those in its ranges."""
         payload = self._environment.payload
-        every = partitions_of(self._environment.connector_settings, self._admin)
+        every = read_partitions(partitions_of(self._environment.connector_settings, self._admin), self._ranges)
         return [p for p in every if owned_by(p, payload.task, payload.tasks)]
 
     def _open_partitions(self, task: SinkTask, partitions: Sequence[TopicPartition], known: KnownPartitions) -> dict[TopicPartition, int]:
         """Decide where to start in each partition. What differs is written to the destination, then to the group. Returns the ends."""
         found = task.open(partitions) if partitions else None
         destination = None if found is None else checked_offsets("open", found)
-        ends = self._admin.end_offsets(partitions, read_committed=self._isolation == "read_committed")
+        ends = capped(self._admin.end_offsets(partitions, read_committed=self._isolation == "read_committed"), self._ranges)
         starts = self._decided(partitions, known, destination or {}, ends)
         self._starts = {p: s.offset for p, s in starts.items()}
         self._logged.update(self._starts)
@@ -226,8 +229,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         destination: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, StartPosition]:
-        beginnings = self._admin.beginning_offsets(partitions)
-        highs = self._admin.end_offsets(partitions, read_committed=False)
+        """A backfill's partition begins and ends with its range: an offset outside counts as none, and there is no other beginning."""
+        beginnings = not_before(self._admin.beginning_offsets(partitions), self._ranges)
+        highs = capped(self._admin.end_offsets(partitions, read_committed=False), self._ranges)
         starts: dict[TopicPartition, StartPosition] = {}
         for partition in partitions:
             group = known.committed.get(partition)

@@ -29,6 +29,7 @@ from airflow_provider_connect.errors import (
     shortened,
     trace_of,
 )
+from airflow_provider_connect.model.connector_settings import ConnectorSettings
 from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.log_lines import write_logs
 from airflow_provider_connect.model.run import TaskResult
@@ -214,6 +215,13 @@ class _Values:
         return self.resolved_at + ttl_ms / 1000
 
 
+def _longest_seconds(connector: ConnectorSettings, worker: WorkerSettings) -> float:
+    """How long the task's part in a run may last. The worker's setting bounds no backfill, which has one run."""
+    if connector.is_backfill and connector.batch_max_duration_ms is None:
+        return math.inf
+    return (connector.batch_max_duration_ms or worker.batch_max_duration_ms) / 1000
+
+
 @contextmanager
 def _environment(
     payload: TaskPayload,
@@ -237,7 +245,7 @@ def _environment(
     )
     task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()
-    seconds = payload.max_seconds or (checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms) / 1000
+    seconds = payload.max_seconds or _longest_seconds(checked.settings, settings)
     with store.follow(payload.connector, payload.claim) as follower:
         deadline = time.monotonic() + seconds
         stop = StopSignal(FollowedConfig(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))

@@ -30,6 +30,7 @@ BODIES: Mapping[str, object] = {
     "/connectors/{connector}/offsets": {"offsets": [{"partition": {}, "offset": None}]},
     "/connectors/{connector}/config/rollback": {"revision": 1},
     "/connectors/{connector}/offsets/undo": {"to": 0},
+    "/connectors/{connector}/backfills": {"ranges": 0},
     "/connectors/{connector}/upgrade": {"to": "[9999,)"},
     "/connectors/{connector}/upgrade/comparison": {"to": "[9999,)"},
     "/connector-plugins/{plugin}/config/validate": {"connector.class": "NoSuchClass"},

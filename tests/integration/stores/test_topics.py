@@ -16,8 +16,9 @@ from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
-from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec, compaction_warning, replication_warnings
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
 from airflow_provider_connect.stores.topic_log import TopicLog, TopicTail
+from airflow_provider_connect.stores.topic_warnings import compaction_warning, replication_warnings
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults import connections
 from tests.integration.stores.conftest import Produce

@@ -49,7 +49,10 @@ def test_a_run_that_waits_covers_what_it_does_for_sure(waiting: object, tasks: l
 def test_a_run_of_a_backfill_is_refused_before_anything_is_read(operator: type[ConnectTaskOperator | ConnectPlanOperator]) -> None:
     """No settings, broker or database are there: whatever was asked of them first would fail with another text."""
     dag_run = SimpleNamespace(run_type=DagRunType.BACKFILL_JOB, conf={})
-    with pytest.raises(AirflowFailException, match=r"no backfills: .* stop it and change its offsets with AlterOffsetsOperator or PATCH"):
+    with pytest.raises(
+        AirflowFailException,
+        match=r"no backfills: .* create a backfill of it with BackfillOperator .* offsets with AlterOffsetsOperator or PATCH",
+    ):
         operator(task_id="run", connector="orders").execute({"dag_run": dag_run, "run_id": "backfill__1"})
 
 

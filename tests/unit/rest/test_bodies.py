@@ -9,6 +9,7 @@ import pytest
 from starlette.requests import Request
 
 from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.backfill_request import AskedRange, BackfillRequest
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.rest import bodies
@@ -193,3 +194,36 @@ def test_a_log_level_may_come_with_other_fields() -> None:
 )
 def test_an_upgrade_is_refused_with_what_to_give(body: str, words: str) -> None:
     assert words in refusal(bodies.AskedUpgrade.of, body)
+
+
+def test_a_backfill_is_asked_for_by_offsets_and_times() -> None:
+    body = {
+        "ranges": [{"topic": "t", "partition": 0, "from": 5, "to": "2026-01-31T14:00Z"}, {}],
+        "config": {"a": 1, "b": None},
+        "id": "one",
+    }
+    asked = read(bodies.AskedBackfill.of, json.dumps(body))
+    expected = [AskedRange("t", 0, 5, "2026-01-31T14:00Z"), AskedRange()]
+    assert (asked.request(), asked.dry_run) == (BackfillRequest(expected, {"a": "1", "b": None}, "one"), False)
+    by_itself = read(bodies.AskedBackfill.of, '{"ranges": [{}]}').request()
+    assert len(by_itself.id) == len("20260131T140000000"), "the time"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('{"ranges": {}}', "'ranges'"),
+        ('{"ranges": [{"from": 1.5}]}', "'ranges.0"),
+        ('{"ranges": [{"from": true}]}', "'ranges.0"),
+        ('{"ranges": [{"from": -1}]}', "'ranges.0"),
+        ('{"ranges": [{"partition": "0"}]}', "'ranges.0.partition'"),
+        ('{"ranges": [{"first": 1}]}', "'ranges.0.first'"),
+        ('{"ranges": [{}], "config": []}', "'config'"),
+        ('{"ranges": [{}], "config": {"a": {}}}', "'a'"),
+        ('{"ranges": [{}], "id": 5}', "'id'"),
+        ('{"ranges": [{}], "more": 5}', "more"),
+        ('{"ranges": [' + ",".join(["{}"] * 1001) + "]}", "'ranges'"),
+    ],
+)
+def test_another_form_of_a_backfill_is_refused_by_its_field(body: str, text: str) -> None:
+    assert text in refusal(lambda given: bodies.AskedBackfill.of(given).request(), body)

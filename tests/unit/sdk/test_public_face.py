@@ -18,7 +18,9 @@ from airflow_provider_connect.spark.code_archives import code_archive
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = "airflow_provider_connect"
 FOR_AUTHORS = {PACKAGE, f"{PACKAGE}.sdk", f"{PACKAGE}.sdk.testing"}
-FOR_DAGS = {f"{PACKAGE}.{unit}" for unit in ("hooks.connect", "operators.config", "operators.control", "sensors.connect")}
+FOR_DAGS = {
+    f"{PACKAGE}.{unit}" for unit in ("hooks.connect", "operators.backfill", "operators.config", "operators.control", "sensors.connect")
+}
 EXAMPLES = (
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "README.md",
@@ -183,7 +185,7 @@ def _imports(text: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_import_the_sdk_alone(example: Path) -> None:
-    allowed = FOR_AUTHORS | (FOR_DAGS if example.name == "hooks.md" or example.parent.name == "dags" else set())
+    allowed = FOR_AUTHORS | (FOR_DAGS if example.name in ("hooks.md", "backfills.md") or example.parent.name == "dags" else set())
     found = list(_imports(example.read_text(encoding="utf-8")))
     assert [module for module, _ in found if module not in allowed] == []
     assert [name for module, name in found if module == f"{PACKAGE}.sdk" and name not in sdk.__all__] == []

@@ -18,6 +18,7 @@ CATALOG_PATTERN, SCHEMA_PATTERN, TABLE_TYPES = "catalog.pattern", "schema.patter
 NUMERIC_MAPPING, NUMERIC_PRECISION_MAPPING, TIME_ZONE = "numeric.mapping", "numeric.precision.mapping", "db.timezone"
 MODE, INCREMENTING, TIMESTAMP = "mode", "incrementing.column.name", "timestamp.column.name"
 TIMESTAMP_INITIAL, TIMESTAMP_DELAY = "timestamp.initial", "timestamp.delay.interval.ms"
+ROWS_FROM, ROWS_TO = "rows.from", "rows.to"
 NON_NULL, QUERY, TOPIC_PREFIX = "validate.non.null", "query", "topic.prefix"
 AS_TEXT: Final = "columns.as.text"
 BATCH_ROWS, OPEN_TRANSACTIONS = "batch.max.rows", "open.transactions.wait.ms"
@@ -215,6 +216,23 @@ CONFIG_DEF: Final = ConfigDef(
         importance=Importance.LOW,
         group=_ROWS,
         doc="Where the first run begins: milliseconds since the epoch, or -1 for now. By default with the first row.",
+    ),
+    ConfigKey(
+        ROWS_FROM,
+        Type.STRING,
+        None,
+        importance=Importance.LOW,
+        group=_ROWS,
+        doc="Only rows from here on: a number of the incrementing column; in modes with a timestamp column a time with its zone, such as "
+        "2026-01-31T14:00:00Z. For a connector that reads one range, as a backfill does.",
+    ),
+    ConfigKey(
+        ROWS_TO,
+        Type.STRING,
+        None,
+        importance=Importance.LOW,
+        group=_ROWS,
+        doc="Only rows before this number or time.",
     ),
     ConfigKey(
         NON_NULL,

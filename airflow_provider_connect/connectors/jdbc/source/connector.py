@@ -14,7 +14,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_table
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_INCLUDE
 from airflow_provider_connect.connectors.jdbc.database.database import Database, add_driver_errors, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
-from airflow_provider_connect.connectors.jdbc.source.config import CATALOG_PATTERN, CONFIG_DEF, SCHEMA_PATTERN, Mode
+from airflow_provider_connect.connectors.jdbc.source.config import CATALOG_PATTERN, CONFIG_DEF, ROWS_FROM, ROWS_TO, SCHEMA_PATTERN, Mode
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import clock
@@ -37,6 +37,7 @@ class JdbcSourceConnector(SourceConnector):
     class_name = "io.confluent.connect.jdbc.JdbcSourceConnector"
     aliases = ("JdbcSource", "JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector")
     task_class: ClassVar[type[SourceTask]] = JdbcSourceTask
+    range_settings: ClassVar[tuple[str, ...]] = (ROWS_FROM, ROWS_TO)
     config_def = CONFIG_DEF
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

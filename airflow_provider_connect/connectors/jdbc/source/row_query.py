@@ -33,7 +33,8 @@ _INFINITE: Final = {INFINITY_MS * 1_000_000: "infinity", MINUS_INFINITY_MS * 1_0
 
 @dataclass(frozen=True, slots=True)
 class RowQuery:
-    """``incrementing_index`` and ``timestamp_index`` are the indexes of the key columns in the driver's rows."""
+    """``incrementing_index`` and ``timestamp_index`` are the indexes of the key columns in the driver's rows. ``bounds`` are those of the
+    settings: no statement sees rows before the first, or from the second on."""
 
     source: RowSource
     reading: RowReading
@@ -41,6 +42,7 @@ class RowQuery:
     incrementing_index: int | None = None
     timestamp_index: int | None = None
     _extra: Sequence[str] = field(default=())
+    bounds: tuple[int | None, int | None] = (None, None)
 
     @classmethod
     def of(cls, source: RowSource, settings: SourceSettings) -> RowQuery:
@@ -55,7 +57,8 @@ class RowQuery:
             extra = (f"{_timestamp(source)} AS connect_timestamp",)
         incrementing_index = None if source.incrementing is None else _index_of(columns, source.incrementing)
         zone = settings.time_zone if _has_no_zone(source) else UTC
-        return cls(source, reading, zone, incrementing_index, timestamp_index, extra)
+        bounds = settings.rows_from, settings.rows_to
+        return cls(source, reading, zone, incrementing_index, timestamp_index, extra, bounds)
 
     def rows(self, since: SourceOffset, until: SourceOffset) -> str:
         """What is new behind ``since`` up to ``until``, in order."""
@@ -72,7 +75,7 @@ class RowQuery:
     def extent(self) -> str:
         """The least and the greatest value of the incrementing column."""
         column = self._incrementing()
-        return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.relation}"
+        return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.relation}{_conditions(self._within())}"
 
     def doubled(self, since: SourceOffset, until: SourceOffset) -> str:
         """The least number among the new ones that two rows have; null where each has its own."""
@@ -81,8 +84,17 @@ class RowQuery:
         return f"SELECT min(number) AS number FROM ({doubled}) AS connect_doubled"
 
     def _where(self, since: SourceOffset, until: SourceOffset) -> str:
-        conditions = [*self._behind(since), *self._up_to(until)]
-        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return _conditions([*self._within(), *self._behind(since), *self._up_to(until)])
+
+    def _within(self) -> list[str]:
+        """The rows of the range that the settings give, by the first of the key columns."""
+        source, found = self.source, list[str]()
+        for sign, bound in zip((">=", "<"), self.bounds, strict=True):
+            if bound is not None and source.timestamps:
+                found.append(f"{_timestamp(source)} {sign} {self.literal(bound)}")
+            elif bound is not None:
+                found.append(f"{self._incrementing()} {sign} {bound}")
+        return found
 
     def _behind(self, since: SourceOffset) -> list[str]:
         source = self.source
@@ -157,6 +169,10 @@ def clock_query(dialect: str) -> str:
     if dialect in (MYSQL, MARIADB):
         return "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS now"
     return "SELECT CURRENT_TIMESTAMP AS now"
+
+
+def _conditions(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
 def _timestamp(source: RowSource) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE, TableFilter
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
@@ -23,6 +25,8 @@ from airflow_provider_connect.connectors.jdbc.source.config import (
     OPEN_TRANSACTIONS,
     PASSWORD,
     QUERY,
+    ROWS_FROM,
+    ROWS_TO,
     SCHEMA_PATTERN,
     TABLE_TYPES,
     TIME_ZONE,
@@ -38,10 +42,17 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NUMBER: Final = re.compile(r"-?[0-9]{1,38}")
+_SHOWN: Final = 100
+_YEARS: Final = (2, 9998)  # in each time zone these have a text
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """What a config asks for. Times are milliseconds; ``timestamp_initial`` is since the epoch, -1 is now, None the beginning."""
+    """What a config asks for. Times are milliseconds; ``timestamp_initial`` is since the epoch, -1 is now, None the beginning.
+    ``rows_from`` and ``rows_to``, behind the last row, are numbers of the incrementing column, or with timestamps nanoseconds since the
+    epoch."""
 
     url: DatabaseUrl
     mode: Mode
@@ -55,6 +66,8 @@ class SourceSettings:
     timestamps: tuple[str, ...]
     timestamp_initial: int | None
     timestamp_delay_ms: int
+    rows_from: int | None
+    rows_to: int | None
     needs_non_null: bool
     is_quoting: bool
     numeric_mapping: NumericMapping
@@ -92,6 +105,8 @@ class SourceSettings:
             timestamps=tuple(name for name in config[TIMESTAMP] if name),
             timestamp_initial=config[TIMESTAMP_INITIAL],
             timestamp_delay_ms=config[TIMESTAMP_DELAY],
+            rows_from=_bound(Mode(config[MODE]), ROWS_FROM, config[ROWS_FROM]),
+            rows_to=_bound(Mode(config[MODE]), ROWS_TO, config[ROWS_TO]),
             needs_non_null=config[NON_NULL],
             is_quoting=config[QUOTE_IDENTIFIERS].lower() == "always",
             numeric_mapping=NumericMapping(mapping.lower()),
@@ -124,7 +139,33 @@ def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
         refuse(QUERY, settings[QUERY], f"Give either {QUERY} or {TABLE_EXCLUDE}: with a query only its rows are read.")
     if settings[QUERY] and not settings[TOPIC_PREFIX]:
         refuse(TOPIC_PREFIX, "", f"With {QUERY} it is the whole name of the topic, and must be given.")
+    for name in (ROWS_FROM, ROWS_TO) if mode in list(Mode) else ():
+        try:
+            _bound(Mode(mode), name, settings[name])
+        except ConfigException as error:
+            found.setdefault(name, []).append(error.message)
     return found
+
+
+def _bound(mode: Mode, name: str, text: str | None) -> int | None:
+    """The value of ``rows.from`` or ``rows.to`` as it is compared with. Raises ConfigException."""
+    if text is None:
+        return None
+    if mode is Mode.BULK:
+        raise ConfigException.of(
+            name, text[:_SHOWN], f"Mode {mode} has no column that rows are ordered by. Choose another mode, or a query."
+        )
+    if not mode.has_timestamp:
+        if _NUMBER.fullmatch(text.strip()) is None:
+            raise ConfigException.of(name, text[:_SHOWN], "It must be a whole number of the incrementing column.")
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None or not _YEARS[0] <= found.year <= _YEARS[1]:
+        raise ConfigException.of(name, text[:_SHOWN], "It must be a time with its zone, such as 2026-01-31T14:00:00Z.")
+    return (found - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def _contradictions(config: Config) -> Iterator[str]:

@@ -45,3 +45,40 @@ def test_a_value_that_no_record_can_hold_ends_the_task_whatever_is_tolerated(tmp
     task.stop()
     assert rows == list(range(1, 11))
     assert not isinstance(raised.value, DataException)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"mode": "incrementing", "rows.from": "5", "rows.to": "9"}, [5, 6, 7, 8]),
+        ({"mode": "incrementing", "rows.from": "28"}, [28, 29, 30]),
+        ({"mode": "incrementing", "rows.to": "3"}, [1, 2]),
+        ({"mode": "incrementing", "rows.from": "31"}, []),
+        ({"mode": "timestamp", "rows.from": "2026-01-05T00:00:00Z", "rows.to": "2026-01-07T00:00:00Z"}, [5, 6]),
+        ({"mode": "timestamp+incrementing", "rows.from": "2026-01-29T01:00:00+01:00"}, [29, 30]),
+        ({"mode": "incrementing", "rows.from": "5", "rows.to": "7", "query": "SELECT * FROM orders WHERE id <> 5"}, [6]),
+    ],
+)
+def test_only_rows_of_the_range_are_read(tmp_path: Path, more: dict[str, str], expected: list[int]) -> None:
+    file = tmp_path / "shop.db"
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, at TIMESTAMP NOT NULL)")
+        database.executemany("INSERT INTO orders VALUES (?, ?)", [(day, f"2026-01-{day:02d} 00:00:00") for day in range(1, 31)])
+    config = {"name": "shop", "connection.url": f"jdbc:sqlite:{file}", "topic.prefix": "x-", "batch.max.rows": "2", **more}
+    config |= {"incrementing.column.name": "id", "timestamp.column.name": "at"}
+    connector = JdbcSourceConnector()
+    connector.allowed_paths = AllowedPaths(("/",))
+    connector.initialize(MemoryConnectorContext())
+    connector.start(connector.config_def.parse(config))
+    assert connector.has_new_data(connector.config_def.parse(config), lambda _: None) is bool(expected)
+    [of_task] = connector.task_configs(1)
+    task = connector.task_class()
+    task.allowed_paths = connector.allowed_paths
+    task.initialize(MemorySourceContext(of_task))
+    task.start(connector.task_config(of_task))
+    rows: list[int] = []
+    while (polled := task.poll()) is not None:
+        for piece in [polled] if isinstance(polled, Batch) else polled:
+            rows += [row["id"] for row in there(piece.value).to_pylist()]
+    task.stop()
+    assert rows == expected

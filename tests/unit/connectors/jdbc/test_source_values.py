@@ -318,6 +318,22 @@ def test_statements_of_each_mode() -> None:
     )
 
 
+def test_a_range_bounds_every_statement() -> None:
+    """From its first row to before its last bound, whatever the offset is; a clock's tick cuts nothing of it."""
+    numbers = query("incrementing", rows_from="-3", rows_to="8")
+    within = '"id" >= -3 AND "id" < 8'
+    assert numbers.rows(SourceOffset(), SourceOffset(9)).endswith(f'FROM "t" WHERE {within} AND "id" <= 9 ORDER BY "id"')
+    assert numbers.extent() == f'SELECT min("id") AS least, max("id") AS greatest FROM "t" WHERE {within}'
+    assert numbers.any_row(SourceOffset(), SourceOffset()) == f'SELECT 1 AS one FROM "t" WHERE {within}'
+    assert query("incrementing", rows_to="8").extent().endswith('WHERE "id" < 8')
+    for mode in ("timestamp", "timestamp+incrementing"):
+        times = query(mode, rows_from="1970-01-01T01:00:01+01:00", rows_to="1970-01-01T00:00:02.25Z")
+        assert times.any_row(SourceOffset(), SourceOffset(None, 9_000_000_000)) == (
+            """SELECT 1 AS one FROM "t" WHERE "at" >= '1970-01-01 00:00:01.000000'::timestamp AND "at" < '1970-01-01 00:00:02.250000'"""
+            """::timestamp AND "at" < '1970-01-01 00:00:09.000000'::timestamp"""
+        )
+
+
 def test_times_without_zone_are_compared_by_the_clock_of_their_zone() -> None:
     assert query("timestamp", db_timezone="Europe/Paris").literal(0) == "'1970-01-01 01:00:00.000000'::timestamp"
     assert query("timestamp", dialect="mysql").literal(1_000) == "'1970-01-01 00:00:00.000001'"
@@ -347,6 +363,12 @@ def test_times_of_postgresql_that_python_does_not_have() -> None:
         ({"mode": "bulk", "numeric.mapping": "some"}, "numeric.mapping"),
         ({"mode": "sometimes"}, "mode"),
         ({"mode": "bulk", "connection.url": "jdbc:h2:x;INIT=y"}, "connection.url"),
+        ({"mode": "bulk", "rows.from": "1"}, "rows.from"),
+        ({"mode": "incrementing", "incrementing.column.name": "id", "rows.to": "1 OR 1=1"}, "rows.to"),
+        ({"mode": "incrementing", "incrementing.column.name": "id", "rows.to": "2026-01-31T14:00Z"}, "rows.to"),
+        ({"mode": "timestamp", "timestamp.column.name": "at", "rows.from": "2026-01-31T14:00"}, "rows.from"),
+        ({"mode": "timestamp", "timestamp.column.name": "at", "rows.from": "9999-12-31T23:59Z"}, "rows.from"),
+        ({"mode": "timestamp", "timestamp.column.name": "at", "rows.from": "5"}, "rows.from"),
     ],
 )
 def test_wrong_settings_are_refused_by_name(config: dict[str, str], key: str) -> None:

@@ -1,0 +1,97 @@
+"""An operator that delivers ranges of a sink's topics again, beside the live connector; see docs/backfills.md."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_connect.client.conditions import BackfillEnds, Condition
+from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
+from airflow_provider_connect.model.backfill import backfill_name
+from airflow_provider_connect.model.backfill_request import AskedRange, BackfillRequest
+from airflow_provider_connect.operators.verb import ConnectVerbOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.hooks.connect import ConnectHook
+
+_FIELDS = ("topic", "partition", "from", "to")
+_SHAPE = 'a list of {"topic": …, "partition": …, "from": …, "to": …}, of which each may be left out'
+_DIGITS = 16
+
+
+class BackfillOperator(ConnectVerbOperator):
+    """Creates a backfill of a sink's ``ranges``, each ``{"topic": …, "partition": …, "from": …, "to": …}``, and waits for their delivery.
+
+    ``from`` and ``to`` are offsets (numbers) or instants (texts in ISO 8601 with a time zone); what is left out is not limited. ``config``
+    has the settings that differ from the connector's, None removes one. The backfill is the connector ``«connector».backfill.«id»`` with a
+    DAG of its own. The ``id`` is the same in each try of a task, so a retry waits for the backfill of the first try. With ``delete`` it is
+    deleted when it is done. A source has no ``ranges``: settings in ``config`` bound it, and ``wait`` must be False. Returns its name.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "ranges", "config")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"ranges": "json", "config": "json"}
+
+    def __init__(
+        self,
+        *,
+        ranges: Sequence[Mapping[str, Any]] = (),
+        config: Mapping[str, str | None] | None = None,
+        delete: bool = False,
+        timeout_seconds: float = 86_400.0,
+        patience_seconds: float = 300.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(timeout_seconds=timeout_seconds, patience_seconds=patience_seconds, **kwargs)
+        self.ranges, self.config, self.delete = ranges, config, delete
+        self._backfill_id = ""
+
+    def execute(self, context: Any) -> Any:
+        """Called by Airflow. The id comes from the task instance: no other task of any run has it."""
+        ti = context["ti"]
+        identity = "\0".join(map(str, (ti.dag_id, ti.task_id, ti.run_id, ti.map_index)))
+        self._backfill_id = hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
+        return super().execute(context)
+
+    def act(self, hook: "ConnectHook") -> str:
+        request = BackfillRequest(asked_ranges(self.ranges), dict(self.config or {}), self._backfill_id)
+        if self.wait and not self.ranges and hook.connector_info(self.connector).type == "source":
+            raise BadRequestException("When a source's backfill has ended is not known: set wait=False")
+        try:
+            return hook.create_backfill(self.connector, request).name
+        except AlreadyExistsException:
+            return backfill_name(self.connector, self._backfill_id)
+
+    def after(self, result: Any) -> Condition:
+        return BackfillEnds(self.connector, str(result))
+
+    def _act(self) -> Any:
+        return self._done(super()._act())
+
+    def complete(self, context: Any, event: Mapping[str, str], result: Any = None) -> Any:
+        """Called by Airflow when the triggerer has waited for the effect."""
+        return self._done(super().complete(context, event, result))
+
+    def _done(self, name: str) -> str:
+        if self.delete and self.wait:
+            with self._hook() as hook:
+                try:
+                    hook.delete_connector(name)
+                except NotFoundException:
+                    self.log.info("Backfill %s is gone already", name)
+        return name
+
+
+def asked_ranges(ranges: object) -> list[AskedRange]:
+    """Ranges as users write them. Raises BadRequestException, which names the wrong entry."""
+    if not isinstance(ranges, list | tuple):
+        raise BadRequestException(f"ranges must be {_SHAPE}, not {ranges!r}")
+    return [_asked_range(number, entry) for number, entry in enumerate(ranges)]
+
+
+def _asked_range(number: int, entry: object) -> AskedRange:
+    if not isinstance(entry, Mapping) or not set(entry) <= set(_FIELDS):
+        raise BadRequestException(f"ranges must be {_SHAPE}, but entry {number} is {entry!r}")
+    topic, partition, first, end = (entry.get(name) for name in _FIELDS)
+    for name, value, kinds in (("topic", topic, str), ("partition", partition, int), ("from", first, (int, str)), ("to", end, (int, str))):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise BadRequestException(f"{name} of entry {number} of ranges is {value!r}: {_SHAPE}")
+    return AskedRange(topic, partition, first, end)

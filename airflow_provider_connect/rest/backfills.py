@@ -1,0 +1,46 @@
+"""``/connectors/«c»/backfills``: ranges of a sink's topics delivered again, by connectors of their own.
+
+The user must have the right to change the live connector, as for a change of its offsets, and to create the new one. Its config is the live
+connector's with changes: a secret that is not shown to the user is never sent to another address than before.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.backfill import backfill_name
+from airflow_provider_connect.rest import bodies
+from airflow_provider_connect.rest.access import Right, require
+from airflow_provider_connect.rest.answers import answer
+from airflow_provider_connect.rest.calls import author_of, calls_of, user_of
+from airflow_provider_connect.rest.routes import Connector, serves
+
+router = APIRouter(tags=["connectors"])
+
+
+@serves(router, "backfills")
+async def list_backfills(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+
+    def listed(herder: Herder) -> Response:
+        found = herder.backfills(connector)
+        readable = calls.access.readable(user_of(request), [each.name for each in found])
+        return answer([each for each in found if each.name in readable])
+
+    return await calls.read(request, connector, listed)
+
+
+@serves(router, "create_backfill", body=bodies.AskedBackfill.model_json_schema())
+async def create_backfill(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+
+    def create(herder: Herder, asked: bodies.AskedBackfill) -> Response:
+        wanted = asked.request()
+        require(calls.access, user_of(request), Right.CHANGE, backfill_name(connector, wanted.id))
+        found = herder.create_backfill(connector, wanted, calls.secrets.patched, dry_run=asked.dry_run, author=author_of(request))
+        return answer(found, 200 if asked.dry_run else 201)
+
+    return await calls.change_by(request, connector, bodies.AskedBackfill.of, create)
