@@ -1,4 +1,5 @@
-"""Java plugins as ``airflow connect plugins install`` leaves them: Kafka's file connectors, and two versions of Debezium's for PostgreSQL.
+"""Java plugins as ``airflow connect plugins install`` leaves them: Kafka's file connectors, two versions of Debezium's for PostgreSQL, and
+Debezium's for MariaDB.
 
 Installed once into the cache, from Maven's central repository, and compared with the pinned sums.
 """
@@ -6,6 +7,8 @@ Installed once into the cache, from Maven's central repository, and compared wit
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,22 +18,29 @@ from airflow_provider_connect.spark.jar_cache import check_files
 from tests.java_libraries import PINS
 
 FILE = "connect-file-4.3.1"
+MARIADB = "debezium-connector-mariadb-3.5.0.Final"
 DEBEZIUM = ("debezium-connector-postgres-3.5.0.Final", "debezium-connector-postgres-3.6.0.Final")
 _COORDINATES = (
     "org.apache.kafka:connect-file:4.3.1",
     "io.debezium:debezium-connector-postgres:3.5.0.Final",
     "io.debezium:debezium-connector-postgres:3.6.0.Final",
 )
+_MARIADB = ("io.debezium:debezium-connector-mariadb:3.5.0.Final",)
 
 
 def installed_plugins(cache: Path) -> Path:
     """A ``plugin.path`` that holds ``FILE`` and ``DEBEZIUM``. Shared by all tests, which change nothing in it."""
-    return made_once(cache / "jars" / "java-plugins-1", _install)
+    return made_once(cache / "jars" / "java-plugins-1", partial(_install, _COORDINATES))
 
 
-def _install(folder: Path) -> None:
+def installed_mariadb(cache: Path) -> Path:
+    """The same with ``MARIADB`` alone."""
+    return made_once(cache / "jars" / "java-plugins-mariadb-1", partial(_install, _MARIADB))
+
+
+def _install(what: Sequence[str], folder: Path) -> None:
     folder.mkdir()
-    for coordinates in _COORDINATES:
+    for coordinates in what:
         try:
             plugins.install(SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), ivy_settings=None, installer=None))
         except SystemExit as refused:

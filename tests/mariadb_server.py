@@ -22,11 +22,12 @@ class MissingServerError(Exception):
 
 
 class MariadbServer(OwnServer):
-    """Database ``shop``, user ``root`` without password. Its start raises MissingServerError."""
+    """Database ``shop``, user ``root`` without password. Its start raises MissingServerError. ``binary_log``: it writes one, of rows."""
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, *, binary_log: bool = False) -> None:
         super().__init__(signal.SIGTERM)
         self._cache = cache / "mariadb"
+        self._binary_log = binary_log
 
     @property
     def url(self) -> str:
@@ -54,6 +55,8 @@ class MariadbServer(OwnServer):
         text = f"CREATE DATABASE mysql;\nUSE mysql;\n{tables}\nCREATE DATABASE shop;\n"
         subprocess.run([*command, "--bootstrap"], input=text.encode(), env=environment, capture_output=True, check=True, timeout=120)
         own = [f"--port={self.port}", f"--bind-address={LOOPBACK}", f"--socket={folder / 'socket'}", "--skip-name-resolve"]
+        if self._binary_log:
+            own += [f"--log-bin={folder / 'data' / 'binlog'}", "--binlog-format=ROW", "--server-id=1"]
         self._spawn([*command, *own], folder / "log", environment)
         self._wait(folder / "log")
         return self

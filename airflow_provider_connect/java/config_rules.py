@@ -26,6 +26,17 @@ TUNING: Final = _words("""
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms transaction.timeout.ms
 """)
 """What the config of a Java connector may override of its Kafka clients: none of it reaches a file, a class or another server."""
+_DRIVER_CODE: Final = _words("""
+    allowloadlocalinfile allowlocalinfile allowloadlocalinfileinpath allowurlinlocalinfile authenticationpluginclassname
+    authenticationplugins autodeserialize clientinfoprovider connectionlifecycleinterceptors exceptioninterceptors loggerfile
+    propertiestransform queryinterceptors serverrsapublickeyfile socketfactory socketfactoryarg sslfactory sslfactoryarg
+    sslhostnameverifier sslpasswordcallback statementinterceptors xmlfactoryfactory
+""")
+"""Options of JDBC drivers, in lower case, by which a config would run code or read files of the host."""
+_DRIVER: Final = re.compile(r"(?:driver|database)\.([A-Za-z]+)")
+_STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # with what a driver executes, among others
+_INFILE: Final = re.compile(r"\bINFILE\b", re.IGNORECASE)
+_OFF: Final = frozenset({"false", "0", "no", "off", ""})
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
 _TRIMMED: Final = "".join(map(chr, range(33)))  # by Java's String.trim
@@ -44,6 +55,16 @@ def _refusal(key: str, value: str) -> str | None:
         return "config providers are those of the worker settings: remove this key"
     if (found := _OVERRIDE.fullmatch(key)) and found[1] not in TUNING:
         return f"a Java connector overrides only settings that tune its Kafka clients, not {found[1]}: remove this key"
+    return _driver_refusal(key, value)
+
+
+def _driver_refusal(key: str, value: str) -> str | None:
+    """Of a connector, such as Debezium's, that hands options and statements of a config to its database's driver."""
+    option = _DRIVER.fullmatch(key)
+    if option and option[1].lower() in _DRIVER_CODE and value.strip().lower() not in _OFF:
+        return f"the driver's option {option[1]} can run code or read files of the host: remove this key"
+    if key.startswith(_STATEMENTS) and _INFILE.search(value):
+        return "a statement with INFILE can read files of the host: remove it"
     return None
 
 

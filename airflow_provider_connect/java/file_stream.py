@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from airflow_provider_connect.sdk.connector import OffsetReader
@@ -18,9 +18,11 @@ _SECONDS: Final = 30.0
 class FileStream:
     """See ``BoundedSource``. Its task reads within its polls, so a run ends by an empty one."""
 
-    task_defaults: Mapping[str, str] = {}
+    def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
+        """None are needed."""
+        return {}
 
-    def goal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
+    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> None:
         """None: it has none."""
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:

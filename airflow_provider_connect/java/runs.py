@@ -18,6 +18,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from airflow_provider_connect.errors import JavaException
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
+from airflow_provider_connect.sdk.connector import OffsetReader
 
 Reason = TypeVar("Reason")
 SINK_FLUSH_MS: Final = 500
@@ -40,8 +41,16 @@ class Progress(StrEnum):
 class Goal(Protocol):
     """Until where a run of a source goes that reads in threads of its own. Made before its task starts, and closed after the run."""
 
-    def progress(self, worker: ConnectWorker) -> Progress:
-        """Now. Raises RetriableException where the source system has not answered for long."""
+    moves_offsets: bool
+    """Whether ``offsets_behind`` may have any."""
+
+    def progress(self, worker: ConnectWorker, polled: int) -> Progress:
+        """Now, with so many records ``polled`` shortly before. Raises RetriableException where the source system has not answered for
+        long."""
+
+    def offsets_behind(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
+        """The partitions whose offsets may be moved now that the run has reached the goal, with those; called after the task's end. Raises
+        RetriableException where the source system does not answer."""
 
     def close(self) -> None:
         """Let go of what it holds."""
@@ -53,7 +62,8 @@ class JavaRun(Generic[Reason]):
 
     ``is_done`` is called where no record has come for a while: for a source nothing more is needed, a sink compares the offsets of its
     group. ``is_final`` reports a reason after which nothing may be committed any more. ``goal`` is that of a source that has one: the run
-    ends where it is DELIVERED though more records come, and with no empty poll before it is RECEIVED.
+    ends where it is DELIVERED though more records come, and with no empty poll before it is RECEIVED. ``is_at_goal`` after a run that has
+    delivered all up to there.
     """
 
     worker: ConnectWorker
@@ -65,6 +75,7 @@ class JavaRun(Generic[Reason]):
     now: Callable[[], float]
     sleep: Callable[[float], None]
     goal: Goal | None = None
+    is_at_goal: bool = False
     records: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     _still_seconds: float = STILL_SECONDS
@@ -80,15 +91,18 @@ class JavaRun(Generic[Reason]):
             before, reason = self._until_still(count)
             if reason is not None and self.is_final():
                 return reason  # the owner kills the JVM
+            was_received = self._progress is not Progress.BEHIND
             is_paused = self._pause(reason)
             self.records = count()
             self.metrics = self.worker.metrics(self.task)
             reason = reason or self.stop_reason()
-            is_at_limit = self._is_delivered() or (self.max_records is not None and self.records >= self.max_records)
-            if reason is not None or (is_paused and (is_at_limit or (self.records == before and self.is_done()))):
+            is_delivered = self._is_delivered(self.records)
+            is_at_limit = self.max_records is not None and self.records >= self.max_records
+            if reason is not None or (is_paused and (is_delivered or is_at_limit or (self.records == before and self.is_done()))):
                 if reason is None or not self.is_final():
                     self.worker.stop_task(self.task)
                     self._refuse_failed()
+                self.is_at_goal = reason is None and (is_delivered or (was_received and not is_at_limit))
                 return reason
             self._still_seconds = min(LONGEST_STILL_SECONDS, 1.5 * self._still_seconds) if self.records == before else STILL_SECONDS
             self.worker.pause(self.task.connector, paused=False)
@@ -116,7 +130,7 @@ class JavaRun(Generic[Reason]):
             total = count()
             if self.max_records is not None and total >= self.max_records:
                 return total, None
-            if self._is_delivered():
+            if self._is_delivered(total):
                 return total, None
             if total != last:
                 last, since = total, self.now()
@@ -131,10 +145,10 @@ class JavaRun(Generic[Reason]):
             return self.worker.is_polling(self.task)
         return still_seconds >= self._still_seconds and (not self.task.is_source or self.worker.is_polling(self.task))
 
-    def _is_delivered(self) -> bool:
+    def _is_delivered(self, polled: int) -> bool:
         """Whether the goal is. Asks for it now and then, and never goes back."""
         if self.goal is not None and self._progress is not Progress.DELIVERED and self.now() >= self._next_progress:
-            found = self.goal.progress(self.worker)
+            found = self.goal.progress(self.worker, polled)
             self._progress = self._progress if found is Progress.BEHIND else found
             self._next_progress = self.now() + GOAL_SECONDS
         return self._progress is Progress.DELIVERED

@@ -1,45 +1,30 @@
 """A replication slot of PostgreSQL, asked from outside of the JVM: how far it is, and whether it holds changes. Never moves it.
 
-Host, login and names come from the config of a Debezium connector, whose author does not own this host: only a server by the network is
-reached, no file of the config is opened, and each question has a time limit. Knows nothing of the JVM or of Connect.
+Host, login and names come from the config of a Debezium connector (``database_server``). Knows nothing of the JVM or of Connect.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_url import POSTGRESQL, DatabaseUrl
-from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.debezium.database_server import CONNECT_SECONDS, PORT, DatabaseServer, Within, given_keys, server_address
 
-HOST: Final = "database.hostname"
 SLOT: Final = "slot.name"
 PUBLICATION: Final = "publication.name"
 _SSL_MODE: Final = "database.sslmode"
-_DEFAULTS: Final = {SLOT: "debezium", PUBLICATION: "dbz_publication", "database.port": "5432", _SSL_MODE: "prefer"}
+_DEFAULTS: Final = {SLOT: "debezium", PUBLICATION: "dbz_publication", PORT: "5432", _SSL_MODE: "prefer"}
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-_HOST: Final = re.compile(r"(?![.-])[A-Za-z0-9_.-]{1,253}(?<![.-])")
-_ADDRESS: Final = re.compile(r"\[?([0-9A-Fa-f.]*+:[0-9A-Fa-f:.]*+)\]?")
 _SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9_]{1,63}")
-_CONNECT_SECONDS: Final = 10
 _STATEMENT_SECONDS: Final = 10
-_ANSWER_SECONDS: Final = 30.0
-"""For connection, statement and answer together: a server may accept a connection and never answer."""
 _MOST_ROWS: Final = 100_000
-_OTHER_KEYS: Final = {
-    "connection.url": f"{HOST} and database.dbname",
-    "connection.user": "database.user",
-    "connection.password": "database.password",
-}
 _MESSAGES_FROM: Final = 140000  # since then pgoutput sends what pg_logical_emit_message wrote, and Debezium asks for it
 _POSITION: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
-
-Within = Callable[[float, Callable[[], object], str], None]
-"""Calls its second argument for so many seconds at most, and raises RetriableException then; the third says what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +52,18 @@ class ReplicationSlot:
 
     def __init__(self, config: Mapping[str, str], within: Within) -> None:
         """Raises ConfigException for a host, port or name that is refused."""
-        given = {**_DEFAULTS, **{key: text.strip() for key, text in config.items() if text and text.strip()}}
-        self._url = _url(given)
-        self._within = within
+        given = given_keys(config, _DEFAULTS)
+        self._server = DatabaseServer(_url(given), within, [f"SET statement_timeout = {_STATEMENT_SECONDS * 1000}"])
         self._name = _matching(given, SLOT, _SLOT, "lower-case letters, digits and underscores")
         self._publication = given[PUBLICATION]
-        self._database: Database | None = None
 
     def position(self) -> int:
         """The server's position in its WAL."""
-        return int(self._row(f"SELECT ({_POSITION} - '0/0'::pg_lsn)::bigint")[0])
+        return int(self._server.row(f"SELECT ({_POSITION} - '0/0'::pg_lsn)::bigint")[0])
 
     def state(self) -> SlotState | None:
         """None: there is no such slot."""
-        found = self._rows(
+        found = self._server.rows(
             f"SELECT plugin::text, active::int, ({_POSITION} - restart_lsn)::bigint FROM pg_replication_slots "
             f"WHERE slot_name = '{self._name}'"
         )
@@ -91,12 +74,12 @@ class ReplicationSlot:
         state = self.state()
         if state is None:
             return None
-        (limit,) = self._row("SELECT coalesce(current_setting('max_slot_wal_keep_size', true), '-1')")
-        return HeldWal(self._url.address, self._name, state.held_bytes, str(limit))
+        (limit,) = self._server.row("SELECT coalesce(current_setting('max_slot_wal_keep_size', true), '-1')")
+        return HeldWal(self._server.url.address, self._name, state.held_bytes, str(limit))
 
     def passed(self, position: int) -> tuple[bool, bool]:
         """Whether the slot's reader has received all up to ``position``, and whether it has acknowledged that."""
-        found = self._rows(
+        found = self._server.rows(
             f"SELECT coalesce(write_lsn >= {_lsn(position)}, false)::int, coalesce(flush_lsn >= {_lsn(position)}, false)::int "
             f"FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid WHERE slot_name = '{self._name}'"
         )
@@ -110,12 +93,12 @@ class ReplicationSlot:
         """
         if not _PUBLICATION.fullmatch(self._publication):
             return None
-        sends_messages = int(self._row("SELECT current_setting('server_version_num')::int")[0]) >= _MESSAGES_FROM
+        sends_messages = int(self._server.row("SELECT current_setting('server_version_num')::int")[0]) >= _MESSAGES_FROM
         options = f"'proto_version', '1', 'publication_names', '{self._publication}'" + (", 'messages', 'true'" if sends_messages else "")
         wanted = ", ".join(str(ord(kind)) for kind in sorted(kinds))
         limit = 1
         while limit <= _MOST_ROWS:
-            rows, known, new = self._row(
+            rows, known, new = self._server.row(
                 "WITH changes AS (SELECT lsn, get_byte(data, 0) AS kind, number FROM pg_logical_slot_peek_binary_changes("
                 f"'{self._name}', NULL, {limit}, {options}) WITH ORDINALITY AS peeked(lsn, xid, data, number)), "
                 "seen AS (SELECT coalesce(max(number), 0) AS number FROM changes "
@@ -130,50 +113,18 @@ class ReplicationSlot:
         return None
 
     def close(self) -> None:
-        database, self._database = self._database, None
-        if database is not None:
-            database.close()
-
-    def _row(self, sql: str) -> tuple[Any, ...]:  # Any: whatever the columns hold
-        found = self._rows(sql)
-        if not found:
-            raise ConnectException(f"{self._url.address} has answered with no row")
-        return found[0]
-
-    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """A connection that was lost, or has not answered, is left; the next question opens another."""
-        found: list[tuple[Any, ...]] = []
-        try:
-            self._within(_ANSWER_SECONDS, lambda: found.extend(self._opened().rows(sql)), f"a question to {self._url.address}")
-        except ConnectException as error:
-            self._database = None
-            raise _with_own_keys(error) from None
-        return found
-
-    def _opened(self) -> Database:
-        if self._database is None:
-            database = open_database(self._url)
-            database.execute(f"SET statement_timeout = {_STATEMENT_SECONDS * 1000}")
-            self._database = database
-        return self._database
+        self._server.close()
 
 
 def _url(given: Mapping[str, str]) -> DatabaseUrl:
     """No option of it reads a file: certificates are those of libpq's environment."""
-    host = given.get(HOST, "")
-    if address := _ADDRESS.fullmatch(host):
-        host = f"[{address[1]}]"
-    elif not _HOST.fullmatch(host):
-        raise ConfigException.of(HOST, host, "It must be the name or the address of a server.")
-    port = given["database.port"]
-    if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65536:
-        raise ConfigException.of("database.port", port, "It must be a number between 1 and 65535.")
+    host, port = server_address(given)
     mode = given[_SSL_MODE].lower()
     if mode not in _SSL_MODES:
         raise ConfigException.of(_SSL_MODE, mode, f"It must be one of {', '.join(_SSL_MODES)}.")
-    options = {"sslmode": mode, "connect_timeout": str(_CONNECT_SECONDS), "application_name": "airflow-provider-connect"}
+    options = {"sslmode": mode, "connect_timeout": str(CONNECT_SECONDS), "application_name": "airflow-provider-connect"}
     database, user, password = (given.get(f"database.{key}") for key in ("dbname", "user", "password"))
-    return DatabaseUrl(POSTGRESQL, host, int(port), database, user, password, options)
+    return DatabaseUrl(POSTGRESQL, host, port, database, user, password, options)
 
 
 def _matching(given: Mapping[str, str], key: str, pattern: re.Pattern[str], form: str) -> str:
@@ -184,11 +135,3 @@ def _matching(given: Mapping[str, str], key: str, pattern: re.Pattern[str], form
 
 def _lsn(position: int) -> str:
     return f"'{position >> 32:X}/{position & 0xFFFFFFFF:X}'::pg_lsn"
-
-
-def _with_own_keys(error: ConnectException) -> ConnectException:
-    """The settings that a message names are those of JdbcSource."""
-    message = error.message
-    for theirs, ours in _OTHER_KEYS.items():
-        message = message.replace(theirs, ours)
-    return type(error)(message)

@@ -5,12 +5,13 @@ A source that reads in threads of its own needs the first, and the second spares
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 from airflow_provider_connect.java import file_stream
-from airflow_provider_connect.java.debezium import postgres
-from airflow_provider_connect.java.debezium.replication_slot import HeldWal, Within
+from airflow_provider_connect.java.debezium import binlog, postgres
+from airflow_provider_connect.java.debezium.database_server import Within
+from airflow_provider_connect.java.debezium.replication_slot import HeldWal
 from airflow_provider_connect.java.runs import Goal
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -18,12 +19,12 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 class BoundedSource(Protocol):
     """One connector's class. Configs have their variables resolved, and come from a stranger; ``within`` bounds each call outside."""
 
-    @property
-    def task_defaults(self) -> Mapping[str, str]:
-        """What a task is given where the config does not have it, for short runs."""
+    def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
+        """What a task is given where the config does not have it: for short runs, and for clients that it opens itself. ``worker`` are the
+        settings of Kafka Connect's worker, ``internal`` the topics of workers. Raises ConfigException for a config that is refused."""
 
-    def goal(self, config: Mapping[str, str], within: Within) -> Goal | None:
-        """That of a run which begins now; the caller closes it. None: it ends by an empty poll.
+    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> Goal | None:
+        """That of a run which begins now from ``offsets``; the caller closes it. None: it ends by an empty poll.
 
         Called after older runs were fenced, and before the task's JVM starts. Raises ConfigException for a config that is refused,
         RetriableException where the source system does not answer.
@@ -37,7 +38,12 @@ class BoundedSource(Protocol):
         is refused, ConnectException where the source system refuses or does not answer."""
 
 
-_KNOWN: Final[Mapping[str, BoundedSource]] = {postgres.CLASS: postgres.DebeziumPostgres(), file_stream.CLASS: file_stream.FileStream()}
+_KNOWN: Final[Mapping[str, BoundedSource]] = {
+    file_stream.CLASS: file_stream.FileStream(),
+    postgres.CLASS: postgres.DebeziumPostgres(),
+    binlog.MARIADB_CLASS: binlog.DebeziumBinlog("mariadb"),
+    binlog.MYSQL_CLASS: binlog.DebeziumBinlog("mysql"),
+}
 
 
 def bounded_source(class_name: str) -> BoundedSource | None:

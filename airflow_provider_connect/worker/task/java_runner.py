@@ -25,7 +25,7 @@ from airflow_provider_connect.stores.backing import repairs
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.bounded_call import within
 from airflow_provider_connect.worker.delivery.kafka_ends import last_records
 from airflow_provider_connect.worker.delivery.sink_delivery import GroupCommit
@@ -89,7 +89,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         )
         self._open.callback(worker.close)
         config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
-        internal = {*KAFKAS_OWN, *(topic.name for topic in environment.settings.internal_topics), *offsets_topics(environment)}
+        internal = self._internal_topics()
         task_config = dict(environment.task_config)
         if self._task.is_source:
             config = guarded_source(config, internal)
@@ -113,7 +113,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         delivered = self._delivered(loop.started.metrics)
         self._metrics.records_in, self._metrics.records_out = loop.started.records, delivered
         if reason is not StopReason.FENCED:
-            self._finish()
+            self._finish(is_at_goal=loop.started.is_at_goal)
         metrics = self._metrics.by_name() | loop.started.metrics
         topics: dict[str, list[dict[str, Any]]] = {topic: [] for topic in self._topics}
         return TaskResult(self._task.number, stopped_by=reason, records=delivered, metrics=metrics, topics=topics)
@@ -131,8 +131,12 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         """How many records were."""
 
     @abstractmethod
-    def _finish(self) -> None:
-        """What follows a run, after the JVM has ended: the batch log. A failure of it fails no run."""
+    def _finish(self, *, is_at_goal: bool) -> None:
+        """What follows a run, after the JVM has ended: the batch log, offsets. A failure of it fails no run."""
+
+    def _internal_topics(self) -> set[str]:
+        environment = self._environment
+        return {*KAFKAS_OWN, *(topic.name for topic in environment.settings.internal_topics), *offsets_topics(environment)}
 
     def _await_running(self, worker: ConnectWorker) -> None:
         """Until the task runs; a source is let through its gate after the claim was found to be the newest: it has just fenced others."""
@@ -164,7 +168,8 @@ class JavaSourceRunner(JavaTaskRunner):
 
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment, is_source=True)
-        self._store = environment.backing.offsets(OffsetLocation.of(environment.settings, environment.checked.resolved))
+        self._location = OffsetLocation.of(environment.settings, environment.checked.resolved)
+        self._store = environment.backing.offsets(self._location)
 
     def read_offsets(self) -> None:
         """The task reads its offsets itself; what an aborted transaction hides of them is repaired before. The run's goal is set now."""
@@ -175,8 +180,9 @@ class JavaSourceRunner(JavaTaskRunner):
             self._owner.write(repairs(self._store, payload.connector))
         bounded = bounded_source(self._environment.checked.plugin.class_name)
         if bounded is not None:
-            self._task_defaults = bounded.task_defaults
-            self._goal = goal = bounded.goal(java_config(payload.connector, self._environment.checked.resolved), within)
+            config = java_config(payload.connector, self._environment.checked.resolved)
+            self._task_defaults = bounded.task_defaults(config, java_settings(self._environment.settings), self._internal_topics())
+            self._goal = goal = bounded.goal(config, lambda partition: self._store.read(payload.connector).get(partition), within)
             if goal is not None:
                 self._open.callback(goal.close)
 
@@ -189,13 +195,31 @@ class JavaSourceRunner(JavaTaskRunner):
     def _delivered(self, metrics: Mapping[str, float]) -> int:
         return int(metrics.get("source-record-write-total", 0))
 
-    def _finish(self) -> None:
-        if not self._metrics.records_in:
+    def _finish(self, *, is_at_goal: bool) -> None:
+        """One transaction: offsets behind the goal, and the batch log's entry where there was a record."""
+        goal = self._goal if is_at_goal and self._goal is not None and self._goal.moves_offsets else None
+        if goal is None and not self._metrics.records_in:
             return
         try:
-            self._new_owner().write(self._batch_log(ranges={}, positions={}))
+            owner = self._new_owner()
+            entry = self._batch_log(ranges={}, positions={}) if self._metrics.records_in else ()
+            owner.write([*self._moved_offsets(goal), *entry])
         except (ConnectException, FencedException) as error:  # everything is delivered
-            log.warning("Task %s: the batch log has no entry of this run: %s", self._name, self._environment.mask(error.message))
+            text = "Task %s: offsets and batch log stay as the task left them: %s"
+            log.warning(text, self._name, self._environment.mask(error.message))
+
+    def _moved_offsets(self, goal: Goal | None) -> list[ProducerRecord]:
+        """Read after the task's id was taken over: no other process writes them before these are committed."""
+        if goal is None:
+            return []
+        connector = self._environment.payload.connector
+        store = self._environment.backing.offsets(self._location)
+        try:
+            moved = goal.offsets_behind(store.read(connector).get)
+            return [ProducerRecord(store.topic, *record) for record in store.records(connector, moved)]
+        finally:
+            store.close()
+            goal.close()
 
 
 class JavaSinkRunner(JavaTaskRunner):
@@ -252,7 +276,7 @@ class JavaSinkRunner(JavaTaskRunner):
             return max(end, committed or 0)
         return end if committed == goal else committed
 
-    def _finish(self) -> None:
+    def _finish(self, *, is_at_goal: bool) -> None:
         """Commit past the markers, fenced, so that the next check for new data finds none; with the batch log's entry."""
         committed = self._committed()
         positions = {p: n for p, end in self._ends.items() if (n := self._position(p, end, committed.get(p))) is not None}

@@ -24,8 +24,10 @@ from tests.conftest import CACHE
 from tests.integration.standalone.agent import STRING, properties, without_airflow
 from tests.java_libraries import PINS
 from tests.kafka_topics import create_topic
+from tests.mariadb_server import MariadbServer, MissingServerError
 
 SECONDS = 300.0
+DEBEZIUM_USER, DEBEZIUM_PASSWORD = "debezium", "canary-of-a-password"
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 
@@ -175,3 +177,19 @@ def java_runs(tmp_path: Path, worker_settings: Callable[..., dict[str, str]], ja
     assert "AIRFLOW_PROVIDER_CONNECT_CACHE" in os.environ
     yield runs
     runs.end()
+
+
+@pytest.fixture(scope="module")
+def logged_mariadb() -> Iterator[MariadbServer]:
+    """A MariaDB with a binary log, for the tests of one file. User ``debezium`` has the rights that Debezium asks for, and no others."""
+    server = MariadbServer(CACHE, binary_log=True)
+    try:
+        server.start()
+    except MissingServerError as error:
+        pytest.skip(str(error))
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE USER {DEBEZIUM_USER}@'%' IDENTIFIED BY '{DEBEZIUM_PASSWORD}'")
+        rights = "SELECT, RELOAD, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT"
+        cursor.execute(f"GRANT {rights} ON *.* TO {DEBEZIUM_USER}@'%'")
+    yield server
+    server.stop()

@@ -38,7 +38,7 @@ def test_what_is_refused_names_its_key(key: str, value: str) -> None:
 def test_no_file_of_a_config_is_named_to_the_driver() -> None:
     files = {f"database.{key}": "/etc/passwd" for key in ("sslcert", "sslkey", "sslrootcert", "sslpassword", "sslfactory")}
     slot = ReplicationSlot({**GOOD, **files}, within)
-    assert "passwd" not in slot._url.adbc_uri
+    assert "passwd" not in slot._server.url.adbc_uri
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,27 @@ def test_what_reaches_files_classes_and_other_servers_is_refused_without_its_val
     assert key.strip() in raised.value.message
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("driver.allowLoadLocalInfile", "true"),
+        ("database.allowLocalInfile", "TRUE"),
+        ("driver.queryInterceptors", "x.Y"),
+        ("database.autoDeserialize", "true"),
+        ("database.initial.statements", "SELECT 1; load/**/data local/**/infile '/etc/x' into table t"),
+        ("driver.initSql", "LOAD DATA LOCAL INFILE '/etc/x' INTO TABLE t"),
+        ("heartbeat.action.query", "LOAD DATA LOCAL INFILE '/etc/x' INTO TABLE t"),
+    ],
+)
+def test_what_has_a_database_driver_run_code_or_read_files_is_refused(key: str, value: str) -> None:
+    assert [*refused_keys({"name": "c", key: value})] == [key]
+
+
+def test_other_options_of_drivers_are_a_plugins_own() -> None:
+    tuned = {"driver.connectTimeout": "1000", "database.allowLocalInfile": "false", "table.include.list": "shop.infile"}
+    assert refused_keys({**tuned, "heartbeat.action.query": "UPDATE beats SET at = now()"}) == {}
+
+
 @pytest.mark.parametrize("text", ["\x01connect-other", "connect-other\x1f", "a\x00b"])
 def test_control_characters_are_refused(text: str) -> None:
     assert [*refused_keys({"consumer.override.group.id": text})] == ["consumer.override.group.id"]

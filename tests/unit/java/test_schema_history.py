@@ -1,0 +1,56 @@
+"""What the clients of Debezium's schema history get of a stranger's config, and of the worker."""
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.debezium.schema_history import history_settings
+
+HISTORY = "schema.history.internal"
+CONFIG = {f"{HISTORY}.kafka.topic": "history-of-orders", f"{HISTORY}.kafka.bootstrap.servers": "kafka-1:9092"}
+WORKER = {
+    "bootstrap.servers": "kafka-1:9092, kafka-2:9092",
+    "security.protocol": "SASL_SSL",
+    "producer.security.protocol": "SASL_SSL",
+    "producer.sasl.jaas.config": "of-producers",
+    "producer.linger.ms": "20",
+    "consumer.security.protocol": "SASL_SSL",
+    "consumer.sasl.jaas.config": "of-consumers",
+    "admin.sasl.jaas.config": "of-admins",
+}
+
+
+def test_a_history_on_the_workers_cluster_has_its_login() -> None:
+    assert history_settings(CONFIG, WORKER, ()) == {
+        f"{HISTORY}.producer.security.protocol": "SASL_SSL",
+        f"{HISTORY}.producer.sasl.jaas.config": "of-producers",
+        f"{HISTORY}.consumer.security.protocol": "SASL_SSL",
+        f"{HISTORY}.consumer.sasl.jaas.config": "of-consumers",
+    }
+
+
+@pytest.mark.parametrize("servers", ["", "elsewhere:9092", "kafka-1:9092,elsewhere:9092", "kafka-1:9093"])
+def test_no_other_server_gets_the_workers_login(servers: str) -> None:
+    assert history_settings({**CONFIG, f"{HISTORY}.kafka.bootstrap.servers": servers}, WORKER, ()) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (HISTORY, "io.debezium.storage.file.history.FileSchemaHistory"),
+        (f"{HISTORY}.kafka.topic", "connect-configs"),
+        (f"{HISTORY}.kafka.topic", " connect-configs "),
+        (f"{HISTORY}.producer.sasl.jaas.config", "Krb5LoginModule required keyTab=/etc/x;"),
+        (f"{HISTORY}.consumer.ssl.truststore.location", "/etc/x"),
+        (f"{HISTORY}.consumer.interceptor.classes", "X"),
+        (f"{HISTORY}.producer.bootstrap.servers", "elsewhere:9092"),
+    ],
+)
+def test_what_a_config_may_not_give_them(key: str, value: str) -> None:
+    with pytest.raises(ConfigException) as refused:
+        history_settings({**CONFIG, key: value}, WORKER, {"connect-configs"})
+    assert key in str(refused.value)
+
+
+def test_clients_may_be_tuned() -> None:
+    tuned = {f"{HISTORY}.producer.linger.ms": "5", f"{HISTORY}.consumer.fetch.max.wait.ms": "50"}
+    assert history_settings({**CONFIG, **tuned}, {"bootstrap.servers": "other:1"}, ()) == {}
