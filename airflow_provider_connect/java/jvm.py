@@ -33,6 +33,8 @@ START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 180.0
 """The longest that one call into Java may take; a JVM that is frozen is given up after that."""
 END_SECONDS: Final = 10.0
+_OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
+"""For libraries that log by java.util.logging, whose lines have no form of ours: their ordinary work would look like warnings."""
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
 
@@ -61,6 +63,7 @@ class Jvm:
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the JVM's end
         try:
             (self.folder / "log4j2.properties").write_text(LOG4J)
+            (self.folder / "logging.properties").write_text(_OF_JAVA_ITSELF)
             self._process = _started(self._command(runtime, class_path, heap, writes), self.folder)
             threading.Thread(target=self._read_log, args=(self._process,), name="java-log", daemon=True).start()
             port, token = _address(self._process)
@@ -128,6 +131,7 @@ class Jvm:
         major = int(runtime.version.partition(".")[0].partition("-")[0].partition("+")[0])
         options = [*OPTIONS, *(_OPTIONS_OF_NEW_JAVA if major >= 24 else ()), f"-Xmx{heap}"]
         options += [f"-Djava.io.tmpdir={self.folder}", f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
+        options += [f"-Djava.util.logging.config.file={self.folder / 'logging.properties'}"]
         options += [] if self._class_data is None else [f"-XX:SharedArchiveFile={self._class_data.connect}"]
         options += [] if writes is None else [f"-XX:ArchiveClassesAtExit={writes}"]
         jars = ":".join(map(str, (gateway_jar(), *class_path)))

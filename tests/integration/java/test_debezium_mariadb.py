@@ -174,7 +174,7 @@ def test_a_run_ends_at_its_goal_though_changes_never_end(orders: Orders, small_b
 def test_a_purged_log_is_named_with_the_way_out(orders: Orders) -> None:
     config = orders.config()
     orders.execute("INSERT INTO {orders} VALUES (1, 'new')")
-    orders.run(config)
+    assert "BinaryLogClient" not in orders.run(config), "its ordinary work, which it logs by java.util.logging"
     orders.execute("INSERT INTO {orders} VALUES (2, 'lost')", "FLUSH BINARY LOGS", "INSERT INTO {orders} VALUES (3, 'kept')")
     with orders.server.connect() as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
         cursor.execute("SHOW MASTER STATUS")
