@@ -125,9 +125,9 @@ def by_partition(entries: Sequence[str]) -> dict[int, OffsetRanges]:
     """Entries such as ``0:5-20`` or ``1:7``, ``PARTITION:RANGE``, by partition. Raises ConnectException."""
     found: dict[int, OffsetRanges] = {}
     for entry in entries:
-        partition, _, offsets = entry.strip().partition(":")
+        partition, colon, offsets = entry.strip().partition(":")
         number = _number(partition)
-        if number is None:
+        if number is None or not colon:
             raise ConnectException(f"{entry[:60]!r} names no partition: give offsets such as 0:5-20")
         first, last = parsed_range(offsets)
         found.setdefault(number, OffsetRanges()).add(first, last)
