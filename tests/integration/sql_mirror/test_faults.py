@@ -79,7 +79,8 @@ def all_there(database: Engine) -> bool:
 def each_change_is_told_once(database: Engine) -> bool:
     """Each partition's lines are a chain: from nothing to 1, from 1 to 2, and so on."""
     with database.connect() as connection:
-        found = connection.execute(select(history.c.subject, history.c.old, history.c.new).order_by(history.c.id)).all()
+        lines = select(history.c.subject, history.c.old, history.c.new).where(history.c.kind == Kind.OFFSET).order_by(history.c.id)
+        found = connection.execute(lines).all()
     chains: dict[str, list[tuple[int, int]]] = {}
     for subject, old, new in found:
         chains.setdefault(subject, []).append((json.loads(old)["position"] if old else 0, json.loads(new)["position"]))
