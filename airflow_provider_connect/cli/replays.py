@@ -1,27 +1,20 @@
 """``airflow connect dlq replay``: dead-letter records of a sink, written back by a run of the connector ``«sink»-replay``."""
 
 import json
-import math
 import sys
-import time
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from airflow_provider_connect.cli.configs import given_pairs
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_value, visible
 from airflow_provider_connect.cli.upgrades import print_preview
 from airflow_provider_connect.client.conditions import ReplayEnds
-from airflow_provider_connect.client.conversation import is_outage
-from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.replays import Edits, Replay, ReplayRequest
 from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.rest.secrets import Secrets
-
-_PAUSE_SECONDS: Final = 1.0
-_FAILED_SECONDS: Final = 15.0
-"""How long FAILED may last before a wait ends: Airflow tries again."""
 
 
 @speaks_to_connect
@@ -31,8 +24,10 @@ def replay(arguments: Any, verbs: Verbs) -> None:
     if arguments.status:
         _show(arguments, verbs.dead_letter_replay(arguments.name))
         return
-    if arguments.timeout is not None and not 0 < arguments.timeout < math.inf:
-        raise BadRequestException(f"--timeout is a number of seconds above 0, not {arguments.timeout:g}")
+    if arguments.wait:
+        from airflow_provider_connect.cli.waiting import FollowedReplay, Waiting, check_timeout  # loads Airflow's models
+
+        check_timeout(arguments.timeout)
     asked = ReplayRequest(
         arguments.offsets or (),
         arguments.from_topic or (),
@@ -48,7 +43,8 @@ def replay(arguments: Any, verbs: Verbs) -> None:
     else:
         found = verbs.replay_dead_letters(arguments.name, asked, dry_run=dry_run, records=records)
     if arguments.wait and not arguments.dry_run:
-        _await(arguments, verbs, found)
+        followed = FollowedReplay(verbs, arguments.name, found.replay)
+        Waiting(verbs, found.connector, arguments.timeout, is_new=True, followed=followed).follow()
         found = verbs.dead_letter_replay(arguments.name)
     _show(arguments, found)
 
@@ -73,26 +69,3 @@ def _show(arguments: Any, found: Replay) -> None:
         print_preview(found.preview)
     else:
         print(visible(ReplayEnds(arguments.name, found.replay).judge(found).text))
-
-
-def _await(arguments: Any, verbs: Verbs, requested: Replay) -> None:
-    """Raises ConnectException with the cause where the replay does not end well, and when the time is over."""
-    condition = ReplayEnds(arguments.name, requested.replay)
-    ends = math.inf if arguments.timeout is None else time.monotonic() + arguments.timeout
-    hopeless_since: float | None = None
-    while True:
-        try:
-            verdict = condition.judge(verbs.dead_letter_replay(arguments.name))
-        except ConnectException as error:
-            if not is_outage(error):
-                raise
-        else:
-            if verdict.is_met:
-                return
-            now = time.monotonic()
-            hopeless_since = (hopeless_since or now) if verdict.is_hopeless else None
-            if hopeless_since is not None and now - hopeless_since > _FAILED_SECONDS:
-                raise ConnectException(verdict.text)
-            if now >= ends:
-                raise ConnectException(f"Not ended within {arguments.timeout:g} s, and goes on: {verdict.text}")
-        time.sleep(_PAUSE_SECONDS)

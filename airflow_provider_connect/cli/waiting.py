@@ -20,7 +20,7 @@ from airflow_provider_connect.api_server.runs import ConnectorRun, last_begun_ru
 from airflow_provider_connect.cli.connection import Verbs
 from airflow_provider_connect.cli.overview import Line, Overview
 from airflow_provider_connect.cli.printing import short_trace, visible
-from airflow_provider_connect.client.conditions import ConnectorReaches
+from airflow_provider_connect.client.conditions import ConnectorReaches, FailureTimeout, ReplayEnds
 from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
@@ -28,7 +28,8 @@ from airflow_provider_connect.model.views import ConnectorStatusView, StateView,
 
 _PAUSE_SECONDS: Final = 1.0
 _TRACE_SECONDS: Final = 15.0
-"""How long after a failed run its trace may come: of a process that was killed, the API server writes it."""
+"""How long after a failed run its trace may come: of a process that was killed, the API server writes it; and how long FAILED may last,
+since Airflow tries again."""
 _SHOWN: Final = 100
 _AWAITED: Final = "waits for Airflow to start its run"
 
@@ -56,31 +57,41 @@ class Waiting:
     """Created before the change, so that a run which began before it does not count. ``finish`` follows the change."""
 
     def __init__(
-        self, verbs: Verbs, name: str, timeout: float | None, *, is_new: bool, sleep: Callable[[float], None] = time.sleep
+        self,
+        verbs: Verbs,
+        name: str,
+        timeout: float | None,
+        *,
+        is_new: bool,
+        followed: Followed | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if timeout is not None and not 0 < timeout < math.inf:
-            raise BadRequestException(f"--timeout is a number of seconds above 0, not {timeout:g}")
-        if not isinstance(verbs, Herder) and not is_new:
+        """``followed`` None: a run of the connector on this Airflow, its start on a server. Raises BadRequestException."""
+        check_timeout(timeout)
+        if followed is None and not isinstance(verbs, Herder) and not is_new:
             raise BadRequestException("--wait follows a run in this Airflow's database: give it without --url and --conn-id")
         self._name, self._timeout, self._overview, self._sleep = name, timeout, Overview(verbs), sleep
-        self._followed: Followed = FollowedRun(verbs, name) if isinstance(verbs, Herder) else FollowedStart(verbs, name)
+        self._followed = followed or (FollowedRun(verbs, name) if isinstance(verbs, Herder) else FollowedStart(verbs, name))
 
     def finish(self) -> None:
-        """Returns when all is well. Raises ConnectException with the cause where it is not, and when the time is over; ends the process,
-        with exit code 130, where the user ends the wait."""
+        """``follow``, and print how it ended."""
+        print(visible(self.follow()))
+
+    def follow(self) -> str:
+        """Returns when all is well, what was seen last. Raises ConnectException with the cause where it is not, and when the time is over;
+        ends the process, with exit code 130, where the user ends the wait."""
         try:
             with _shown(self._name) as show:
-                self._await(show)
+                return self._await(show)
         except KeyboardInterrupt:
             self._leave()
 
-    def _await(self, show: Show) -> None:
+    def _await(self, show: Show) -> str:
         ends = math.inf if self._timeout is None else time.monotonic() + self._timeout
         while True:
             seen = self._seen()
             if seen.is_well:
-                print(visible(seen.text))
-                return
+                return seen.text
             if seen.is_well is not None:
                 raise ConnectException(seen.text)
             show(seen.text, self._line())
@@ -105,6 +116,12 @@ class Waiting:
     def _leave(self) -> NoReturn:
         print(visible(f"Connector {self._name} goes on without this command"), file=sys.stderr)
         sys.exit(130)
+
+
+def check_timeout(seconds: float | None) -> None:
+    """Raises BadRequestException for what is no time to wait; None is none."""
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise BadRequestException(f"--timeout is a number of seconds above 0, not {seconds:g}")
 
 
 class FollowedRun:
@@ -170,6 +187,17 @@ class FollowedStart:
             cause = "\n".join(failures_of(status)) or "the server has no trace of it"
             return Seen(f"Connector {self._condition.connector} is FAILED: {cause}", is_well=False)
         return Seen(verdict.text, is_well=True if verdict.is_met and not verdict.is_early else None)
+
+
+class FollowedReplay:
+    """A replay of dead-letter records, until the records that it was requested for are written."""
+
+    def __init__(self, verbs: Verbs, sink: str, replay: str) -> None:
+        self._verbs, self._condition, self._failure_timeout = verbs, ReplayEnds(sink, replay), FailureTimeout(_TRACE_SECONDS)
+
+    def seen(self) -> Seen:
+        verdict = self._condition.judge(self._verbs.dead_letter_replay(self._condition.connector))
+        return Seen(verdict.text, verdict.is_met if self._failure_timeout.ends_wait(verdict) else None)
 
 
 def _status(verbs: Verbs, name: str) -> ConnectorStatusView | None:

@@ -4,7 +4,8 @@ answer.
 Sensors, operators and triggers poll; a condition is sent to the triggerer as JSON.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -213,6 +214,24 @@ class ReplayEnds:
         if seen.state == State.FAILED:
             return Verdict(False, f"{text}, and connector {seen.connector} is FAILED: {seen.failure}", is_hopeless=True)
         return Verdict(False, f"{text} so far; connector {seen.connector} is {seen.state or 'not started yet'}")
+
+
+class FailureTimeout:
+    """How long FAILED, and RUNNING without tasks, must be seen without a break before it counts: what was changed or restarted shows its
+    old state for a while, and what was created has no tasks for a while."""
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._now = seconds, now
+        self._seen: tuple[bool, bool] | None = None
+        self._since = 0.0
+
+    def ends_wait(self, verdict: Verdict) -> bool:
+        """Called after each check: whether no other is needed."""
+        seen, now = (verdict.is_met, verdict.is_hopeless), self._now()
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        is_over = now - self._since >= self._seconds
+        return (verdict.is_met and (is_over or not verdict.is_early)) or (verdict.is_hopeless and is_over)
 
 
 _CONDITIONS = (

@@ -12,11 +12,11 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_connect.client.conditions import Condition, Verdict, as_json
+from airflow_provider_connect.client.conditions import Condition, FailureTimeout, Verdict, as_json
 from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import CONNECTION
-from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger, FailureTimeout
+from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook

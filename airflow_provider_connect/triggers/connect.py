@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_connect.client.conditions import Verdict, of_json
+from airflow_provider_connect.client.conditions import FailureTimeout, of_json
 from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import ConnectException
 
@@ -65,21 +64,3 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
                     if failure_timeout.ends_wait(verdict):
                         return {"status": MET if verdict.is_met else HOPELESS, "text": verdict.text}
                 await asyncio.sleep(self.poll_seconds)
-
-
-class FailureTimeout:
-    """How long FAILED, and RUNNING without tasks, must be seen without a break before it counts: what was changed or restarted shows its
-    old state for a while, and what was created has no tasks for a while."""
-
-    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
-        self._seconds, self._now = seconds, now
-        self._seen: tuple[bool, bool] | None = None
-        self._since = 0.0
-
-    def ends_wait(self, verdict: Verdict) -> bool:
-        """Called after each check: whether no other is needed."""
-        seen, now = (verdict.is_met, verdict.is_hopeless), self._now()
-        if seen != self._seen:
-            self._seen, self._since = seen, now
-        is_over = now - self._since >= self._seconds
-        return (verdict.is_met and (is_over or not verdict.is_early)) or (verdict.is_hopeless and is_over)

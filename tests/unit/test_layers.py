@@ -178,6 +178,7 @@ MAY_IMPORT_LATE = {
     "cli/connection": "what runs connectors is for commands that name no server",
     "cli/connectors": "what follows runs is for --wait",
     "cli/overview": "Airflow's models are for commands that name no server",
+    "cli/replays": "what follows runs is for --wait",
     "cli/plugins": "Py4J and a JVM are for the installation of Java plugins",
     "plugins/catalog/plugin": "what loads locations is for those who have plugin.path",
     "plugins/catalog/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",

@@ -2,8 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.client.conditions import Verdict
-from airflow_provider_connect.triggers.connect import FailureTimeout
+from airflow_provider_connect.client.conditions import FailureTimeout, Verdict
 
 MET, EARLY = Verdict(True, "RUNNING, its tasks 1 RUNNING"), Verdict(True, "RUNNING", is_early=True)
 NOT_YET, HOPELESS = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", is_hopeless=True)

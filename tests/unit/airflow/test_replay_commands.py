@@ -69,6 +69,8 @@ def test_what_is_asked_wrongly_is_refused(client: ConnectClient, tmp_path: Path)
         run(client, "--offsets", "0:9-1")
     with pytest.raises(BadRequestException, match="makes no previews"):
         run(client, "--dry-run")
+    with pytest.raises(BadRequestException, match="--timeout is a number of seconds above 0, not 0"):
+        run(client, "--wait", "--timeout", "0")
     with pytest.raises(BadRequestException, match=r"value\.converter"):
         run(client, "--set", "value.converter=x")
     with pytest.raises(NotFoundException, match="were replayed yet"):
