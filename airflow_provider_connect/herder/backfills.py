@@ -34,12 +34,12 @@ from airflow_provider_connect.model.backfill_request import (
 )
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import consumer_group
-from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.plugins.validation.reliability import GROUP
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.offset_location import sink_admin_overrides
+from airflow_provider_connect.stores.sink_lag import committed_positions, topics_of_sink
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 
 MOST_SHOWN = 100
@@ -116,7 +116,9 @@ class Backfills:
         connection = AdminConnection.of(self._settings, sink_admin_overrides(resolved), _ANSWER_SECONDS)
         with closing(connection):
             admin = TopicAdmin(self._settings, connection=connection)
-            counts, found = _counts(resolved, admin), dict[TopicPartition, tuple[int, int]]()
+            counts, found = topics_of_sink(resolved, admin), dict[TopicPartition, tuple[int, int]]()
+            if counts is None:
+                raise BadRequestException(f"Connector {config[OF]} names neither topics nor topics.regex")
             for each in asked:
                 for at, range_ in _bounded(each, counts, admin).items():
                     if at in found:
@@ -139,15 +141,11 @@ class Backfills:
 
     def _positions(self, name: str) -> dict[TopicPartition, int]:
         """What a backfill has committed. Of one whose group cannot be read nothing is known: the others are shown all the same."""
-        positions: dict[TopicPartition, int] = {}
         try:
-            for view in self._offsets.offsets(name):
-                if view.partition is not None and view.offset is not None:
-                    at = TopicPartition(str(view.partition[TOPIC]), int(str(view.partition[PARTITION])))
-                    positions[at] = int(str(view.offset[OFFSET]))
+            return committed_positions(self._offsets.offsets(name))
         except ConnectException as error:
             _log.warning("How far backfill %s has come is not known: %s", name, error.message)
-        return positions
+            return {}
 
 
 def _view(name: str, connector: str, state: State, ranges: Ranges, positions: Mapping[TopicPartition, int]) -> Backfill:
@@ -160,17 +158,6 @@ def _view(name: str, connector: str, state: State, ranges: Ranges, positions: Ma
         left += end - position
         shown.append(BackfillRange.of_sink(at, first, end, position))
     return Backfill(name, connector, str(state), left == 0, left, shown)
-
-
-def _counts(resolved: Mapping[str, str], admin: TopicAdmin) -> dict[str, int]:
-    """How many partitions the topics of the sink have."""
-    named = [topic.strip() for topic in resolved.get("topics", "").split(",") if topic.strip()]
-    if named:
-        return admin.partitions(named)
-    pattern = resolved.get("topics.regex", "").strip()
-    if not pattern:
-        raise ConnectException("The connector names neither topics nor topics.regex")
-    return admin.matching(pattern)
 
 
 def _bounded(asked: AskedRange, counts: Mapping[str, int], admin: TopicAdmin) -> dict[TopicPartition, tuple[int, int]]:

@@ -46,6 +46,11 @@ def dead_letter_topic(name: str, config: Mapping[str, str], settings: WorkerSett
     return topic
 
 
+def has_context_headers(config: Mapping[str, str]) -> bool:
+    """Whether the sink's dead-letter records name the topic on which they failed, the connector and the error."""
+    return config.get(CONTEXT_HEADERS, "").strip().lower() == "true"
+
+
 def is_of(name: str, record: LogRecord, *, without_headers: bool = True) -> bool:
     """Whether the record is of connector ``name``, by its last header of that kind. One without context headers may be of any, and counts
     where ``without_headers`` says so."""

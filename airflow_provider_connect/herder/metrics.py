@@ -11,7 +11,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.backfill import capped, known_ranges
 from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
-from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.ids import ConnectorTaskId, named_topics
 from airflow_provider_connect.model.views import WorkerView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
@@ -115,5 +115,5 @@ def _lags(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition,
 
 
 def _still_read(config: Mapping[str, str], positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    named = {topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()}
+    named = set(named_topics(config))
     return {partition: position for partition, position in positions.items() if not named or partition.topic in named}

@@ -19,7 +19,7 @@ from airflow_provider_connect.config.masking import Mask, config_secrets
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConflictException, ConnectException, NotFoundException
 from airflow_provider_connect.herder.connectors import ConnectorConfigs
-from airflow_provider_connect.herder.dead_letters import CONTEXT_HEADERS, dead_letter_topic
+from airflow_provider_connect.herder.dead_letters import CONTEXT_HEADERS, dead_letter_topic, has_context_headers
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.offsets import OffsetKeeper
 from airflow_provider_connect.herder.ports import Previewer
@@ -169,7 +169,7 @@ class Replays:
     def _config(self, sink: str, asked: ReplayRequest, shown: Shown) -> dict[str, str]:
         config = config_of(self._reader.configs(), sink)
         topic = dead_letter_topic(sink, config, self._settings)
-        if config.get(CONTEXT_HEADERS, "").strip().lower() != "true":
+        if not has_context_headers(config):
             raise BadRequestException(
                 f"Dead-letter records of {sink} cannot be replayed: {CONTEXT_HEADERS} is not true, and without these headers nothing "
                 "names the topic on which a record failed, nor the connector"

@@ -10,7 +10,7 @@ from airflow_provider_connect.config.config_providers import variables
 from airflow_provider_connect.config.masking import Mask, config_secrets
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException, NotFoundException
-from airflow_provider_connect.herder.dead_letters import CONTEXT_HEADERS, Part, dead_letter_topic, is_of, is_shown_whole, row_of
+from airflow_provider_connect.herder.dead_letters import Part, dead_letter_topic, has_context_headers, is_of, is_shown_whole, row_of
 from airflow_provider_connect.herder.metrics import BatchLogMetrics, sink_lags
 from airflow_provider_connect.herder.offsets import OffsetKeeper
 from airflow_provider_connect.herder.replays import Replays
@@ -68,7 +68,7 @@ class SinkVerbs:
         if not 1 <= limit <= MOST_DEAD_LETTERS:
             raise BadRequestException(f"limit is a number from 1 to {MOST_DEAD_LETTERS}, not {limit}")
         config = config_of(self._topics.reader.configs(), name)
-        has_headers = config.get(CONTEXT_HEADERS, "").strip().lower() == "true"
+        has_headers = has_context_headers(config)
         if not config.get(DEAD_LETTERS, "").strip():
             return DeadLetters(None, has_headers, [], True, 0)
         topic = dead_letter_topic(name, config, self.settings)

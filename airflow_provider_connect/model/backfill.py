@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.model.config_limits import cut
-from airflow_provider_connect.model.ids import refusal_of_topic
+from airflow_provider_connect.model.ids import named_topics, refusal_of_topic
 from airflow_provider_connect.sdk.records import TopicPartition
 
 OF, RANGES, CHANGED = "backfill.of", "backfill.ranges", "backfill.changed"
@@ -84,8 +84,7 @@ def topics_error(config: Mapping[str, Any]) -> str:
     ranges = known_ranges(config)
     if not ranges:
         return ""
-    named = {topic.strip() for topic in (config.get("topics") or "").split(",") if topic.strip()}
-    missing = sorted({at.topic for at in ranges} ^ named)
+    missing = sorted({at.topic for at in ranges}.symmetric_difference(named_topics(config)))
     if not missing:
         return ""
     reason = f"topics must name the topics of these ranges and no others, but {', '.join(missing[:5])} stands in one of the two only"

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigException
 
@@ -54,6 +54,11 @@ def consumer_group(connector: str, overrides: Mapping[str, str] | None = None, w
     """The group in which a sink's offsets are kept: ``connect-«connector»``, unless the worker's ``consumer.group.id`` or, before that,
     the connector's ``consumer.override.group.id`` names another (contract §7.2). ``overrides`` is the connector's config."""
     return (overrides or {}).get("consumer.override.group.id") or (worker or {}).get("consumer.group.id") or f"connect-{connector}"
+
+
+def named_topics(config: Mapping[str, Any]) -> list[str]:
+    """The topics that a sink's ``topics`` names, in its order; empty where it names none, as with ``topics.regex``."""
+    return [topic for topic in map(str.strip, (config.get("topics") or "").split(",")) if topic]
 
 
 def transactional_id(group_id: str, connector: str, task: int) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.model.backfill import capped, known_ranges, not_before, read_partitions
-from airflow_provider_connect.model.ids import refusal_of_topic
+from airflow_provider_connect.model.ids import named_topics, refusal_of_topic
 from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.model.page import PartitionLag
 from airflow_provider_connect.model.views import OffsetView, ServerView
@@ -37,7 +37,7 @@ def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets:
 
     ``offsets`` are all that the connector has committed. Raises BadRequestException for a source, and what ``TopicAdmin`` raises.
     """
-    committed, ranges = dict(_committed(offsets)), known_ranges(config)
+    committed, ranges = committed_positions(offsets), known_ranges(config)
     admin = TopicAdmin(settings)
     try:
         every = [
@@ -54,22 +54,32 @@ def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets:
     return [PartitionLag(*at, committed.get(at), end, max(end - known[at], 0)) for at, end in sorted(ends.items())]
 
 
-def _committed(offsets: Iterable[OffsetView]) -> Iterable[tuple[TopicPartition, int]]:
+def committed_positions(offsets: Iterable[OffsetView]) -> dict[TopicPartition, int]:
+    """What a sink has committed, as the API has it. Raises BadRequestException where the offsets are a source's."""
+    positions = {}
     for view in offsets:
         if view.partition is None or TOPIC not in view.partition:
             raise BadRequestException(f"Only a sink has a lag, but an offset is of {view.partition}, as a source's is")
         if view.offset is not None:
-            yield TopicPartition(str(view.partition[TOPIC]), int(str(view.partition[PARTITION]))), int(str(view.offset[OFFSET]))
+            at = TopicPartition(str(view.partition[TOPIC]), int(str(view.partition[PARTITION])))
+            positions[at] = int(str(view.offset[OFFSET]))
+    return positions
+
+
+def topics_of_sink(config: Mapping[str, str], admin: TopicAdmin) -> dict[str, int] | None:
+    """Partition counts of the topics that there are of those that a sink names, or that match its pattern. None: it has neither."""
+    if named := named_topics(config):
+        return admin.partitions(topic for topic in named if not refusal_of_topic(topic))
+    pattern = config.get("topics.regex", "").strip()
+    return admin.matching(pattern) if pattern else None
 
 
 def _topics(config: Mapping[str, str], admin: TopicAdmin, committed: Iterable[str]) -> dict[str, int]:
     """Partition counts of the topics that the sink names, that match its pattern, or of which it has committed offsets."""
-    named = [topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()]
-    pattern = config.get("topics.regex", "").strip()
-    if named:
-        return admin.partitions(topic for topic in named if not refusal_of_topic(topic))
-    if not pattern:
+    found = topics_of_sink(config, admin)
+    if found is None:
         raise BadRequestException("Only a sink has a lag, but the connector names neither topics nor topics.regex")
-    found = admin.matching(pattern)
+    if named_topics(config):
+        return found
     others = set(committed) - found.keys()
     return found | (admin.partitions(others) if others else {})

@@ -24,7 +24,7 @@ from airflow_provider_connect.model.backfill import capped, ranges_of, read_part
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
-from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.ids import consumer_group, named_topics
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
@@ -305,7 +305,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
 
 def _topics(resolved: Mapping[str, str], settings: WorkerSettings, consumer: LogConsumer) -> dict[str, int]:
     """Partition counts of the sink's topics; a named topic that does not exist yet has nothing in it."""
-    named = [topic.strip() for topic in resolved.get("topics", "").split(",") if topic.strip()]
+    named = named_topics(resolved)
     if not named:
         return TopicAdmin(settings, sink_admin_overrides(resolved)).matching(resolved["topics.regex"])
     counts = {}
