@@ -197,7 +197,7 @@ class UpgradeSucceeds:
 
 @dataclass(frozen=True, slots=True)
 class ReplayEnds:
-    """The replay of a sink's dead-letter records has read all that it was to read. Another that was requested since takes its place."""
+    """The replay of a sink's dead-letter records has read all that it was to read. Another that was requested since replaces it."""
 
     connector: str
     replay: str
@@ -207,7 +207,7 @@ class ReplayEnds:
 
     def judge(self, seen: Replay | None) -> Verdict:
         if seen is None or seen.replay != self.replay:
-            return Verdict(False, f"Another replay of dead-letter records of {self.connector} took the place of this one", is_hopeless=True)
+            return Verdict(False, f"Another replay of dead-letter records of {self.connector} has replaced this one", is_hopeless=True)
         text = f"{seen.records} dead-letter records of {self.connector} are replayed"
         if seen.is_done:
             return Verdict(True, text)

@@ -101,7 +101,7 @@ class ChosenVersions:
         return chosen
 
     def forget_others(self, names: Collection[str]) -> None:
-        """Keep nothing of connectors that are none of ``names``, the existing ones."""
+        """Keep nothing of connectors outside of ``names``, the existing ones."""
         if len(self._known) > len(names):
             self._known = {name: known for name, known in list(self._known.items()) if name in names}
 

@@ -315,7 +315,7 @@ def _entries(text: str) -> list[str]:
 
 
 def _position(offset: Mapping[str, object] | None, topic_id: str) -> ReplayPosition:
-    """Of an offset that nobody can have written, as if there was none: the run names it."""
+    """Of an offset that no run can have written, as if there was none: the run names it."""
     try:
         return ReplayPosition.of(offset, topic_id)
     except ConnectException:

@@ -58,7 +58,7 @@ class ConnectorViews:
         return known[2]
 
     def forget_others(self, names: Collection[str]) -> None:
-        """Keep nothing of connectors that are none of ``names``, the existing ones: their configs may be large."""
+        """Keep nothing of connectors outside of ``names``, the existing ones: their configs may be large."""
         if len(self._infos) > len(names):
             self._infos = {name: known for name, known in list(self._infos.items()) if name in names}
         if len(self._statuses) > len(names):

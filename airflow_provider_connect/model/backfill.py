@@ -43,7 +43,7 @@ _NOT_TAKEN_OVER: Final = (
 
 
 def ranges_of(config: Mapping[str, Any]) -> Ranges:
-    """The ranges of a sink that is a backfill; empty for any other connector. Raises ConfigException for text that is none."""
+    """The ranges of a sink that is a backfill; empty for any other connector. Raises ConfigException for any other text."""
     return parsed_ranges(config.get(RANGES) or "")
 
 

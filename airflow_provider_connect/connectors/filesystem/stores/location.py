@@ -240,8 +240,7 @@ def _address(config: Config) -> tuple[str, str]:
 
 
 def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
-    """What obstore's store of ``scheme`` is created with. It asks the host for its credentials where it neither has whole ones nor is told
-    not to sign."""
+    """What obstore's store of ``scheme`` is created with. It asks the host for its credentials where it has no whole ones and may sign."""
     found: dict[str, object] = {name: value for name, key in _CREDENTIALS[scheme].items() if (value := _text(config[key]))}
     if not found or (scheme == "s3" and not {"access_key_id", "secret_access_key"} <= found.keys()):
         found = {"skip_signature": True}
