@@ -43,6 +43,7 @@ from airflow_provider_connect.sdk.config_def import add_errors as add_errors
 from airflow_provider_connect.sdk.config_def import class_name_of as class_name_of
 from airflow_provider_connect.sdk.config_provider import ConfigData as ConfigData
 from airflow_provider_connect.sdk.config_provider import ConfigProvider as ConfigProvider
+from airflow_provider_connect.sdk.config_type import parse_instant as parse_instant
 from airflow_provider_connect.sdk.connector import Connector as Connector
 from airflow_provider_connect.sdk.connector import ConnectorContext as ConnectorContext
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport as ExactlyOnceSupport

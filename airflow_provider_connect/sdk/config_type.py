@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -105,6 +106,22 @@ _EXPECTED = {
     Type.LIST: "Expected a comma separated list.",
     **{type: f"Not a number of type {type}" for type in (Type.DOUBLE, Type.SHORT, Type.INT, Type.LONG)},
 }
+
+
+def parse_instant(name: str, text: str) -> int:
+    """A setting that is a time with its zone, such as 2026-01-31T14:00:00Z, in microseconds since 1970. Raises ConfigException."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None or not _YEARS[0] <= found.year <= _YEARS[1]:
+        raise ConfigException.of(name, text[:_LONGEST_INSTANT], "It must be a time with its zone, such as 2026-01-31T14:00:00Z.")
+    return (found - _EPOCH) // timedelta(microseconds=1)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEARS = (2, 9998)  # in each time zone these have a text
+_LONGEST_INSTANT = 100  # characters that a message shows
 
 
 def shown(value: object) -> str | None:

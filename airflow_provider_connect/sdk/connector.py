@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from airflow_provider_connect.errors import TaskException, plugin_code
@@ -115,6 +116,9 @@ class SourceConnector(Connector):
     range_settings: ClassVar[tuple[str, ...]] = ()
     """The settings that bound what a source reads, such as a first and a last key. A backfill, which is a connector of its own with offsets
     of its own, is refused unless it sets one of them. Empty: nothing bounds it, and there are no backfills of it."""
+    backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Settings with the one value that a backfill may have, which is their default: with another it would take from the source what the
+    live connector has not read yet."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Whether tasks resume from the offsets of their records exactly; None: not known."""

@@ -95,7 +95,7 @@ def backfill_errors(config: Mapping[str, str | None], connector: Connector | Non
     if connector is None:
         reason = _NO_JAVA
     elif isinstance(connector, SourceConnector):
-        reason = "Only a sink reads ranges of topics. Leave it out." if ranges else _unbounded(connector, changed)
+        reason = "Only a sink reads ranges of topics. Leave it out." if ranges else _unbounded(connector, config, changed)
     elif error := topics_error(config):
         return {key: [error]}
     else:
@@ -109,12 +109,15 @@ _NO_JAVA: Final = (
 )
 
 
-def _unbounded(connector: SourceConnector, changed: Collection[str]) -> str:
-    """Why a source with these settings changed reads no range; empty: it does."""
+def _unbounded(connector: SourceConnector, config: Mapping[str, str | None], changed: Collection[str]) -> str:
+    """Why a source with these settings changed reads no range, or takes what it reads from the live connector; empty: neither."""
     bounds = connector.range_settings
     if not bounds:
         return "No setting of this source bounds what it reads. Stop it and change its offsets (PATCH /connectors/«name»/offsets)."
-    return "" if set(bounds) & set(changed) else f"Bound what the backfill reads: set {' or '.join(bounds)}."
+    if not set(bounds) & set(changed):
+        return f"Bound what the backfill reads: set {' or '.join(bounds)}."
+    taking = [f"{key}={value}" for key, value in connector.backfill_settings.items() if (config.get(key) or value).strip() != value]
+    return f"Only the live connector may change what it reads: set {' and '.join(taking)}." if taking else ""
 
 
 def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -448,6 +450,35 @@ def test_a_range_of_a_table_is_read_again_into_another_topic(
     environment.run()
     assert [int(value) for value in values_of(environment.bootstrap, f"{topic}-notes")] == list(range(31))
     assert own.readiness().state == "no-work", "what comes later is not the backfill's"
+
+
+@pytest.mark.parametrize("kill_point", [None, KillPoint(CommitStep.WRITE_RECORDS), KillPoint(CommitStep.COMMIT_TRANSACTION)], ids=str)
+def test_the_files_of_a_day_are_read_again(
+    with_probe: Herder, environment: RunEnvironment, unique: str, kill_point: KillPoint | None
+) -> None:
+    """Of a live source that archives what it has read."""
+    folder, days = environment.folder / "in", [datetime(2026, 1, day, 12, tzinfo=UTC).timestamp() for day in (29, 30, 31)]
+    folder.mkdir()
+    for number, day in enumerate(days):
+        (folder / f"{number}.json").write_text("".join(f"{number * 10 + row}\n" for row in range(10)))
+        os.utime(folder / f"{number}.json", (day, day))
+    config = {"name": environment.connector, "connector.class": "FileSystemSource", "url": str(folder), "topic": unique, **JSON}
+    config["value.converter.schemas.enable"] = "false"
+    environment.put_config({**config, "cleanup.policy": "archive"})
+    assert environment.run().state is RunState.DONE
+    before = shown(with_probe.offsets(environment.connector))
+    changes = {"file.modified.from": "2026-01-30T00:00:00Z", "file.modified.to": "2026-01-31T00:00:00Z", "topic": f"again-{unique}"}
+    with pytest.raises(ConfigException, match=r"set cleanup\.policy=none"):
+        with_probe.create_backfill(environment.connector, BackfillRequest([], changes, "one"))
+    changes |= {"cleanup.policy": "none", "url": str(folder / "finished"), "batch.max.rows": "3"}
+    own = again(environment, with_probe.create_backfill(environment.connector, BackfillRequest([], changes, "one")))
+    if kill_point is not None:
+        run_and_kill(own, environment.configs().connector_config(own.connector) or {}, kill_point)
+    until_done(own)
+    assert [int(value) for value in values_of(environment.bootstrap, f"again-{unique}")] == list(range(10, 20))
+    assert own.readiness().state == "no-work", own.readiness()
+    assert shown(with_probe.offsets(environment.connector)) == before
+    assert len(values_of(environment.bootstrap, unique)) == 30
 
 
 def test_a_source_that_nothing_bounds_has_no_backfills(

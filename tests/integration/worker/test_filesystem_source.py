@@ -116,3 +116,14 @@ def test_parquet_with_a_schema_comes_in_several_tasks(environment: RunEnvironmen
         duckdb.execute(f"COPY ({query}) TO '{folder}/{number}.parquet' (FORMAT parquet)")
     run(environment, config_of(environment, format="parquet", tasks_max="3", file_glob="*.parquet"))
     assert delivered(environment) == list(range(3000))
+
+
+def test_a_folder_without_files_starts_no_run_until_one_comes(environment: RunEnvironment) -> None:
+    config = config_of(environment)
+    (environment.folder / "in").mkdir()
+    run(environment, config)
+    assert environment.readiness().state == "no-work"
+    add(environment, count=1)
+    assert environment.readiness().state == "work"
+    run(environment, config)
+    assert (delivered(environment), environment.readiness().state) == (list(range(ROWS)), "no-work")

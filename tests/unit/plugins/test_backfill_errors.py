@@ -5,6 +5,7 @@ import pytest
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
 from airflow_provider_connect.connectors.filesystem.sink import FileSystemSinkConnector
+from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.model.backfill import CHANGED, OF, RANGES
@@ -25,6 +26,8 @@ CONFIG = {"topics": "a", RANGES: "a:0:0:5", OF: "orders"}
         (None, {RANGES: ""}, "A Java connector reads to the end"),
         (FileStreamSourceConnector(), {RANGES: ""}, "No setting of this source bounds"),
         (JdbcSourceConnector(), {RANGES: ""}, "set rows.from or rows.to"),
+        (FileSystemSourceConnector(), {RANGES: ""}, "set file.modified.from or file.modified.to or file.prefix or"),
+        (FileSystemSourceConnector(), {RANGES: "", CHANGED: "file.prefix", "cleanup.policy": "archive"}, "set cleanup.policy=none"),
         (JdbcSinkConnector(), {RANGES: ""}, "A sink's backfill has ranges"),
         (JdbcSinkConnector(), {"topics": "b"}, "topics must name the topics of these ranges"),
     ],
@@ -46,6 +49,8 @@ def test_a_connector_that_cannot_deliver_a_range_beside_itself_is_refused(
         (FileStreamSourceConnector(), {RANGES: "", OF: ""}),
         (None, {RANGES: "", OF: ""}),
         (JdbcSourceConnector(), {RANGES: "", CHANGED: "topic.prefix,rows.to"}),
+        (FileSystemSourceConnector(), {RANGES: "", CHANGED: "file.glob"}),
+        (FileSystemSourceConnector(), {RANGES: "", CHANGED: "file.glob", "cleanup.policy": "none"}),
     ],
 )
 def test_others_are_taken(connector: Connector | None, more: dict[str, str]) -> None:

@@ -5,10 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.filesystem.source.progress import Progress, refuse_wrong, wanted_tasks
-from airflow_provider_connect.connectors.filesystem.source.settings import CONFIG_DEF, SourceSettings, mistakes
+from airflow_provider_connect.connectors.filesystem.source.settings import (
+    CLEANUP,
+    CONFIG_DEF,
+    GLOB,
+    MANIFEST,
+    MODIFIED_FROM,
+    MODIFIED_TO,
+    PATTERN,
+    PREFIX,
+    Cleanup,
+    SourceSettings,
+    mistakes,
+)
 from airflow_provider_connect.connectors.filesystem.source.task import COUNT, NUMBER, FileSystemSourceTask
 from airflow_provider_connect.connectors.filesystem.stores.location import check_location, open_store
 from airflow_provider_connect.errors import ConfigException
@@ -26,14 +39,17 @@ class FileSystemSourceConnector(SourceConnector):
     aliases = ("FileSystemSource", "FileSystemSourceConnector")
     task_class: ClassVar[type[SourceTask]] = FileSystemSourceTask
     config_def = CONFIG_DEF
+    range_settings: ClassVar[tuple[str, ...]] = (MODIFIED_FROM, MODIFIED_TO, PREFIX, GLOB, PATTERN, MANIFEST)
+    backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({CLEANUP: Cleanup.NONE})
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """As many as have something to do. Each lists the files by itself, from where it goes on."""
+        """As many as have something to do, and one at least: a connector without tasks is planned again by each of its scheduled runs. Each
+        lists the files by itself, from where it goes on."""
         settings = SourceSettings.of(self.config)
         progress = Progress(settings, self.context.offset)
         with closing(open_store(self.config, self.allowed_paths)) as store:
             count = wanted_tasks(progress, settings.files(store, _now_ms(), progress.after), max_tasks)
-        return [{**self.config.originals, NUMBER: str(number), COUNT: str(count)} for number in range(count)]
+        return [{**self.config.originals, NUMBER: str(number), COUNT: str(max(count, 1))} for number in range(max(count, 1))]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         """Checks the settings alone: this process may not reach the store. ``check`` does."""

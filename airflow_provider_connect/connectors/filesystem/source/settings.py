@@ -18,9 +18,11 @@ from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISH
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, OneOf, Range, Type
+from airflow_provider_connect.sdk.config_type import parse_instant
 
 TOPIC, PREFIX, GLOB, PATTERN, MANIFEST = "topic", "file.prefix", "file.glob", "file.pattern", "file.manifest"
 MINIMUM_AGE, ASCENDING = "file.minimum.age.ms", "file.names.ascending"
+MODIFIED_FROM, MODIFIED_TO = "file.modified.from", "file.modified.to"
 CLEANUP, FINISHED_PATH, BATCH_ROWS = "cleanup.policy", "finished.path", "batch.max.rows"
 
 
@@ -55,6 +57,14 @@ CONFIG_DEF: Final = ConfigDef(
         doc="Files that were changed less than so many milliseconds ago wait for the next run: another program may still write to them.",
     ),
     ConfigKey(
+        MODIFIED_FROM,
+        Type.STRING,
+        None,
+        doc="Only files that were last changed at this time or later: a time with its zone, such as 2026-01-31T14:00:00Z. For a connector "
+        "that reads one range, as a backfill does.",
+    ),
+    ConfigKey(MODIFIED_TO, Type.STRING, None, doc="Only files that were last changed before this time."),
+    ConfigKey(
         ASCENDING,
         Type.BOOLEAN,
         False,
@@ -80,7 +90,7 @@ CONFIG_DEF: Final = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """What a config asks for."""
+    """What a config asks for. ``modified_from`` and ``modified_to``, behind the last one, are microseconds since 1970."""
 
     url: str
     topic: str
@@ -91,6 +101,8 @@ class SourceSettings:
     pattern: BoundedRegex | None
     manifest: str | None
     minimum_age_ms: int
+    modified_from: int | None
+    modified_to: int | None
     is_ascending: bool
     cleanup: Cleanup
     finished_path: str
@@ -112,6 +124,8 @@ class SourceSettings:
             pattern=None if not config[PATTERN] else BoundedRegex(config[PATTERN], PATTERN),
             manifest=config[MANIFEST] or None,
             minimum_age_ms=config[MINIMUM_AGE],
+            modified_from=_instant(config, MODIFIED_FROM),
+            modified_to=_instant(config, MODIFIED_TO),
             is_ascending=config[ASCENDING],
             cleanup=Cleanup(config[CLEANUP]),
             finished_path=config[FINISHED_PATH].strip("/"),
@@ -130,7 +144,7 @@ class SourceSettings:
                 if file.path > self.prefix:
                     return
                 continue
-            if not self._is_meant(file.path) or (wanted is not None and file.path not in wanted):
+            if not (self._is_meant(file.path) and self._is_in_range(file)) or (wanted is not None and file.path not in wanted):
                 continue
             if file.modified_ms <= now_ms - self.minimum_age_ms:
                 yield file
@@ -143,6 +157,15 @@ class SourceSettings:
         if self.cleanup is Cleanup.ARCHIVE and path.startswith(f"{self.finished_path}/"):
             return False
         return self.glob.matches(path) and (self.pattern is None or self.pattern.matches(path))
+
+    def _is_in_range(self, file: StoredFile) -> bool:
+        modified = file.modified_ms * 1000
+        is_early = self.modified_from is not None and modified < self.modified_from
+        return not is_early and (self.modified_to is None or modified < self.modified_to)
+
+
+def _instant(config: Mapping[str, Any], name: str) -> int | None:
+    return None if config[name] is None else parse_instant(name, config[name])
 
 
 def _url(config: Config) -> str:
@@ -163,6 +186,11 @@ def mistakes(settings: Mapping[str, Any]) -> Iterator[ConfigException]:
     if settings[ASCENDING] and settings[CLEANUP] != Cleanup.NONE:
         reason = f"With {CLEANUP}={settings[CLEANUP]} no file stays, so their names need no order. Set one of the two."
         yield ConfigException.of(ASCENDING, "true", reason)
+    for name in (MODIFIED_FROM, MODIFIED_TO):
+        try:
+            _instant(settings, name)
+        except ConfigException as error:
+            yield error
     finished = (settings[FINISHED_PATH] or "").strip("/")
     if settings[CLEANUP] == Cleanup.ARCHIVE and (not finished or not {"", ".", ".."}.isdisjoint(finished.split("/"))):
         yield ConfigException.of(FINISHED_PATH, settings[FINISHED_PATH], "Name a folder below the URL.")

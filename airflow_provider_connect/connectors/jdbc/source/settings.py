@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE, TableFilter
@@ -41,11 +40,10 @@ from airflow_provider_connect.connectors.jdbc.source.config import (
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.config_type import parse_instant
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,38}")
 _SHOWN: Final = 100
-_YEARS: Final = (2, 9998)  # in each time zone these have a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +157,7 @@ def _bound(mode: Mode, name: str, text: str | None) -> int | None:
         if _NUMBER.fullmatch(text.strip()) is None:
             raise ConfigException.of(name, text[:_SHOWN], "It must be a whole number of the incrementing column.")
         return int(text)
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None or not _YEARS[0] <= found.year <= _YEARS[1]:
-        raise ConfigException.of(name, text[:_SHOWN], "It must be a time with its zone, such as 2026-01-31T14:00:00Z.")
-    return (found - _EPOCH) // timedelta(microseconds=1) * 1000
+    return parse_instant(name, text) * 1000
 
 
 def _contradictions(config: Config) -> Iterator[str]:

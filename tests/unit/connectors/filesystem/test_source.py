@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,17 @@ def test_young_files_wait(folder: Folder) -> None:
     old = folder.add("old.json", 1)
     os.utime(old, (time.time() - 61, time.time() - 61))
     folder.add("young.json", 1)
+    assert numbers(folder.run()) == [0]
+
+
+def test_files_are_bounded_by_the_time_of_their_change(folder: Folder) -> None:
+    for number, day in enumerate(("2026-01-29T23:59:59.999", "2026-01-30T00:00:00", "2026-01-30T23:59:59", "2026-01-31T00:00:00")):
+        changed = datetime.fromisoformat(f"{day}+00:00").timestamp()
+        os.utime(folder.add(f"{number}.json", 1), (changed, changed))
+    folder.config |= {"file.modified.from": "2026-01-30T01:00:00+01:00", "file.modified.to": "2026-01-31T00:00:00Z"}
+    assert numbers(folder.run()) == [1, 2]
+    assert not folder.has_new_data()
+    del folder.config["file.modified.from"]
     assert numbers(folder.run()) == [0]
 
 
@@ -476,6 +488,8 @@ def test_a_store_that_cannot_be_reached_for_a_while_loses_and_doubles_nothing(fo
         ("format", "xml", "Expected|json"),
         ("file.pattern", "(", "Not a pattern"),
         ("cleanup.policy", "burn", "none"),
+        ("file.modified.from", "2026-01-30T00:00:00", "a time with its zone"),
+        ("file.modified.to", "today", "a time with its zone"),
         ("csv.delimiter", ";;", "one ASCII character"),
         ("url", "ftp://host/x", "url"),
     ],
