@@ -63,6 +63,15 @@ class Mask:
                 self._replace_in_bytes = replace
         return replace(data.decode("latin-1")).encode("latin-1")
 
+    def text(self, data: bytes, most: int) -> str:
+        """``data`` as text where it is UTF-8, else ``0x`` and the first ``most`` bytes in hexadecimal, without secrets. Text is not cut:
+        of a part of a secret, nothing is recognised."""
+        hidden = self.in_bytes(data)
+        try:
+            return self(hidden.decode())
+        except UnicodeDecodeError:
+            return f"0x{hidden[:most].hex()}"
+
     def whole(self, value: _T) -> _T:
         """A value of JSON with every text in it masked, names of fields too."""
         return self._whole(value)  # type: ignore[no-any-return]

@@ -85,11 +85,4 @@ def _is_plain(data: bytes, shown: str | None) -> bool:
 
 def _text(data: bytes | None, mask: Mask, longest: int) -> str | None:
     """As text where it is UTF-8, else in hexadecimal. Secrets are hidden before it is cut: of a part of one, nothing is recognised."""
-    if data is None:
-        return None
-    hidden = mask.in_bytes(data)
-    try:
-        text = mask(hidden.decode())
-    except UnicodeDecodeError:
-        text = f"0x{hidden[: longest // 2].hex()}"
-    return cut(text, longest)
+    return None if data is None else cut(mask.text(data, longest // 2), longest)

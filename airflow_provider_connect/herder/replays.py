@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_connect.config.config_providers import variables
@@ -27,18 +27,19 @@ from airflow_provider_connect.herder.snapshot import Snapshot, Topics, config_of
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.history import Shown
 from airflow_provider_connect.model.ids import refusal_of_topic
-from airflow_provider_connect.model.previews import Preview
+from airflow_provider_connect.model.previews import Preview, PreviewedRecord
 from airflow_provider_connect.model.replays import Replay, ReplayRequest, replay_connector
 from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.model.view_json import of_json, to_json
-from airflow_provider_connect.sdk.dead_letters import REPLAY_CLASS, OffsetRanges, ReplayPosition, by_partition
+from airflow_provider_connect.sdk.dead_letters import REPLAY_CLASS, OffsetRanges, ReplayPosition, by_partition, origin_of
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 
 _KEY: Final = "dead.letters."
 _OF, _REPLAY, _UNTIL, _TOPIC, _ID = (f"{_KEY}{name}" for name in ("connector", "replay", "until", "topic", "topic.id"))
+_ORIGIN, _HIDDEN = f"{_KEY}origin", f"{_KEY}hidden"
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _RAW: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.")
@@ -137,14 +138,17 @@ class Replays:
         return self._state(name, written, self._reader.read())
 
     def preview(self, sink: str, asked: ReplayRequest, *, records: int, shown: Shown) -> Replay:
-        """What the first ``records`` records of such a replay would be, with the secrets of the sink's config hidden. Nothing is written.
+        """What the first ``records`` records of such a replay would be, with the secrets of the sink's config hidden. The source offset
+        of each names the record of the queue that it was. Nothing is written.
 
         Raises BadRequestException, too, where a secret could not be hidden."""
         name, config = replay_connector(sink), self._config(sink, asked, shown)
         self._known(sink)
-        mask = Mask(self._secrets(sink, config_of(self._reader.configs(), sink), shown))
-        found = self._previewer().preview(name, {**config, "name": name}, records=records, version=None)
-        found = of_json(Preview, mask.whole(to_json(found)))
+        secrets = self._secrets(sink, config_of(self._reader.configs(), sink), shown)
+        tried = {**config, "name": name, _ORIGIN: "true"} | ({_HIDDEN: _json_of(secrets)} if secrets else {})
+        found = self._previewer().preview(name, tried, records=records, version=None)
+        found = of_json(Preview, Mask(secrets).whole(to_json(found)))
+        found = replace(found, records=[_with_origin(record) for record in found.records])
         until = config[_UNTIL].split(",") if config[_UNTIL] else []
         return Replay(name, config[_REPLAY], config[_TOPIC], until, 0, False, None, preview=found)
 
@@ -281,8 +285,19 @@ def _hidden(config: Mapping[str, str], shown: Shown) -> dict[str, str]:
     """The secrets of a sink: those that its config holds as a JSON object, and variables, a line each."""
     visible, named = shown(config), variables(config)
     literals = {value for key, value in config.items() if visible.get(key) != value} | config_secrets(config)
-    found = json.dumps({f"secret.{number}": text for number, text in enumerate(sorted(literals))}) if literals else ""
-    return {f"{_KEY}hidden": found, f"{_KEY}hidden.variables": "\n".join(named)}
+    return {_HIDDEN: _json_of(literals) if literals else "", f"{_KEY}hidden.variables": "\n".join(named)}
+
+
+def _json_of(secrets: Iterable[str]) -> str:
+    return json.dumps({f"secret.{number}": text for number, text in enumerate(sorted(secrets))})
+
+
+def _with_origin(record: PreviewedRecord) -> PreviewedRecord:
+    """With the partition and the offset in the queue as its source offset, which the task has given as the first header."""
+    origin = origin_of(str(record.headers[0]["key"])) if record.headers else None
+    if origin is None:  # a transformation has created another record, or removed the header
+        return record
+    return replace(record, headers=record.headers[1:], source_offset={"partition": origin[0], "offset": origin[1]})
 
 
 def _refuse_wrong(asked: ReplayRequest) -> None:

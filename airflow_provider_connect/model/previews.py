@@ -59,7 +59,9 @@ class PreviewedTopic:
 @dataclass(frozen=True, slots=True)
 class PreviewedRecord:
     """One record as far as it is shown. ``offset`` None: it is not on Kafka yet. ``source_offset`` None: the record is of a sink, or its
-    source cannot resume behind it. Values that JSON has no word for are text; ``is_cut``: something of it was too long."""
+    source cannot resume behind it; of a replay of dead-letter records it is the partition and the offset in the queue. A key, a value or a
+    header of bytes is text where they are UTF-8, else ``0x`` and hexadecimal. Other values that JSON has no word for are text;
+    ``is_cut``: something of it was too long."""
 
     task: int
     topic: str

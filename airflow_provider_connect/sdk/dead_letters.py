@@ -16,12 +16,16 @@ from airflow_provider_connect.errors import ConnectException
 PREFIX: Final = "__connect.errors."
 """Of the names of context headers."""
 CONNECTOR_HEADER: Final = f"{PREFIX}connector.name"
+ORIGIN_PREFIX: Final = "__connect.replay.origin."
+"""Of the name of a header, without a value, that a dry run of a replay gives each record; see ``origin_header``."""
 REPLAY_CLASS: Final = "DeadLetterReplay"
 """The alias of the connector that replays a queue."""
 MOST_RANGES: Final = 20_000
 _MOST_DIGITS: Final = 18
 _MOST_PARTITIONS: Final = 2**31 - 1
 _RANGE: Final = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:-([0-9]{{1,{_MOST_DIGITS}}}))?")
+
+_ORIGIN: Final = re.compile(rf"{re.escape(ORIGIN_PREFIX)}([0-9]{{1,10}})\.([0-9]{{1,{_MOST_DIGITS}}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,17 @@ def _number(text: str | None) -> int | None:
 def without_context(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
     """The record's own headers, in their order."""
     return [(name, value) for name, value in headers if not name.startswith(PREFIX)]
+
+
+def origin_header(partition: int, offset: int) -> str:
+    """The name of the header by which a dry run notes which record of the queue it shows. A name alone: converters change values."""
+    return f"{ORIGIN_PREFIX}{partition}.{offset}"
+
+
+def origin_of(header: str) -> tuple[int, int] | None:
+    """The partition and the offset in the name of a header; None for any other name."""
+    match = _ORIGIN.fullmatch(header)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 class OffsetRanges:

@@ -121,5 +121,12 @@ REPLAY: Final = ConfigDef(
         importance=_LOW,
         doc="Decode keys and values by the connector's converters, so that transformations can change them.",
     ),
+    ConfigKey(
+        "dead.letters.origin",
+        Type.BOOLEAN,
+        False,
+        importance=_LOW,
+        doc="Give each record a first header that names the record of the queue that it was: for dry runs.",
+    ),
 )
 """Written by the herder for each replay; not meant to be written by people."""

@@ -22,6 +22,7 @@ from airflow_provider_connect.sdk.dead_letters import (
     FailureContext,
     ReplayPosition,
     by_partition,
+    origin_header,
     queue_partition,
     without_context,
 )
@@ -63,6 +64,7 @@ class DeadLetterReplayTask(SourceTask):
         self._selection = Selection.of(config)
         self._edits: _Edits = edits_of(config["dead.letters.edits"])
         self._decode: Callable[[Batch], list[Batch]] | None = self.context.decode if config["dead.letters.decode"] else None
+        self._names_origin: bool = config["dead.letters.origin"]
         self._positions: dict[int, ReplayPosition] = {}
         self._decided_from: dict[int, int | None] = {}
         ranges: dict[TopicPartition, tuple[int, int]] = {}
@@ -118,7 +120,7 @@ class DeadLetterReplayTask(SourceTask):
         assert behind is not None
         headers = [[(each["key"], each["value"]) for each in row or ()] for row in _rows(batch.headers, batch.num_records)]
         chosen = list(self._chosen(partition, batch.kafka_offsets.to_pylist(), headers))
-        changed = self._changed(batch, chosen, [without_context(row) for row in headers])
+        changed = self._changed(batch, chosen, self._own(partition, batch, headers))
         pieces = [
             piece for (target, *_), run in groupby(chosen, lambda record: record.kind) for piece in self._pieces(changed, target, list(run))
         ]
@@ -126,6 +128,13 @@ class DeadLetterReplayTask(SourceTask):
         self._positions[partition] = replace(position, records=position.records + len(chosen))
         self._pass(partition, behind)
         return [*pieces, self._position(partition)]
+
+    def _own(self, partition: int, batch: Batch, headers: Sequence[list[tuple[str, bytes | None]]]) -> list[list[tuple[str, bytes | None]]]:
+        """The records' own headers; in a dry run the record's partition and offset in the queue before them."""
+        own = [without_context(row) for row in headers]
+        if not self._names_origin:
+            return own
+        return [[(origin_header(partition, offset), None), *row] for offset, row in zip(batch.kafka_offsets.to_pylist(), own, strict=True)]
 
     def _chosen(
         self, partition: int, offsets: Sequence[int], headers: Sequence[list[tuple[str, bytes | None]]]

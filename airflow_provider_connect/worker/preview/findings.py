@@ -112,7 +112,8 @@ class Findings:
 
 
 class _Cut:
-    """Makes values into what JSON can hold, no longer than they may be, without secrets."""
+    """Makes values into what JSON can hold, no longer than they may be, without secrets. A whole key, value or header of bytes is shown as
+    text where it is UTF-8, as a dead-letter record is; bytes within a value are base64, as in Connect's JSON."""
 
     def __init__(self, mask: Mask) -> None:
         self.length = 0
@@ -120,7 +121,8 @@ class _Cut:
         self._mask = mask
 
     def __call__(self, value: Any) -> Any:
-        plain = plain_value(value, self._mask.in_bytes)
+        is_bytes = isinstance(value, bytes | bytearray | memoryview)
+        plain = self._mask.text(bytes(value), LONGEST_VALUE) if is_bytes else plain_value(value, self._mask.in_bytes)
         text = json.dumps(plain, ensure_ascii=False)
         self.length += min(len(text), LONGEST_VALUE)
         if len(text) > LONGEST_VALUE:

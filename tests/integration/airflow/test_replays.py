@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -80,8 +79,9 @@ def test_dead_letters_are_replayed_as_dag_runs(
     edits = {offsets['{"n":2']: {"value": '{"n":2}'}}
     chosen = {"offsets": [offsets['{"n":2']], "edits": edits}
     tried = answered(airflow, "POST", path, {**chosen, "dry_run": True})
-    shown_records = [(record["topic"], base64.b64decode(record["value"])) for record in tried["preview"]["records"]]
-    assert shown_records == [(topic, b'{"n":2}')], "bytes, as the queue has them"
+    shown_records = [(record["topic"], record["value"], record["source_offset"]) for record in tried["preview"]["records"]]
+    partition, offset = map(int, offsets['{"n":2'].split(":"))
+    assert shown_records == [(topic, '{"n":2}', {"partition": partition, "offset": offset})], "text, as people can read it"
     shown = ask(airflow, "POST", path, {"dry_run": True}).text
     assert ("[hidden]" in shown, SECRET in shown) == (True, False)
     assert ask(airflow, "GET", path).status_code == 404, "a dry run changes nothing"

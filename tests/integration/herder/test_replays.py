@@ -157,7 +157,9 @@ def test_records_are_transformed_by_the_sinks_converters(environment: RunEnviron
     asked = ReplayRequest(transforms=drop)
     shown = previewing.replay_dead_letters(environment.connector, asked, dry_run=True)
     assert shown.preview is not None
-    assert [(record.topic, record.value) for record in shown.preview.records] == [(unique, {"m": 1})]
+    origin = {"partition": letter.partition, "offset": letter.offset}
+    shown_records = [(each.topic, each.value, each.source_offset, each.headers) for each in shown.preview.records]
+    assert shown_records == [(unique, {"m": 1}, origin, [])]
     with pytest.raises(NotFoundException):
         previewing.dead_letter_replay(environment.connector)
     previewing.replay_dead_letters(environment.connector, asked)

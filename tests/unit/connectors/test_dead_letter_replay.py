@@ -13,6 +13,7 @@ from airflow_provider_connect.connectors.dead_letters.settings import REPLAY
 from airflow_provider_connect.connectors.dead_letters.task import DeadLetterReplayTask
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.dead_letters import origin_header, origin_of
 from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA
@@ -136,6 +137,13 @@ def test_records_go_back_as_they_were_without_headers_about_failures() -> None:
     assert listed(batch.key) == [b"key"]
     assert listed(batch.timestamp) == [1004]
     assert listed(batch.headers) == [[{"key": "own", "value": b"1"}]]
+
+
+def test_a_dry_run_names_the_record_of_the_queue_in_the_first_header() -> None:
+    (batch,) = run({0: letters_of(4, 7)}, {}, config_of("1", origin="true"))
+    named = [[each["key"] for each in row] for row in listed(batch.headers)]
+    assert [(origin_of(first), *others) for first, *others in named] == [((0, 4), "own"), ((0, 7), "own")]
+    assert [origin_of(name) for name in ("own", origin_header(1, 2) + "x", "__connect.replay.origin.1")] == [None] * 3
 
 
 def test_a_record_is_replayed_once_whatever_is_chosen() -> None:

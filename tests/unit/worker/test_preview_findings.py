@@ -21,12 +21,21 @@ def test_a_secret_in_bytes_is_masked_before_they_become_base64() -> None:
         0, [SourceRecord(None, None, "t", key=b"key: the canary!", value=value), SourceRecord(None, None, "t", value={"a": b"the canary"})]
     )
     first, second = findings.shown
-    assert base64.b64decode(first.key) == b"key: [hidden]!"
+    assert first.key == "key: [hidden]!"
     assert first.is_cut
     assert base64.b64decode(second.value["a"]) == b"[hidden]"
     shown = f"{first.value}{second.value}"
     assert base64.b64encode(b"x [hidden]").decode() in shown
     assert base64.b64encode(b"the canary").decode() not in shown
+
+
+def test_whole_values_of_bytes_are_shown_as_text_where_they_are_utf_8() -> None:
+    findings = Findings(SimpleHeaderConverter(), Mask(["canary"]))
+    headers = Headers([Header("h", '{"ü":1}'.encode())])
+    findings.add(0, [SourceRecord(None, None, "t", key=b"\xff canary", value='{"ü":1}'.encode(), headers=headers)])
+    (record,) = findings.shown
+    assert (record.value, record.headers[0]["value"]) == ('{"ü":1}', '{"ü":1}')
+    assert record.key == "0x" + b"\xff [hidden]".hex()
 
 
 def test_a_secret_in_a_source_offset_is_masked() -> None:
