@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import uuid
 from collections import defaultdict
@@ -21,8 +22,9 @@ import pytest
 from sqlalchemy import MetaData, create_engine, select
 
 from airflow_provider_connect.model.ids import dag_id_for
-from tests.canaries import NAME, WRITTEN_OUT, digests, install
+from tests.canaries import NAME, SINK, WRITTEN_OUT, digests, install
 from tests.integration.airflow.conftest import CANARIES, HANG_SECONDS, Airflow, wait_until
+from tests.integration.airflow.test_access import UNDESCRIBED
 from tests.integration.worker.environment import make_topic, read_topic, values_of
 
 HELD = {"run.json", "environment.sh"}
@@ -48,6 +50,7 @@ class RunEnvironment:
     unique: str
     topic: str
     sightings: Sightings = field(default_factory=Sightings)
+    asked: set[tuple[str, str]] = field(default_factory=set)
 
     def config(self, leak: str) -> dict[str, str]:
         url = f"jdbc:postgresql://me:{CANARIES.of('user')}@host/shop?ssl=true&password={CANARIES.of('parameter')}"
@@ -84,6 +87,7 @@ class RunEnvironment:
 
     def ask(self, method: str, path: str, *expected: int, body: object = None) -> httpx.Response:
         """An answer of our REST API, which is looked at; its status is one of those ``expected``."""
+        self.asked.add((method, path.partition("?")[0]))
         answer = self.airflow.client.request(method, f"/connect{path}", json=body, timeout=120)
         self.sightings.look("answer", f"{method} {path} ({answer.status_code})", f"{answer.headers}{answer.text}".encode())
         assert answer.status_code in expected, f"{method} {path}: {answer.status_code} {answer.text[:3000]}"
@@ -130,7 +134,7 @@ def environment(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> I
         wait_until(lambda: NAME in airflow.client.get("/connect/connector-plugins").text, "the server has the settings")
         yield environment
     finally:
-        for kind in ("good", "task", "start", "refused"):
+        for kind in ("good", "task", "start", "refused", "sink"):
             airflow.client.delete(f"/connect/connectors/{kind}-{unique}")
         airflow.set_variable("connect_worker_config", None)
         airflow.client.delete(f"/api/v2/connections/{unique}")
@@ -225,6 +229,79 @@ def change_everything(environment: RunEnvironment, name: str) -> None:
         environment.ask("DELETE", f"/connectors/{name}/offsets", 200, 400, 409, 500)
 
 
+def sink_config(environment: RunEnvironment) -> dict[str, str]:
+    """Of a sink that refuses each record with a text that holds its secrets."""
+    config = environment.config("log")
+    return {
+        **{key: text for key, text in config.items() if key != "topic"},
+        "connector.class": SINK,
+        "topics": environment.topic,
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"refused-{environment.unique}",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+
+
+def refuse_and_deliver_again(environment: RunEnvironment) -> None:
+    """Dead-letter records, their replay, and a backfill, of a sink with all secrets."""
+    name = f"sink-{environment.unique}"
+    environment.ask("POST", "/connectors", 201, body={"name": name, "config": sink_config(environment)})
+    path, refused = f"/connectors/{name}", f"/ui/connectors/{name}/dead-letters"
+    wait_until(lambda: len(environment.ask("GET", refused, 200).json()["records"]) >= 3, "records are refused")
+    assert "cannot put [hidden]" in environment.ask("GET", refused, 200).text, "the proof that there was something to hide"
+    environment.ask("GET", f"/ui/connectors/{name}/lag", 200)
+    for body in ({"dry_run": True}, {"edits": {"0:0": {"value": "edited"}}}, {"transforms": {"transforms": "x"}}):
+        environment.ask("POST", f"{path}/dead-letters/replay", 200, 202, 400, 409, body=body)
+    wait_until(lambda: environment.ask("GET", f"{path}/dead-letters/replay", 200).json()["is_done"], "the replay is done")
+    for body in (
+        {"ranges": [{}], "id": "a", "dry_run": True},
+        {"ranges": [{}], "id": "a"},
+        {"ranges": [{}], "config": {"leak": "log,starting"}},
+    ):
+        environment.ask("POST", f"{path}/backfills", 200, 201, 400, 409, body=body)
+    wait_until(lambda: environment.ask("GET", f"{path}/backfills", 200).json()[0]["is_done"], "the backfill is done")
+    others = [each for each in environment.ask("GET", "/connectors", 200).json() if each.startswith(name)]
+    ask_everything(environment, others)
+    look_at_runs(environment, {each: run for each in others for run in environment.airflow.runs(each)})
+    for each in others:
+        environment.ask("DELETE", f"/connectors/{each}", 204)
+
+
+def ask_for_the_past(environment: RunEnvironment, name: str) -> None:
+    """Revisions, undone offsets, upgrades, states, levels, of a connector that is stopped."""
+    path = f"/connectors/{name}"
+    revisions = environment.ask("GET", f"{path}/config/history", 200).json()
+    assert len(revisions["revisions"]) > 5
+    environment.ask("POST", f"{path}/config/rollback", 200, 400, 409, body={"revision": revisions["revisions"][-1]["revision"]})
+    environment.ask("GET", f"{path}/offsets/history", 200)
+    environment.ask("POST", f"{path}/offsets/undo", 200, 400, 409, body={"to": "2000-01-01T00:00:00Z", "dry_run": True})
+    environment.ask("PUT", f"{path}/resume", 202)
+    environment.ask("PUT", f"{path}/pause", 202)
+    environment.ask("PUT", f"{path}/topics/reset", 200)
+    environment.ask("POST", f"{path}/restart?includeTasks=true", 200, 202, 204, 409, 500)
+    environment.ask("POST", f"{path}/tasks/0/restart", 200, 204, 404, 409, 500)
+    environment.ask("PUT", f"{path}/upgrade", 200, 202, 400, 409, body={"to": "[1.0,)"})
+    environment.ask("POST", f"{path}/upgrade/comparison", 200, 400, 409, 500, body={"to": "[1.0,)"})
+    environment.ask("DELETE", f"{path}/upgrade", 200, 204, 404)
+    environment.ask("GET", "/admin/loggers/canary", 200, 404)
+    environment.ask("PUT", "/admin/loggers/canary", 200, body={"level": "DEBUG"})
+    for page in ("/ui/connectors", f"/ui/connectors/{name}", f"/ui/connectors/{name}/lag", f"/ui/connectors/{name}/dead-letters"):
+        environment.ask("GET", page, 200, 400)
+
+
+def routes_left(environment: RunEnvironment) -> list[tuple[str, str]]:
+    """The routes that were not asked, of those that are described, and of the page's."""
+    described = environment.ask("GET", "/openapi.json", 200).json()["paths"]
+    routes = [(method.upper(), path) for path, methods in described.items() for method in methods]
+    routes += [("GET", path) for path in UNDESCRIBED if path != "/ui/connect.js"]
+    patterns = {(method, path): re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for method, path in routes}
+    return [
+        route for route, pattern in patterns.items() if not any(m == route[0] and pattern.fullmatch(path) for m, path in environment.asked)
+    ]
+
+
 def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment: RunEnvironment) -> None:
     airflow, sightings = environment.airflow, environment.sightings
     runs = dict([environment.start("good", "log"), environment.start("task", "log,poll"), environment.start("start", "log,starting")])
@@ -238,6 +315,9 @@ def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment
     ask_everything(environment, list(runs))
     change_everything(environment, good)
     ask_everything(environment, list(runs))
+    ask_for_the_past(environment, good)
+    refuse_and_deliver_again(environment)
+    assert routes_left(environment) == []
     for name, run in runs.items():
         sightings.look("xcom", name, json.dumps(airflow.xcoms(name, run)).encode())
         sightings.look("task instances", name, json.dumps(airflow.tasks(name, run)).encode())
