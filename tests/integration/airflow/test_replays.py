@@ -131,8 +131,13 @@ def refused(airflow: Airflow, name: str, count: int = 3) -> Any:
 
 def run_by_dag(airflow: Airflow, dag: str, connector: str) -> tuple[str, str]:
     """A run of a DAG with the operator: its state, and what it has logged."""
+    return run_of(airflow, dag, DAG.format(dag=dag, connector=connector, connection=CONNECTION))
+
+
+def run_of(airflow: Airflow, dag: str, code: str) -> tuple[str, str]:
+    """A run of the DAG that ``code`` defines: its state, and what it has logged."""
     file = airflow.stack.dags_folder / f"{dag}.py"
-    file.write_text(DAG.format(dag=dag, connector=connector, connection=CONNECTION))
+    file.write_text(code)
     wait_until(lambda: airflow.client.get(f"/api/v2/dags/{dag}").status_code == 200, "the DAG is known")
     run = airflow.api("POST", f"/dags/{dag}/dagRuns", json={"logical_date": None})["dag_run_id"]
     path = f"/dags/{dag}/dagRuns/{quote(run)}"

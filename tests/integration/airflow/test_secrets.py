@@ -252,14 +252,12 @@ def refuse_and_deliver_again(environment: RunEnvironment) -> None:
     wait_until(lambda: len(environment.ask("GET", refused, 200).json()["records"]) >= 3, "records are refused")
     assert "cannot put [hidden]" in environment.ask("GET", refused, 200).text, "the proof that there was something to hide"
     environment.ask("GET", f"/ui/connectors/{name}/lag", 200)
-    for body in ({"dry_run": True}, {"edits": {"0:0": {"value": "edited"}}}, {"transforms": {"transforms": "x"}}):
+    replays: list[Any] = [{"dry_run": True}, {"edits": {"0:0": {"value": "edited"}}}, {"transforms": {"transforms": "x"}}]
+    for body in replays:
         environment.ask("POST", f"{path}/dead-letters/replay", 200, 202, 400, 409, body=body)
     wait_until(lambda: environment.ask("GET", f"{path}/dead-letters/replay", 200).json()["is_done"], "the replay is done")
-    for body in (
-        {"ranges": [{}], "id": "a", "dry_run": True},
-        {"ranges": [{}], "id": "a"},
-        {"ranges": [{}], "config": {"leak": "log,starting"}},
-    ):
+    ranges: Any = {"ranges": [{}], "id": "a"}
+    for body in ({**ranges, "dry_run": True}, ranges, {**ranges, "id": "b", "config": {"leak": "log,starting"}}):
         environment.ask("POST", f"{path}/backfills", 200, 201, 400, 409, body=body)
     wait_until(lambda: environment.ask("GET", f"{path}/backfills", 200).json()[0]["is_done"], "the backfill is done")
     others = [each for each in environment.ask("GET", "/connectors", 200).json() if each.startswith(name)]
