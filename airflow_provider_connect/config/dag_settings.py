@@ -33,6 +33,7 @@ ON_FAILURE, ON_DEADLINE = "airflow.on.failure", "airflow.on.deadline"
 DEADLINE = "airflow.deadline."
 _DEADLINES = _RUN, _SILENCE, LAG = f"{DEADLINE}duration", f"{DEADLINE}silence", f"{DEADLINE}lag"
 _LAG_DURATION = f"{LAG}.duration"
+PROBE_INTERVAL = "airflow.java.probe.interval"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
 """What ``airflow.engine`` may be: tasks run as Spark jobs, or in the application's own process, without Spark."""
@@ -48,7 +49,8 @@ _D = TypeVar("_D")
 
 @dataclass(frozen=True, slots=True)
 class DagSettings:
-    """How the DAG of a connector runs. ``schedule`` None: never by itself; ``tasks_per_application`` None: all in one application."""
+    """How the DAG of a connector runs. ``schedule`` None: never by itself; ``tasks_per_application`` None: all in one application;
+    ``probe_interval_seconds`` None: each run starts a Java source that only a run can ask for new data."""
 
     schedule: str | float | None
     tags: tuple[str, ...] = ()
@@ -65,6 +67,7 @@ class DagSettings:
     max_duration_seconds: float | None = None
     tasks_per_application: int | None = None
     engine: str = SPARK
+    probe_interval_seconds: float | None = None
     on_failure: tuple[str, ...] = ()
     on_deadline: tuple[str, ...] = ()
     longest_run_seconds: float | None = None  # from when it is queued to its end
@@ -274,6 +277,7 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     LAG: ("most_lag", count(0, 2**31 - 1)),
     _LAG_DURATION: ("longest_lag_seconds", duration(0)),
     "airflow.engine": ("engine", one_of(SPARK, PROCESS)),
+    PROBE_INTERVAL: ("probe_interval_seconds", positive_duration),
     TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
 }
 """By key: the field of ``DagSettings``, which has the default, and the parser."""

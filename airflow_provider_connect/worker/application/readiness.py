@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.client_settings import client_config, connector_overrides
+from airflow_provider_connect.config.dag_settings import PROBE_INTERVAL
+from airflow_provider_connect.config.key_values import positive_duration
 from airflow_provider_connect.config.masking import HideSecrets, Mask, password_values, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException, trace_of
@@ -178,18 +180,36 @@ def _of_java(settings: WorkerSettings, connector: str, class_name: str, resolved
 
     source = bounded_source(class_name)
     if source is None:
-        return Readiness(WORK, "a Java source of this class is asked for new data by a run")
-
+        return _probe(settings, connector, resolved)
     return _answer(connector, partial(source.has_new_data, within=within), resolved, settings, mask)
+
+
+def _probe(settings: WorkerSettings, connector: str, resolved: Mapping[str, str]) -> Readiness:
+    """Of a Java source that only a run can ask for new data: the last run may have been short ago."""
+    work = Readiness(WORK, "a Java source of this class is asked for new data by a run")
+    if PROBE_INTERVAL not in resolved:
+        return work
+    tasks = _tasks(settings, connector)
+    if not tasks or not all(task.state is State.RUNNING for task in tasks):
+        return work
+    started, interval = max(task.timestamp for task in tasks) / 1000, positive_duration(resolved[PROBE_INTERVAL])
+    left = started + interval - time.time()
+    if not 0 < left <= interval + _CLOCK_SECONDS:
+        return work
+    return Readiness(NO_WORK, f"the next run that asks it for new data starts in {math.ceil(left)} s at the earliest ({PROBE_INTERVAL})")
+
+
+def _tasks(settings: WorkerSettings, connector: str) -> list[TaskStatus]:
+    try:
+        with closing(StatusStore(settings, only=connector)) as store:
+            return list(store.read().task_map(connector).values())
+    except TopicMissingException:
+        return []
 
 
 def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
     """None: not all of the connector's tasks have FAILED, or their time has come."""
-    try:
-        with closing(StatusStore(settings, only=connector)) as store:
-            tasks = list(store.read().task_map(connector).values())
-    except TopicMissingException:
-        return None
+    tasks = _tasks(settings, connector)
     if not tasks or not all(task.state is State.FAILED and task.failures for task in tasks):
         return None
     wait = seconds_left(tasks, time.time())

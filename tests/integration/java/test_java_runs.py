@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
+from airflow_provider_connect.worker.task import bounded_sources
 from tests.integration.java.conftest import JavaRuns, jvm_of
 from tests.integration.standalone.agent import wait_for
 
@@ -38,6 +40,25 @@ def test_each_run_takes_what_is_new(java_runs: JavaRuns, unique: str) -> None:
     for name in (f"{unique}-in", f"{unique}-out"):
         assert (java_runs.task(name).state, java_runs.task(name).version) == ("RUNNING", "4.3.1")
         assert java_runs.topics_of(name) == [unique]
+
+
+def test_a_source_that_only_a_run_can_ask_is_asked_as_often_as_its_config_wants(
+    java_runs: JavaRuns, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source is FileStream's, without its gate."""
+    monkeypatch.setattr(bounded_sources, "bounded_source", lambda _: None)
+    java_runs.input.write_text("one\n")
+    java_runs.make_topic(unique)
+    often, seldom = f"{unique}-often", f"{unique}-seldom"
+    for name, more in ((often, {}), (seldom, {"airflow_java_probe_interval": "1h"})):
+        code, output = java_runs.run(java_runs.source(name, unique, **more))
+        assert code == 0, output
+    assert (readiness(java_runs, often), readiness(java_runs, seldom)) == (WORK, NO_WORK)
+    asked = check_readiness(java_runs.settings, seldom, define=None, secrets_of=lambda _: {}, is_asked_for=True)
+    assert asked.state == WORK
+    now = time.time()
+    monkeypatch.setattr("airflow_provider_connect.worker.application.readiness.time.time", lambda: now + 3601)
+    assert readiness(java_runs, seldom) == WORK
 
 
 def readiness(java_runs: JavaRuns, connector: str) -> str:
