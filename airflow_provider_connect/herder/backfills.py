@@ -21,6 +21,7 @@ from airflow_provider_connect.model.backfill import (
     Ranges,
     backfill_name,
     changed_config,
+    is_backfill_of,
     known_ranges,
     ranges_text,
 )
@@ -85,7 +86,7 @@ class Backfills:
         """The last backfills of the connector, by name; those that were deleted are gone. Raises NotFoundException where there is neither
         the connector nor a backfill of it."""
         state = self._reader.configs()
-        names = sorted(name for name, config in state.connector_configs.items() if config.get(OF) == connector)
+        names = sorted(name for name, config in state.connector_configs.items() if is_backfill_of(connector, name, config))
         if not names:
             config_of(state, connector)
         return [self._shown(name, connector, state.connector_configs[name]) for name in names[-MOST_SHOWN:]]

@@ -113,6 +113,11 @@ def backfill_name(connector: str, backfill_id: str) -> str:
     return f"{connector}{_MIDDLE}{backfill_id}"
 
 
+def is_backfill_of(connector: str, name: str, config: Mapping[str, str]) -> bool:
+    """Whether ``name`` is a backfill of ``connector``. By its name too, on which its author needs rights: others may write the config."""
+    return config.get(OF) == connector and name.startswith(f"{connector}{_MIDDLE}")
+
+
 def changed_config(name: str, connector: str, config: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     """The config of backfill ``name``, without its ranges: that of the live ``connector``, without what is of its runs alone, and with
     ``changes``, of which None removes a key.

@@ -88,6 +88,12 @@ def test_a_backfill_needs_the_rights_on_both_connectors(environment: RunEnvironm
     assert asked(environment, "GET", "/connectors/mine/backfills", access=access).json() == []
 
 
+def test_a_config_that_claims_to_be_a_backfill_of_another_connector_is_not_listed_as_one(environment: RunEnvironment) -> None:
+    """Who may create a connector of any other name could otherwise report that a backfill is done."""
+    environment.herder.create_connector("theirs", {**SOURCE, "backfill.of": "mine", "backfill.changed": ""})
+    assert asked(environment, "GET", "/connectors/mine/backfills").json() == []
+
+
 def test_a_secret_of_the_connector_goes_to_no_other_address(environment: RunEnvironment) -> None:
     moved = {"config": {**RANGE, "connection.url": "jdbc:postgresql://elsewhere/shop"}, "id": "one"}
     refused = asked(environment, "POST", "/connectors/mine/backfills", moved)
