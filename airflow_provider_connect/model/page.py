@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.replays import Replay
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 
 _MOST_OF_A_TRACE: Final = 300
@@ -133,6 +134,17 @@ class DeadLetters:
     records: Sequence[Mapping[str, Any]]
     is_whole: bool
     left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayView:
+    """The last replay of a sink's dead-letter records; None: there was none. ``connector`` replays them, its DAG is ``dag_id``. ``run`` is
+    the newest run of that DAG; None: not known, or the user may not read that connector."""
+
+    replay: Replay | None
+    connector: str
+    dag_id: str
+    run: str | None
 
 
 def row_of(

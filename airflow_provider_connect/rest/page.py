@@ -24,7 +24,8 @@ from airflow_provider_connect.errors import BadRequestException, NotFoundExcepti
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import AttemptView, ConnectorDetail, PlanView, RunView, row_of
+from airflow_provider_connect.model.page import AttemptView, ConnectorDetail, PlanView, ReplayView, RunView, row_of
+from airflow_provider_connect.model.replays import Replay, replay_connector
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
@@ -267,6 +268,27 @@ async def get_dead_letters(request: Request, connector: Connector) -> Response:
             facts.dead_letters.release()
 
     return await calls_of(request).read(request, connector, shown)
+
+
+@router.get("/ui/connectors/{connector}/replay")
+async def get_replay(request: Request, connector: Connector) -> Response:
+    """The last replay of dead-letter records, with the run that does it."""
+    calls, user = calls_of(request), user_of(request)
+
+    def shown(herder: Herder) -> Response:
+        herder.connector_info(connector)
+        name = replay_connector(connector)
+        attempts = _facts(request).runs.attempts(name) if calls.access.may(user, Right.READ, name) else ()
+        return answer(ReplayView(_replay(herder, connector), name, dag_id_for(name), attempts[0].run if attempts else None))
+
+    return await calls.read(request, connector, shown)
+
+
+def _replay(herder: Herder, connector: str) -> Replay | None:
+    try:
+        return herder.dead_letter_replay(connector)
+    except NotFoundException:
+        return None
 
 
 def _status(herder: Herder, connector: str) -> ConnectorStatusView | None:

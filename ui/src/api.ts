@@ -32,8 +32,13 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 export type Offset = { partition: Record<string, Json>; offset: Record<string, Json> | null };
 export type Lag = { partitions: { topic: string; partition: number; position: number | null; end: number; lag: number }[]; lag: number; left_out: number };
 export type Texts = Record<string, string | null>;
-export type DeadLetter = { partition: number; offset: number; timestamp: number; key: string | null; value: string | null; errors: Texts; headers: Texts };
+export type DeadLetter = { partition: number; offset: number; timestamp: number; key: string | null; value: string | null; errors: Texts; headers: Texts; is_whole: boolean; is_replayed: boolean };
 export type DeadLetters = { topic: string | null; has_headers: boolean; records: DeadLetter[]; is_whole: boolean; left_out: number };
+/** New text by part; null is a null. */
+export type Edit = { key?: string | null; value?: string | null };
+export type ReplayRequest = { offsets: string[]; from_topics: string[]; exceptions: string[]; topic: string | null; edits: Record<string, Edit>; transforms: Config };
+export type Replay = { connector: string; replay: string; records: number; is_done: boolean; state: string | null; failure: string | null; preview?: Preview };
+export type ReplayView = { replay: Replay | null; connector: string; dag_id: string; run: string | null };
 export type ConfigRevision = {
   revision: number;
   at_ms: number;
@@ -72,6 +77,7 @@ export type Definition = {
 export type Value = { name: string; value: string | null; recommended_values: string[]; errors: string[]; visible: boolean };
 export type Validation = { name: string; error_count: number; groups: string[]; configs: { definition: Definition | null; value: Value }[] };
 export type Checked = { validation: Validation; warnings: string[] };
+export type PreviewedRecord = { task: number; topic: string; partition: number | null; key: Json; value: Json; is_cut: boolean; source_offset: Json };
 export type Preview = {
   read: number;
   seconds: number;
@@ -79,7 +85,7 @@ export type Preview = {
   failures: string[];
   tasks: { task: number; records: number; end: string; config: Config }[];
   topics: { topic: string; records: number; bytes: number; key: Record<string, string>; value: Record<string, string> }[];
-  records: { task: number; topic: string; key: Json; value: Json; is_cut: boolean }[];
+  records: PreviewedRecord[];
 };
 
 export class ApiError extends Error {

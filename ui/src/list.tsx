@@ -1,9 +1,9 @@
 // The list of connectors: search, filter, sort, and verbs on many at once. What is searched and chosen stands in the URL.
-import { Box, Button, Checkbox, Heading, HStack, Input, NativeSelect, Table, Text, VisuallyHidden } from "@chakra-ui/react";
+import { Box, Button, Heading, HStack, Input, NativeSelect, Table, Text } from "@chakra-ui/react";
 import { Fragment, useEffect, useMemo, useRef, useState } from "react";
 import { Link } from "react-router-dom";
 import { isAlone, type Overview, type Row } from "./api";
-import { Confirm, Notice, Problem, type Question, type Said, useTitle, Waiting } from "./parts";
+import { Confirm, Notice, Problem, type Question, type Said, Tick, useTitle, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { useQuery } from "./query";
 import { Cells, COLUMNS, failed, ROW_HEIGHT, tagsText } from "./row";
@@ -249,16 +249,4 @@ function Spacer({ rows, width }: { rows: number; width: number }) {
       <td colSpan={width} style={{ height: rows * ROW_HEIGHT, padding: 0 }} />
     </tr>
   ) : null;
-}
-
-function Tick({ label, checked, change }: { label: string; checked: boolean; change: () => void }) {
-  return (
-    <Checkbox.Root size="sm" checked={checked} onCheckedChange={change}>
-      <Checkbox.HiddenInput />
-      <Checkbox.Control />
-      <Checkbox.Label>
-        <VisuallyHidden>{label}</VisuallyHidden>
-      </Checkbox.Label>
-    </Checkbox.Root>
-  );
 }

@@ -1,5 +1,5 @@
 // Small parts that the views share.
-import { Alert, Badge, Box, Button, Dialog, HStack, Portal, Spinner, Table } from "@chakra-ui/react";
+import { Alert, Badge, Box, Button, Checkbox, Dialog, HStack, Portal, Spinner, Table, VisuallyHidden } from "@chakra-ui/react";
 import { Component, type ReactNode, useEffect, useRef, useState } from "react";
 import { mark, palette } from "./words";
 
@@ -16,6 +16,17 @@ export function TitledTable({ label, titles, children }: { label: string; titles
       </Table.Header>
       <Table.Body>{children}</Table.Body>
     </Table.Root>
+  );
+}
+
+/** A checkbox whose label is for screen readers, or with `isShown` for all. */
+export function Tick({ label, checked, change, isShown = false }: { label: string; checked: boolean; change: () => void; isShown?: boolean }) {
+  return (
+    <Checkbox.Root size="sm" checked={checked} onCheckedChange={change}>
+      <Checkbox.HiddenInput />
+      <Checkbox.Control />
+      <Checkbox.Label>{isShown ? label : <VisuallyHidden>{label}</VisuallyHidden>}</Checkbox.Label>
+    </Checkbox.Root>
   );
 }
 

@@ -11,7 +11,7 @@ import { ConnectorList } from "./list";
 import { Boundary, Problem, Waiting } from "./parts";
 import { usePolled } from "./polled";
 
-const NEEDED = ["Alert", "Badge", "Card", "Checkbox", "Dialog", "Field", "NativeSelect", "SimpleGrid", "Table", "Tabs", "VisuallyHidden"];
+const NEEDED = ["Alert", "Badge", "Card", "Checkbox", "Dialog", "Field", "NativeSelect", "SimpleGrid", "Table", "Tabs", "Textarea", "VisuallyHidden"];
 const HIDDEN_STYLE = ".connect-hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}";
 
 /** What the host's Chakra lacks; another version of Airflow may export other names. */

@@ -23,6 +23,7 @@ UNDESCRIBED = (
     "/ui/connectors/{connector}",
     "/ui/connectors/{connector}/lag",
     "/ui/connectors/{connector}/dead-letters",
+    "/ui/connectors/{connector}/replay",
 )
 BODIES: Mapping[str, object] = {
     "/connectors": {"name": "", "config": {"connector.class": "NoSuchClass"}},

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from airflow_provider_connect.dev.own_server import is_listening
 from tests.chromium import beyond, find_chromium, serious
@@ -86,6 +86,33 @@ def look_at_refused(page: Page, agent: Agent, topic: str) -> None:
     expect(letters.nth(1).get_by_text("two", exact=True)).to_be_visible()
     assert serious(page) == []
     page.screenshot(path=SCREENSHOTS / "page-letters-dark.png")
+    replay_refused(page, agent, letters.nth(1))
+
+
+def replay_refused(page: Page, agent: Agent, letter: Locator) -> None:
+    """One of them is edited and replayed by the keyboard. There is no dry run where offsets are in a file, and the page shows why."""
+    letter.get_by_role("button", name="Edit for the replay").press("Enter")
+    value = letter.get_by_role("textbox", name="Value for the replay")
+    value.focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type('{"n": 2}')
+    expect(letter).to_contain_text("edited")
+    expect(page.get_by_text("1 selected", exact=True)).to_be_visible()
+    replay = page.get_by_role("button", name="Replay", exact=True)
+    expect(replay).to_be_disabled()
+    page.get_by_role("button", name="Dry run").press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="The dry run has failed")).to_be_visible()
+    assert serious(page) == []
+    replay.press("Enter")
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("The topics on which they failed get them again")
+    assert serious(page, "[role=alertdialog]") == []
+    dialog.get_by_role("button", name="Replay").press("Enter")
+    expect(page.get_by_text("The last replay is done: 1 record was written.")).to_be_visible()
+    expect(letter).to_contain_text("replayed")
+    wait_for(lambda: agent.request("GET", f"/ui/connectors/{REFUSES}/replay")[1]["replay"]["is_done"])
+    file = Path(agent.request("GET", f"/connectors/{REFUSES}/config")[1]["file"])
+    wait_for(lambda: file.exists() and file.read_text() == "{n=2}\n")
 
 
 def test_connectors_are_seen_paused_and_created_without_airflow(
@@ -131,7 +158,7 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     assert serious(page) == []
     look_at_refused(page, agent, unique)
     assert "hacked" not in page.title()
-    assert wrong == []
+    assert wrong == ["Failed to load resource: the server responded with a status of 400 (Bad Request)"]  # the dry run that is refused
 
 
 def test_the_page_is_for_the_users_of_the_server_and_loads_nothing_from_elsewhere(make_agent: MakeAgent, tmp_path: Path) -> None:

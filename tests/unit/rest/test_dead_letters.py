@@ -1,14 +1,23 @@
-"""The body of a request for a replay, read strictly."""
+"""The body of a request for a replay, read strictly; the last replay as the page is shown it."""
 
+import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import httpx
 import pytest
 
 from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.page import AttemptView
 from airflow_provider_connect.model.replays import ReplayRequest
+from airflow_provider_connect.model.views import ServerView
+from airflow_provider_connect.rest.access import OpenToAll, Right, User
+from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.bodies import Body
 from airflow_provider_connect.rest.dead_letters import AskedReplay
+from airflow_provider_connect.rest.page import NoRuns
+from tests.unit.herder.conftest import SINK, RunEnvironment
 
 
 def body(value: Any) -> Body:
@@ -46,3 +55,37 @@ def test_an_edit_names_what_it_replaces_alone() -> None:
 def test_another_shape_is_refused_by_name(given: Any, named: str) -> None:
     with pytest.raises(BadRequestException, match=named):
         AskedReplay.of(body(given))
+
+
+class OneRun(NoRuns):
+    """Each connector has a run that is named after it."""
+
+    def attempts(self, connector: str) -> Sequence[AttemptView]:
+        return [AttemptView(f"run-of-{connector}", "task", -1, None, "running", 1, 4, None)]
+
+
+class SinkAlone(OpenToAll):
+    """Who may read the sink and no other connector."""
+
+    def may(self, user: User, right: Right, connector: str) -> bool:
+        return connector == "mine"
+
+
+def test_the_page_is_shown_the_last_replay_with_the_run_that_does_it() -> None:
+    environment = RunEnvironment()
+    environment.herder.create_connector("mine", SINK)
+
+    def shown(connector: str, access: OpenToAll) -> httpx.Response:
+        info = ServerView("1", "2", "3")
+        app = create_app(herder=lambda: environment.herder, access=access, info=lambda: info, runs=OneRun())
+
+        async def send() -> httpx.Response:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+                return await client.get(f"/ui/connectors/{connector}/replay")
+
+        return asyncio.run(send())
+
+    none = {"replay": None, "connector": "mine-replay", "dag_id": "connect.mine-replay"}
+    assert shown("mine", OpenToAll()).json() == {**none, "run": "run-of-mine-replay"}
+    assert shown("mine", SinkAlone()).json() == {**none, "run": None}
+    assert shown("nothing", OpenToAll()).status_code == 404
