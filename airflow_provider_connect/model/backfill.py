@@ -12,6 +12,7 @@ from typing import Any, Final
 from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import named_topics, refusal_of_topic
+from airflow_provider_connect.sdk.dead_letters import REPLAY_CLASS
 from airflow_provider_connect.sdk.records import TopicPartition
 
 OF, RANGES, CHANGED = "backfill.of", "backfill.ranges", "backfill.changed"
@@ -116,6 +117,12 @@ def backfill_name(connector: str, backfill_id: str) -> str:
 def is_backfill_of(connector: str, name: str, config: Mapping[str, str]) -> bool:
     """Whether ``name`` is a backfill of ``connector``. By its name too, on which its author needs rights: others may write the config."""
     return config.get(OF) == connector and name.startswith(f"{connector}{_MIDDLE}")
+
+
+def takes_backfills(config: Mapping[str, str]) -> bool:
+    """Whether the connector with ``config`` may have backfills, without a check of its plugin: it exists, is no backfill itself, and
+    replays no dead-letter records."""
+    return bool(config) and OF not in config and config.get("connector.class") != REPLAY_CLASS
 
 
 def changed_config(name: str, connector: str, config: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_provider_connect.model.backfill_request import Backfill
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.replays import Replay
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
@@ -145,6 +146,26 @@ class ReplayView:
     connector: str
     dag_id: str
     run: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRow:
+    """A backfill with its DAG. ``last_run`` is the last application that delivered something; None: none has, or that is not known."""
+
+    backfill: Backfill
+    dag_id: str
+    may_delete: bool
+    last_run: RunView | None
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRows:
+    """A connector's backfills that a user may read, the newest first. ``may_create``: the user may create one. ``of``: the connector that
+    this one is a backfill of itself, which has none; None: it is no backfill."""
+
+    backfills: Sequence[BackfillRow]
+    may_create: bool
+    of: str | None
 
 
 def row_of(

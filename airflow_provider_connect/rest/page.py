@@ -22,9 +22,19 @@ from starlette.responses import Response
 from airflow_provider_connect.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.backfill import OF, backfill_name, takes_backfills
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import AttemptView, ConnectorDetail, PlanView, ReplayView, RunView, row_of
+from airflow_provider_connect.model.page import (
+    AttemptView,
+    BackfillRow,
+    BackfillRows,
+    ConnectorDetail,
+    PlanView,
+    ReplayView,
+    RunView,
+    row_of,
+)
 from airflow_provider_connect.model.replays import Replay, replay_connector
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.view_json import to_json
@@ -280,6 +290,27 @@ async def get_replay(request: Request, connector: Connector) -> Response:
         name = replay_connector(connector)
         attempts = _facts(request).runs.attempts(name) if calls.access.may(user, Right.READ, name) else ()
         return answer(ReplayView(_replay(herder, connector), name, dag_id_for(name), attempts[0].run if attempts else None))
+
+    return await calls.read(request, connector, shown)
+
+
+@router.get("/ui/connectors/{connector}/backfills")
+async def get_backfills(request: Request, connector: Connector) -> Response:
+    """With their last runs, and what the user may do with them."""
+    calls, user = calls_of(request), user_of(request)
+
+    def shown(herder: Herder) -> Response:
+        config = herder.config_state().connector_config(connector) or {}
+        found = herder.backfills(connector)
+        readable, last = calls.access.readable(user, [each.name for each in found]), _facts(request).runs.last()
+        rows = [
+            BackfillRow(each, dag_id_for(each.name), calls.access.may(user, Right.DELETE, each.name), last.get(each.name))
+            for each in reversed(found)
+            if each.name in readable
+        ]
+        named = (connector, backfill_name(connector, "new"))
+        may_create = takes_backfills(config) and all(calls.access.may(user, Right.CHANGE, name) for name in named)
+        return answer(BackfillRows(rows, may_create, config.get(OF)))
 
     return await calls.read(request, connector, shown)
 

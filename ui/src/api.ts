@@ -39,6 +39,13 @@ export type Edit = { key?: string | null; value?: string | null };
 export type ReplayRequest = { offsets: string[]; from_topics: string[]; exceptions: string[]; topic: string | null; edits: Record<string, Edit>; transforms: Config };
 export type Replay = { connector: string; replay: string; records: number; is_done: boolean; state: string | null; failure: string | null; preview?: Preview };
 export type ReplayView = { replay: Replay | null; connector: string; dag_id: string; run: string | null };
+/** A bound is an offset, or a time in ISO 8601. */
+export type AskedRange = { topic?: string; partition?: number; from?: number | string; to?: number | string };
+type At = { kafka_offset: number };
+export type BackfillRange = { partition: { kafka_topic: string; kafka_partition: number }; from: At; to: At; position: At };
+export type Backfill = { name: string; of: string; state: string; is_done: boolean | null; left: number | null; ranges: BackfillRange[] };
+export type BackfillRow = { backfill: Backfill; dag_id: string; may_delete: boolean; last_run: RunView | null };
+export type BackfillRows = { backfills: BackfillRow[]; may_create: boolean; of: string | null };
 export type ConfigRevision = {
   revision: number;
   at_ms: number;

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { Link } from "react-router-dom";
 import { change, connectorPath, type Detail, isAlone, type Row, type Status, textOf } from "./api";
 import { NewestRun } from "./attempts";
+import { BackfillsTab } from "./backfills";
 import { ConfigTab } from "./config";
 import { DeadLettersTab } from "./dead-letters";
 import { OffsetsTab } from "./offsets";
@@ -15,8 +16,8 @@ import { Facts } from "./row";
 import { type VerbName, VERBS } from "./verbs";
 import { ago, bytes, count, shortClass } from "./words";
 
-const TABS = ["tasks", "runs", "offsets", "dead-letters", "topics", "config"] as const;
-const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", "dead-letters": "Dead letters", topics: "Topics", config: "Config" };
+const TABS = ["tasks", "runs", "offsets", "dead-letters", "backfills", "topics", "config"] as const;
+const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", "dead-letters": "Dead letters", backfills: "Backfills", topics: "Topics", config: "Config" };
 
 export function ConnectorView({ name, back }: { name: string; back?: string }) {
   useTitle(`${name} · Connect`);
@@ -130,6 +131,9 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         </Tabs.Content>
         <Tabs.Content value="dead-letters">
           <DeadLettersTab row={row} />
+        </Tabs.Content>
+        <Tabs.Content value="backfills">
+          <BackfillsTab row={row} />
         </Tabs.Content>
         <Tabs.Content value="topics">
           <Topics row={row} act={act} busy={busy !== null} />

@@ -47,12 +47,9 @@ export function DeadLettersTab({ row }: { row: Row }) {
     });
     if (Object.keys(changed).length) select([at], true);
   };
-  const choosing: Choosing | null = mayReplay ? { selected, select, edits, edit } : null;
-  const ended = () => {
-    setSelected(new Set());
-    setEdits({});
-    again(wanted.limit);
-  };
+  const replayed = new Set(found?.records.filter((record) => record.is_replayed).map(locationOf));
+  const left = new Set([...selected].filter((at) => !replayed.has(at)));
+  const choosing: Choosing | null = mayReplay ? { selected: left, select, edits, edit } : null;
   return (
     <Box>
       {error ? <Problem title="The dead letters cannot be shown">{error}</Problem> : null}
@@ -69,7 +66,7 @@ export function DeadLettersTab({ row }: { row: Row }) {
           ) : null}
         </HStack>
       )}
-      {mayReplay && found ? <ReplayForm row={row} records={found.records} selected={selected} edits={edits} ended={ended} /> : null}
+      {mayReplay && found ? <ReplayForm row={row} records={found.records} selected={left} edits={edits} ended={() => again(wanted.limit)} /> : null}
     </Box>
   );
 }

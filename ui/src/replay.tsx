@@ -1,8 +1,9 @@
 // Dead-letter records of a sink, written back to their topics: which ones, changed how, tried without effect, and followed to their end.
-import { Box, Button, Field, Heading, HStack, Input, NativeSelect, Table, Text, Textarea } from "@chakra-ui/react";
+import { Box, Button, Heading, HStack, Table, Text } from "@chakra-ui/react";
 import { useEffect, useRef, useState } from "react";
 import { Link } from "react-router-dom";
-import { change, type Config, connectorPath, type DeadLetter, type Edit, isAlone, type Json, type Preview, type PreviewedRecord, type Replay, type ReplayRequest, type ReplayView, type Row, textOf } from "./api";
+import { change, connectorPath, type DeadLetter, type Edit, isAlone, type Json, type Preview, type PreviewedRecord, type Replay, type ReplayRequest, type ReplayView, type Row, textOf } from "./api";
+import { Choice, SettingLines, settingsOf, Typed } from "./fields";
 import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable } from "./parts";
 import { usePolled } from "./polled";
 import { count, shortClass } from "./words";
@@ -12,22 +13,11 @@ const TRANSFORMS = "transforms=d\ntransforms.d.type=org.apache.kafka.connect.tra
 
 export const locationOf = (record: { partition: number; offset: number }) => `${record.partition}:${record.offset}`;
 
-type Choice = { offsets: string; exception: string; from: string; topic: string; transforms: string };
-const ALL: Choice = { offsets: "", exception: "", from: "", topic: "", transforms: "" };
-
-/** Settings of lines such as `transforms=d`, and what is wrong with the lines. */
-function settingsOf(text: string): { settings: Config; wrong: string } {
-  const settings: Config = {};
-  for (const line of text.split("\n").map((each) => each.trim()).filter(Boolean)) {
-    const at = line.indexOf("=");
-    if (at < 1) return { settings, wrong: `${line} is no setting, such as transforms=d` };
-    settings[line.slice(0, at).trim()] = line.slice(at + 1).trim();
-  }
-  return { settings, wrong: "" };
-}
+type Wanted = { offsets: string; exception: string; from: string; topic: string; transforms: string };
+const ALL: Wanted = { offsets: "", exception: "", from: "", topic: "", transforms: "" };
 
 /** What REST is asked for. Records that are selected come before offsets that are typed; only their edits count. */
-function requestOf(choice: Choice, selected: Set<string>, edits: Record<string, Edit>): ReplayRequest {
+function requestOf(choice: Wanted, selected: Set<string>, edits: Record<string, Edit>): ReplayRequest {
   return {
     offsets: selected.size ? [...selected] : choice.offsets.split(/[\s,]+/).filter(Boolean),
     from_topics: choice.from ? [choice.from] : [],
@@ -48,7 +38,7 @@ export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
   const [said, setSaid] = useState<Said>(null);
   const [question, setQuestion] = useState<Question | null>(null);
   const last = useLastReplay(row.name, ended);
-  const set = (key: keyof Choice) => (text: string) => setChoice((before) => ({ ...before, [key]: text }));
+  const set = (key: keyof Wanted) => (text: string) => setChoice((before) => ({ ...before, [key]: text }));
   const path = connectorPath(row.name, "/dead-letters/replay");
   const request = requestOf(choice, selected, edits);
   const { wrong } = settingsOf(choice.transforms);
@@ -80,7 +70,7 @@ export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
   const ask = () =>
     setQuestion({
       title: `Replay dead-letter records of ${row.name}?`,
-      text: `${extentOf(tried?.preview ?? null)} ${request.topic ? `Topic ${request.topic} gets them` : "The topics on which they failed get them again"}, and all consumers of it read them. Each is replayed once, and this cannot be undone.${tried?.failure ? `\n\nThe dry run has failed: ${tried.failure}` : ""}`,
+      text: `${extentOf(tried?.preview ?? null)} ${request.topic ? `Topic ${request.topic} gets them, and all its consumers read them.` : "The topics on which they failed get them again, and all their consumers read them."} Each record is replayed once, and this cannot be undone.${tried?.failure ? `\n\nThe dry run has failed: ${tried.failure}` : ""}`,
       label: "Replay",
       act: replay,
     });
@@ -96,19 +86,16 @@ export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
         {selected.size ? `The selected records (${selected.size}) are written back, as far as they meet the conditions.` : "No record is selected: all records that were not replayed yet and meet the conditions are written back."}
       </Text>
       <HStack wrap="wrap" align="start" mb={2}>
-        <Condition label="Exception" value={choice.exception} options={exceptions} text={shortClass} set={set("exception")} />
-        <Condition label="Failed on topic" value={choice.from} options={topics} text={(topic) => topic} set={set("from")} />
+        <Choice label="Exception" value={choice.exception} options={[["", "all"], ...exceptions.map((each) => [each, shortClass(each)] as const)]} set={set("exception")} />
+        <Choice label="Failed on topic" value={choice.from} options={[["", "all"], ...topics.map((each) => [each, each] as const)]} set={set("from")} />
         <Typed label="Offsets of the queue" hint="such as 0:5-20 1:7" value={selected.size ? "" : choice.offsets} isDisabled={selected.size > 0} set={set("offsets")} />
         <Typed label="To another topic" hint="to the topic of each" value={choice.topic} set={set("topic")} />
       </HStack>
       <details>
         <summary>Transformations</summary>
-        <Field.Root invalid={wrong !== ""} maxW="720px" my={2}>
-          <Field.Label>Settings of transformations, a line each</Field.Label>
-          <Textarea size="sm" fontFamily="mono" rows={4} spellCheck={false} placeholder={TRANSFORMS} value={choice.transforms} onChange={(event) => set("transforms")(event.target.value)} />
-          <Field.HelperText>They get what the sink&apos;s converters make of a record.</Field.HelperText>
-          <Field.ErrorText>{wrong}</Field.ErrorText>
-        </Field.Root>
+        <SettingLines label="Settings of transformations, a line each" hint={TRANSFORMS} text={choice.transforms} set={set("transforms")}>
+          They get what the sink&apos;s converters make of a record.
+        </SettingLines>
       </details>
       <Box role="status">{isTried && tried ? <Tried tried={tried} records={records} /> : null}</Box>
       <Notice said={said} clear={() => setSaid(null)} />
@@ -119,7 +106,7 @@ export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
         <Button size="sm" loading={busy === "replay"} disabled={busy !== "" || !isTried || last.isUnderWay} onClick={ask}>
           Replay
         </Button>
-        <Text fontSize="sm">{last.isUnderWay ? "A replay is under way." : isTried ? "" : "Make a dry run first."}</Text>
+        <Text fontSize="sm">{wrong ? "Correct the transformations first." : last.isUnderWay ? "A replay is under way." : isTried ? "" : "Make a dry run first."}</Text>
       </HStack>
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>
@@ -130,36 +117,8 @@ const several = (texts: (string | null | undefined)[]) => [...new Set(texts.filt
 
 function extentOf(preview: Preview | null): string {
   if (preview === null) return "How many records there are is not known.";
-  if (preview.read >= RECORDS) return `${RECORDS} records or more are written back.`;
-  return `${preview.read} ${preview.read === 1 ? "record is" : "records are"} written back.`;
-}
-
-function Condition({ label, value, options, text, set }: { label: string; value: string; options: string[]; text: (option: string) => string; set: (text: string) => void }) {
-  return (
-    <Field.Root width="auto">
-      <Field.Label>{label}</Field.Label>
-      <NativeSelect.Root size="sm" width="auto">
-        <NativeSelect.Field value={value} onChange={(event) => set(event.currentTarget.value)}>
-          <option value="">all</option>
-          {options.map((option) => (
-            <option key={option} value={option}>
-              {text(option)}
-            </option>
-          ))}
-        </NativeSelect.Field>
-        <NativeSelect.Indicator />
-      </NativeSelect.Root>
-    </Field.Root>
-  );
-}
-
-function Typed({ label, hint, value, isDisabled = false, set }: { label: string; hint: string; value: string; isDisabled?: boolean; set: (text: string) => void }) {
-  return (
-    <Field.Root width="220px" disabled={isDisabled}>
-      <Field.Label>{label}</Field.Label>
-      <Input size="sm" spellCheck={false} placeholder={hint} value={value} onChange={(event) => set(event.target.value)} />
-    </Field.Root>
-  );
+  if (preview.read >= RECORDS) return `A replay writes ${RECORDS} records or more.`;
+  return `A replay writes ${preview.read} ${preview.read === 1 ? "record" : "records"}.`;
 }
 
 /** The last replay of the sink, polled often until it is done. `ended` is called when one has become done while the page shows it. */

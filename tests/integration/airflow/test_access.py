@@ -24,6 +24,7 @@ UNDESCRIBED = (
     "/ui/connectors/{connector}/lag",
     "/ui/connectors/{connector}/dead-letters",
     "/ui/connectors/{connector}/replay",
+    "/ui/connectors/{connector}/backfills",
 )
 BODIES: Mapping[str, object] = {
     "/connectors": {"name": "", "config": {"connector.class": "NoSuchClass"}},

@@ -260,6 +260,8 @@ def refuse_and_deliver_again(environment: RunEnvironment) -> None:
     for body in ({**ranges, "dry_run": True}, ranges, {**ranges, "id": "b", "config": {"leak": "log,starting"}}):
         environment.ask("POST", f"{path}/backfills", 200, 201, 400, 409, body=body)
     wait_until(lambda: environment.ask("GET", f"{path}/backfills", 200).json()[0]["is_done"], "the backfill is done")
+    for shown in ("replay", "backfills"):
+        environment.ask("GET", f"/ui/connectors/{name}/{shown}", 200)
     others = [each for each in environment.ask("GET", "/connectors", 200).json() if each.startswith(name)]
     ask_everything(environment, others)
     look_at_runs(environment, {each: run for each in others for run in environment.airflow.runs(each)})

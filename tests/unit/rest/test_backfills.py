@@ -1,6 +1,7 @@
 """``/connectors/«c»/backfills`` of the app itself, over memory stores: who may, what is stored, and what no secret does."""
 
 import asyncio
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,9 +9,12 @@ import httpx
 import pytest
 from starlette.requests import Request
 
+from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll, Right, User
 from airflow_provider_connect.rest.app import create_app
+from tests.conftest import CHECKOUT
 from tests.unit.herder.conftest import RunEnvironment
 
 SOURCE = {
@@ -75,6 +79,28 @@ def test_a_backfill_is_created_started_and_listed(environment: RunEnvironment) -
     again = asked(environment, "POST", "/connectors/mine/backfills", {"config": RANGE, "id": "one"})
     assert again.status_code == 409
     assert asked(environment, "GET", "/connectors/nothing/backfills").status_code == 404
+
+
+def test_the_page_is_shown_backfills_with_what_may_be_done(environment: RunEnvironment) -> None:
+    for number in ("one", "two"):
+        asked(environment, "POST", "/connectors/mine/backfills", {"config": RANGE, "id": number})
+    environment.herder.create_connector("other", SOURCE)
+    shown = asked(environment, "GET", "/ui/connectors/mine/backfills").json()
+    names = [(each["backfill"]["name"], each["dag_id"], each["may_delete"], each["last_run"]) for each in shown["backfills"]]
+    assert names == [(f"mine.backfill.{number}", f"connect.mine.backfill.{number}", True, None) for number in ("two", "one")]
+    assert (shown["may_create"], shown["of"]) == (True, None)
+    of_backfill = asked(environment, "GET", "/ui/connectors/mine.backfill.one/backfills").json()
+    assert of_backfill == {"backfills": [], "may_create": False, "of": "mine"}
+    limited = asked(environment, "GET", "/ui/connectors/mine/backfills", access=SomeAccess()).json()
+    assert limited == {"backfills": [], "may_create": False, "of": None}, "who may change one connector may create no other"
+    assert asked(environment, "GET", "/ui/connectors/nothing/backfills").status_code == 404
+
+
+def test_the_page_offers_the_settings_that_bound_a_source() -> None:
+    text = (CHECKOUT / "ui" / "src" / "backfill-form.tsx").read_text()
+    found = {name: tuple(re.findall('"([^"]+)"', names)) for name, names in re.findall(r"^  (\w+): \[([^]]*)\],$", text, re.MULTILINE)}
+    classes = {"JdbcSource": JdbcSourceConnector, "FileSystemSource": FileSystemSourceConnector}
+    assert found == {name: each.range_settings for name, each in classes.items()}
 
 
 def test_a_backfill_needs_the_rights_on_both_connectors(environment: RunEnvironment) -> None:
