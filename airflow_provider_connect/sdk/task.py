@@ -96,8 +96,9 @@ class RangeReader(Protocol):
         """Whether every range is done."""
 
     def read(self, timeout_seconds: float) -> list[Batch]:
-        """The next records, a batch for each partition: keys and values of type binary, headers, timestamps, Kafka offsets. Empty after
-        ``timeout_seconds`` without any. Raises RetriableException where the cluster is away."""
+        """The next records, a batch for each partition: keys and values of type binary, headers, timestamps, Kafka offsets. A record's
+        headers are null where they cannot be read: the name of one is not UTF-8. Empty after ``timeout_seconds`` without any. Raises
+        RetriableException where the cluster is away."""
 
     def close(self) -> None:
         """End reading; may be called twice."""

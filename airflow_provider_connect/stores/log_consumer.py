@@ -27,6 +27,7 @@ from airflow_provider_connect.stores.kafka_errors import (
     translated,
     unreachable,
 )
+from airflow_provider_connect.stores.message_headers import headers_of
 
 
 class Closing(ABC):
@@ -220,15 +221,16 @@ def log_consumer_config(config: ClientConfig, *, read_committed: bool) -> Client
 
 
 def log_record(message: Message) -> LogRecord:
-    """A consumed message as a LogRecord. Keys and values without a deserialiser are bytes."""
+    """A consumed message as a LogRecord, without headers where they cannot be read. Keys and values without a deserialiser are bytes."""
     kind, timestamp = message.timestamp()
+    headers = headers_of([message])
     return LogRecord(
         int(message.partition() or 0),
         int(message.offset() or 0),
         timestamp if kind else -1,
         message.key(),
         message.value(),
-        message.headers() or [],  # type: ignore[arg-type]
+        (headers[0] if headers else None) or [],
         str(message.topic()),
     )
 

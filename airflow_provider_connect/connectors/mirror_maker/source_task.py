@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
+
+import pyarrow.compute as pc
 
 from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, admin
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
 from airflow_provider_connect.connectors.mirror_maker.offsets import next_offset, source_partition
 from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, SOURCE, of_task
 from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
-from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.datasets import Dataset
@@ -34,6 +36,7 @@ class MirrorSourceTask(SourceTask):
 
     def start(self, config: Config) -> None:
         self._reader: RangeReader | None = None
+        self._waiting: list[Batch | DataException] = []
         self._source = Cluster(config, "source", self.allowed_paths)
         self._target = Cluster(config, "target", self.allowed_paths)
         self._policy = ReplicationPolicy.of(config)
@@ -52,10 +55,11 @@ class MirrorSourceTask(SourceTask):
 
     def poll(self) -> Sequence[Batch] | None:
         assert self._reader is not None
-        batches = self._reader.read(self._poll_seconds)
-        if batches:
+        if not self._waiting:
+            self._waiting += [piece for batch in self._reader.read(self._poll_seconds) for piece in _readable(batch)]
+        if self._waiting:
             self._last_read = time.monotonic()
-            return [self._mirrored(batch) for batch in batches]
+            return self._next()
         if self._reader.exhausted:
             return self._positions() or None
         if time.monotonic() - self._last_read > SILENCE_SECONDS:
@@ -64,6 +68,14 @@ class MirrorSourceTask(SourceTask):
                 f"The source cluster {self._source.alias} has sent nothing for {SILENCE_SECONDS:g} s, although it has more records"
             )
         return []
+
+    def _next(self) -> list[Batch]:
+        """What waits, up to a record that cannot be mirrored; raises DataException for that, once all before it is returned."""
+        count = next((index for index, piece in enumerate(self._waiting) if isinstance(piece, DataException)), len(self._waiting))
+        taken, self._waiting = self._waiting[: max(1, count)], self._waiting[max(1, count) :]
+        if isinstance(taken[0], DataException):
+            raise taken[0]
+        return [self._mirrored(batch) for batch in taken if isinstance(batch, Batch)]
 
     def commit(self) -> None:
         if self._syncs is not None:
@@ -166,6 +178,22 @@ class OffsetSyncs:
         remote = {p: TopicPartition(self._policy.remote_topic(p.topic), p.partition) for p in positions}
         ends = self._target.offsets([*remote.values()], admin.OffsetSpec.latest, read_committed=False)
         return {p: OffsetSync(p.topic, p.partition, offset, ends.get(remote[p], 0)) for p, offset in positions.items()}
+
+
+def _readable(batch: Batch) -> Iterator[Batch | DataException]:
+    """The batch, cut at records whose headers cannot be read: none of them may be mirrored without."""
+    if batch.headers is None or not batch.headers.null_count:
+        yield batch
+        return
+    start = 0
+    for index in pc.indices_nonzero(batch.headers.is_null()).to_pylist():
+        if index > start:
+            yield batch.slice(start, index - start)
+        offset = batch.kafka_offset_at(index)
+        yield DataException(f"The headers of offset {offset} of {batch.topic_partition} cannot be read: the name of one is not UTF-8")
+        start = index + 1
+    if start < batch.num_records:
+        yield batch.slice(start)
 
 
 def _partition_of(text: str) -> TopicPartition:

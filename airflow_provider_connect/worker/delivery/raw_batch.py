@@ -20,7 +20,8 @@ HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]
 
 @dataclass(slots=True)
 class RawBatch:
-    """Columns that were not asked for are None; ``key`` and ``headers`` also where all are null. ``offsets`` is None where they rise by one
+    """Columns that were not asked for are None; ``key`` and ``headers`` also where no record has any. Headers of a record that are null
+    cannot be read: the name of one is not UTF-8. ``offsets`` is None where they rise by one
     from ``first_offset``. ``next_offset`` is where reading goes on. Single records are created for those that failed, never for others.
     """
 

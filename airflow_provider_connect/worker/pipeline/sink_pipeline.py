@@ -8,7 +8,9 @@ from itertools import groupby
 from operator import itemgetter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import ColumnRun, Converter
@@ -51,6 +53,7 @@ class SinkPipeline:
 
     def _decoded(self, raw: RawBatch) -> Iterator[Batch]:
         topic = raw.partition.topic
+        raw = self._with_headers(raw)
         keys = [ColumnRun(raw.num_records, None, None)]
         if raw.key is not None:
             raw, keys, _ = self._runs(ErrorStage.KEY_CONVERTER, self.converters.key, raw, raw.key)
@@ -75,6 +78,18 @@ class SinkPipeline:
         marked = whole.replace(value=raw.value)  # a column to slice by; replaced run by run
         for start, value, key in _common_runs(values, keys):
             yield _with_columns(marked.slice(start, value.length), value, key)
+
+    def _with_headers(self, raw: RawBatch) -> RawBatch:
+        """The batch without the records whose headers cannot be read."""
+        if raw.headers is None or not raw.headers.null_count:
+            return raw
+        operation = Operation(ErrorStage.HEADER_CONVERTER, class_name_of(type(self.converters.header)))
+        unreadable = pc.indices_nonzero(raw.headers.is_null()).to_pylist()
+        for index in unreadable:
+            record = raw.record(index)
+            error = DataException(f"The headers of {record.description()} cannot be read: the name of one is not UTF-8")
+            self.errors.failed(Failure(operation, error, record))
+        return _taken_raw(raw, _ranges_without(raw.num_records, unreadable))
 
     def _runs(
         self, stage: ErrorStage, converter: Converter, raw: RawBatch, column: pa.Array

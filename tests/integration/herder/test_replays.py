@@ -17,6 +17,7 @@ from airflow_provider_connect.model.view_json import of_json, to_json
 from airflow_provider_connect.stores.log_consumer import LogRecord
 from airflow_provider_connect.worker.delivery.commit_steps import SOURCE_STEPS
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
+from tests import raw_headers
 from tests.integration.herder.conftest import AskedHere, RunsByHand
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
@@ -112,6 +113,19 @@ def test_refused_records_are_fixed_replayed_and_delivered_once(environment: RunE
     herder.replay_dead_letters(name, ReplayRequest())
     run(environment)
     assert len(replayed(environment, unique)) == 10, "what was replayed is not replayed again"
+
+
+def test_a_record_in_the_queue_whose_headers_cannot_be_read_is_no_dead_letter(
+    environment: RunEnvironment, herder: Herder, unique: str
+) -> None:
+    refused(environment, unique)
+    raw_headers.produce(environment.bootstrap, queue_of(environment), b"no", [(raw_headers.NOT_UTF_8, b"")])
+    shown = herder.dead_letters(environment.connector, limit=100, shown=dict)
+    assert len(shown.records) == 10
+    herder.replay_dead_letters(environment.connector, ReplayRequest())
+    run(environment)
+    done = herder.dead_letter_replay(environment.connector)
+    assert (done.is_done, done.records) == (True, 10)
 
 
 @pytest.mark.parametrize("kill_point", KILL_POINTS, ids=str)

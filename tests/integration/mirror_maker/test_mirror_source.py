@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK
+from tests import raw_headers
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, Sent, in_transaction, produce, records, topics
 from tests.integration.worker.environment import eventually
@@ -51,6 +52,24 @@ def test_records_arrive_as_they_were_and_a_later_run_goes_on(mirror: MirrorEnvir
     assert mirror.runs.readiness().state == WORK
     mirror.run(mirror.config(tasks_max="3"))
     assert records(mirror.target, mirror.remote(topic)) == by_partition(first + later)
+
+
+def test_a_record_whose_headers_cannot_be_read_is_left_out_only_where_the_config_tolerates_it(mirror: MirrorEnvironment) -> None:
+    topic = mirror.topic()
+    sent: list[Sent] = [(0, None, str(number).encode(), [("h", b"1")], NOW_MS) for number in range(4)]
+    produce(mirror.origin, topic, sent[:2])
+    raw_headers.produce(mirror.origin, topic, b"no", [(raw_headers.NOT_UTF_8, b"")])
+    produce(mirror.origin, topic, sent[2:])
+    raw_headers.produce(mirror.origin, topic, b"no", [(raw_headers.NOT_UTF_8, b"")])
+    for _ in range(2):
+        config = mirror.config()
+        mirror.runs.put_config(config)
+        failed = mirror.runs.run(config)
+        assert failed.state is RunState.FAILED
+        assert f"The headers of offset 2 of {topic}-0 cannot be read" in str(failed.tasks[0].trace)
+    mirror.run(mirror.config(errors_tolerance="all"))
+    assert records(mirror.target, mirror.remote(topic)) == sent
+    assert mirror.runs.readiness().state == NO_WORK
 
 
 def test_tombstones_stay_tombstones(mirror: MirrorEnvironment) -> None:

@@ -22,6 +22,7 @@ from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.wire import config_topic
 from airflow_provider_connect.wire.record import WireRecord
+from tests import raw_headers
 from tests.conftest import CACHE, worker_properties
 from tests.integration.stores.conftest import Produce
 from tests.integration.stores.open_transaction import UNVERIFIED, leave_open
@@ -173,6 +174,15 @@ def test_bad_records_are_skipped_counted_and_logged_once(
     assert (
         len(warnings) == len(set(warnings)) == len(bad)
     )  # two of them say the same, and so are logged once; the garbled claim is one more
+
+
+def test_a_header_whose_name_is_no_text_stops_no_reader(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as store:
+        store.create_connector("c", CONFIG)
+        header = [(raw_headers.NOT_UTF_8, b"")]
+        raw_headers.produce(settings.bootstrap_servers, settings.config_topic, b'{"properties":{"name":"d"}}', header, key=b"connector-d")
+        store.create_connector("e", CONFIG)
+        assert store.read().connectors() == ["c", "d", "e"]
 
 
 def test_follower_tells_the_task_to_end(settings: WorkerSettings) -> None:

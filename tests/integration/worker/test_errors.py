@@ -20,6 +20,7 @@ from tests.contract.record_dead_letters import GOLDEN, as_json, send_records
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
 from tests.integration.worker.killed_run import run_and_kill
+from tests.raw_headers import NOT_UTF_8, produce
 
 JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -106,6 +107,24 @@ def test_a_sink_goes_on_behind_records_that_python_cannot_hold(environment: RunE
     found = dead_letters(environment)
     assert [(dead_letter.value or b"").decode() for dead_letter in found] == hostile
     assert {context(dead_letter)["stage"] for dead_letter in found} == {"VALUE_CONVERTER"}
+
+
+def test_a_header_whose_name_is_no_text_costs_its_record_alone(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, ['{"n":1}'])
+    produce(environment.bootstrap, unique, b'{"n":2}', [(b"good", b"1"), (NOT_UTF_8, b"2")])
+    send(environment.bootstrap, unique, ['{"n":3}'])
+    config = environment.file_sink(unique) | JSON | tolerant(environment)
+    result = environment.run({**config, "errors.tolerance": "none"})
+    assert result.state is RunState.FAILED
+    assert f"failed for offset 1 of {unique}-0: The headers of offset 1 of {unique}-0 cannot be read" in trace(result)
+    environment.put_config(config)
+    result = environment.run()
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert environment.lines() == ["{n=1}", "{n=3}"]
+    assert {(each.value, context(each)["stage"], context(each)["offset"]) for each in dead_letters(environment)} == {
+        (b'{"n":2}', "HEADER_CONVERTER", "1")
+    }
 
 
 def test_without_tolerance_the_poison_is_named_and_in_the_queue_and_the_task_failed(environment: RunEnvironment, unique: str) -> None:
