@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 from urllib.parse import quote, quote_plus
 
 from airflow_provider_connect.config import config_providers
@@ -28,6 +28,8 @@ _SHORTEST_LINE = 8
 _FEW = 500
 """Of so many spellings each is searched by itself, which is faster."""
 _URL_SAFE = str.maketrans("+/", "-_")
+_MOST_NESTED: Final = 200
+"""Of so many secrets one spelling within another is hidden too: ten times the texts, where one has quotes or letters beyond ASCII."""
 
 _T = TypeVar("_T")
 HideSecrets = Callable[[Iterable[str]], None]
@@ -181,19 +183,36 @@ def _masked_warnings(show: Callable[..., None], mask: Mask) -> Callable[..., Non
 
 def spellings(secrets: Iterable[str]) -> set[str]:
     """All texts that give one of ``secrets`` away, but for those that are too short to be hidden."""
-    return {form for secret in secrets for form in _forms(secret) if len(form) >= SHORTEST}
+    given = list(secrets)
+    forms = _nested_forms if len(given) <= _MOST_NESTED else _forms
+    return {form for secret in given for form in forms(secret) if len(form) >= SHORTEST}
 
 
 def _forms(secret: str) -> Iterator[str]:
     """How a secret may stand in a text: as it is, trimmed, its lines, in a Python or JSON literal, in a URL, in base64; and what it holds
     itself."""
     for part in _parts(secret):
-        data = part.encode(errors="surrogatepass")
-        yield from (part, repr(part)[1:-1], repr(data)[2:-1], json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1])
-        for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
-            yield quoted
-            yield _lower_case_escapes(quoted)
-        yield from _in_base64(data)
+        yield from _texts(part)
+        yield from _in_base64(part.encode(errors="surrogatepass"))
+
+
+def _nested_forms(secret: str) -> Iterator[str]:
+    """The same, and each within a JSON literal or in base64, as records of JSON have it; no more for a secret of letters and digits."""
+    for part in _parts(secret):
+        for text in _texts(part):
+            yield text
+            yield from _in_json(text)
+            yield from _in_base64(text.encode(errors="surrogatepass"))
+
+
+def _texts(part: str) -> set[str]:
+    data = part.encode(errors="surrogatepass")
+    quoted = {quote(data), quote(data, safe=""), quote_plus(data)}
+    return {part, repr(part)[1:-1], repr(data)[2:-1], *_in_json(part), *quoted, *map(_lower_case_escapes, quoted)}
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _in_base64(data: bytes) -> Iterator[str]:

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import pytest
 
@@ -150,3 +151,16 @@ def test_refused_config_does_not_tell_its_secrets(monkeypatch: pytest.MonkeyPatc
     assert "not-a-number" not in str(caught.value.errors) + str(caught.value)
     assert "Invalid value [hidden] for configuration tasks.max" in caught.value.message
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    "inner", [repr, json.dumps, lambda text: repr(text.encode()), quote, lambda text: json.dumps(text, ensure_ascii=False)]
+)
+def test_one_spelling_within_another_is_masked(inner: Callable[[str], str]) -> None:
+    """As records have it whose fields are texts about a secret."""
+    text, mask = inner(SECRET), Mask([SECRET])
+    in_base64 = [base64.b64encode(b"x" * at + text.encode() + b"y").decode() for at in range(3)]
+    for outer in (json.dumps(text), json.dumps(text, ensure_ascii=False), *in_base64):
+        masked = mask(f"before {outer} behind")
+        assert masked.count("[hidden]") == 1
+        assert len(masked) < len("before [hidden] behind") + 20, masked
