@@ -171,13 +171,27 @@ def group_errors(settings: WorkerSettings, config: Mapping[str, str | None]) -> 
     """Why a sink must not use the group that its config names: to commit there would move the offsets of another consumer."""
     group = (config.get(GROUP) or "").strip()
     if not group:
-        return []
+        named = consumer_group(config.get("name") or "", None, settings.values)
+        return [] if _is_printable(named) else [ConfigException.of("name", cut(config.get("name") or ""), _NOT_ASCII).message]
+    if not _is_printable(group):
+        return [ConfigException.of(GROUP, cut(group), _NO_TEXT).message]
     if group == settings.group_id:
         return [f"Consumer group {group} conflicts with Connect worker group {settings.group_id}"]
     if group.startswith(OF_CONNECTORS) and group != consumer_group(config.get("name") or ""):
         reason = f"Groups whose names begin with {OF_CONNECTORS} belong to the connectors of these names. Name another, or leave it out."
         return [ConfigException.of(GROUP, group, reason).message]
     return []
+
+
+_NO_TEXT: Final = "Kafka's client commits offsets of groups only whose names are printable ASCII. Name another."
+_NOT_ASCII: Final = (
+    f"Kafka's client commits offsets of groups only whose names are printable ASCII, and a sink's group is named after it. Set {GROUP}, or "
+    "choose another name."
+)
+
+
+def _is_printable(group: str) -> bool:
+    return group.isascii() and group.isprintable()
 
 
 def foreign_errors(name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -210,8 +224,11 @@ def _topics_named(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
 
 def check_group(settings: WorkerSettings, config: Mapping[str, str | None], found: dict[str, ConfigValue]) -> None:
     """A sink's consumer group must not be the worker's own, nor another connector's."""
+    errors = group_errors(settings, config)
     if GROUP in config:
-        found.setdefault(GROUP, ConfigValue(GROUP, config[GROUP])).errors += group_errors(settings, config)
+        found.setdefault(GROUP, ConfigValue(GROUP, config[GROUP])).errors += errors
+    elif errors:
+        found["name"].errors += errors
     elif settings.group_id == consumer_group(config.get("name") or "", {}, {}):
         name = config.get("name")
         found["name"].errors.append(

@@ -285,6 +285,12 @@ def test_texts_of_the_contract(probe: PluginProbe) -> None:
     assert errors_of(probe, **{**sink, "topics": ""}) == {
         key: ["Must configure one of topics or topics.regex"] for key in ("topics", "topics.regex")
     }
+    (refused,) = errors_of(probe, **{**sink, "name": "ü"})["name"]
+    assert "printable ASCII" in refused
+    assert "Set consumer.override.group.id" in refused
+    assert errors_of(probe, **{**sink, "name": "ü"}, consumer__override__group__id="u") == {}
+    assert list(errors_of(probe, **sink, consumer__override__group__id="gr\u00fcn")) == ["consumer.override.group.id"]
+    assert errors_of(probe, **{**source, "name": "ü"}) == {}
     assert errors_of(probe, **sink, consumer__override__group__id="connect") == {
         "consumer.override.group.id": ["Consumer group connect conflicts with Connect worker group connect"]
     }
