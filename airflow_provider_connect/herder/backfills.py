@@ -9,8 +9,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
+from airflow_provider_connect.config.client_settings import refused_overrides
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException
 from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.herder.offsets import OffsetKeeper
 from airflow_provider_connect.herder.snapshot import Topics, config_of
@@ -62,7 +63,8 @@ class Backfills:
     def create(
         self, connector: str, request: BackfillRequest, restored: Restored, *, dry_run: bool = False, author: str | None = None
     ) -> Backfill:
-        """1 the config, from the connector's 2 its ranges, by offset 3 check it 4 write it, and a run starts. A dry run ends before 4.
+        """1 the config, from the connector's; its clients may go where the policy allows 2 its ranges, by offset 3 check it 4 write it,
+        and a run starts. A dry run ends before 4.
 
         ``restored`` is asked for the changes with the secrets that they stand for, and refuses those that would take a secret elsewhere.
         Raises NotFoundException, BadRequestException for ranges that cannot be delivered, AlreadyExistsException for an id that there is,
@@ -72,6 +74,7 @@ class Backfills:
         name = backfill_name(connector, request.id)
         raw = config_of(state, connector)
         config = self._config(state, name, connector, request, restored)  # 1
+        self._refuse_overrides(config)
         read = {**config, **{key: text for key, text in raw.items() if key in ("topics", "topics.regex")}}
         ranges = self._ranges(name, read, request.ranges)  # 2
         if ranges:
@@ -101,6 +104,12 @@ class Backfills:
         if GROUP not in config and self._settings.values.get("consumer.group.id"):
             config[GROUP] = consumer_group(name)  # else it would have that of the worker, which all its sinks share
         return config
+
+    def _refuse_overrides(self, config: Mapping[str, str]) -> None:
+        """Before a client is made of them: the server that one names would get the values of the config's variables."""
+        refused = [f"{key}: {text}" for key, text in refused_overrides(self._settings, config).items()]
+        if refused:
+            raise ConfigException("\n".join(refused), errors=refused)
 
     def _ranges(self, name: str, config: Mapping[str, str], asked: Sequence[AskedRange]) -> Ranges:
         """The offsets that are meant, as the brokers hold them now; none for a source, whose own settings bound it."""

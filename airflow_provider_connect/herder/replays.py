@@ -24,6 +24,7 @@ from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.offsets import OffsetKeeper
 from airflow_provider_connect.herder.ports import Previewer
 from airflow_provider_connect.herder.snapshot import Snapshot, Topics, config_of
+from airflow_provider_connect.model.backfill import OF as BACKFILL_OF
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.history import Shown
 from airflow_provider_connect.model.ids import refusal_of_topic
@@ -35,6 +36,7 @@ from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.model.view_json import of_json, to_json
 from airflow_provider_connect.sdk.dead_letters import REPLAY_CLASS, OffsetRanges, ReplayPosition, by_partition, origin_of
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.sink_lag import topics_of_sink
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 
 _KEY: Final = "dead.letters."
@@ -53,22 +55,25 @@ _LONGEST: Final = 256 * 1024  # characters of a setting, as in any config that R
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A dead letter queue as it is now; ``ends`` by partition, of partitions that hold records."""
+    """A dead letter queue as it is now; ``ends`` by partition, of partitions that hold records. ``origins``: how many partitions each topic
+    has that the sink reads."""
 
     topic: str
     topic_id: str
     ends: Mapping[int, int]
+    origins: Mapping[str, int]
 
     @classmethod
-    def read(cls, settings: WorkerSettings, topic: str) -> Queue:
-        """Raises NotFoundException where there is no topic."""
+    def read(cls, settings: WorkerSettings, topic: str, sink: Mapping[str, str]) -> Queue:
+        """Of the sink with this config. Raises NotFoundException where there is no topic."""
         with closing(TopicAdmin(settings)) as admin:
             count = admin.partitions([topic]).get(topic, 0)
             if not count:
                 raise NotFoundException(f"Topic {topic} does not exist yet: no record has failed")
             partitions = [TopicPartition(topic, number) for number in range(count)]
             begins, ends = admin.beginning_offsets(partitions), admin.end_offsets(partitions)
-            return cls(topic, admin.topic_id(topic), {at.partition: end for at, end in ends.items() if end > begins[at]})
+            held = {at.partition: end for at, end in ends.items() if end > begins[at]}
+            return cls(topic, admin.topic_id(topic), held, topics_of_sink(sink, admin) or {})
 
 
 class Replays:
@@ -86,7 +91,7 @@ class Replays:
         previewer: Callable[[], Previewer],
         dag_check: DagCheck,
         secrets: SecretsOf,
-        read_queue: Callable[[WorkerSettings, str], Queue] = Queue.read,
+        read_queue: Callable[[WorkerSettings, str, Mapping[str, str]], Queue] = Queue.read,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
@@ -158,7 +163,7 @@ class Replays:
         known = self._reader.configs().connector_config(name)
         if known is not None and not is_replay(known, sink):
             raise ConflictException(
-                f"Connector {name} exists and does not replay dead-letter records of {sink}: create it anew under another name"
+                f"Connector {name} exists and does not replay dead-letter records of {sink}: delete it, and create it under another name"
             )
         return known
 
@@ -172,6 +177,11 @@ class Replays:
 
     def _config(self, sink: str, asked: ReplayRequest, shown: Shown) -> dict[str, str]:
         config = config_of(self._reader.configs(), sink)
+        if live := config.get(BACKFILL_OF):
+            raise BadRequestException(
+                f"Connector {sink} is a backfill of {live}, which ends with its ranges, and would not read what is written to its topics: "
+                "correct the cause, and create another backfill of the records that failed"
+            )
         topic = dead_letter_topic(sink, config, self._settings)
         if not has_context_headers(config):
             raise BadRequestException(
@@ -179,7 +189,7 @@ class Replays:
                 "names the topic on which a record failed, nor the connector"
             )
         replay = asked.replay or f"{self._now() * 1000:.0f}"
-        made = replay_config(sink, config, self._read_queue(self._settings, topic), asked, replay, shown=shown)
+        made = replay_config(sink, config, self._read_queue(self._settings, topic, config), asked, replay, shown=shown)
         return self._steered(replay_connector(sink), config) | made
 
     def _steered(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
@@ -245,6 +255,7 @@ def replay_config(
     a record may then quote it, so its runs know the sink's secrets, which they hide.
     """
     _refuse_wrong(asked)
+    _refuse_edits_of_others(queue, asked)
     ends = _ends(queue, by_partition(asked.offsets))
     if not ends:
         raise NotFoundException(f"Topic {queue.topic} holds no records that are asked for")
@@ -260,18 +271,26 @@ def replay_config(
         _OF: sink,
         _REPLAY: replay,
         _UNTIL: ",".join(f"{partition}:{end}" for partition, end in sorted(ends.items())),
-        f"{_KEY}origins": config.get("topics", ""),
-        f"{_KEY}origins.regex": config.get("topics.regex", ""),
+        f"{_KEY}origins": ",".join(f"{topic}:{count}" for topic, count in sorted(queue.origins.items())),
         f"{_KEY}offsets": ",".join(asked.offsets),
         f"{_KEY}from.topics": ",".join(asked.from_topics),
         f"{_KEY}exceptions": ",".join(asked.exceptions),
         f"{_KEY}target.topic": asked.topic or "",
-        f"{_KEY}edits": json.dumps({at: dict(edit) for at, edit in asked.edits.items()}) if asked.edits else "",
+        f"{_KEY}edits": _edits_text(asked) if asked.edits else "",
         f"{_KEY}decode": "true" if changed else "",
     }
     made |= _hidden(config, shown) if changed else {}
     given = {key: text for key, text in made.items() if text}
     return {**clients, **(converters if changed else dict.fromkeys(_CONVERTERS, _RAW)), **given, **asked.transforms}
+
+
+def _edits_text(asked: ReplayRequest) -> str:
+    return _plain({at: dict(edit) for at, edit in asked.edits.items()})
+
+
+def _plain(value: object) -> str:
+    """As JSON in which nothing is a variable of a config: what stands in a record, or in a secret, is text."""
+    return json.dumps(value).replace("$", "\\u0024")
 
 
 def _ends(queue: Queue, offsets: Mapping[int, OffsetRanges]) -> dict[int, int]:
@@ -289,7 +308,7 @@ def _hidden(config: Mapping[str, str], shown: Shown) -> dict[str, str]:
 
 
 def _json_of(secrets: Iterable[str]) -> str:
-    return json.dumps({f"secret.{number}": text for number, text in enumerate(sorted(secrets))})
+    return _plain({f"secret.{number}": text for number, text in enumerate(sorted(secrets))})
 
 
 def _with_origin(record: PreviewedRecord) -> PreviewedRecord:
@@ -314,15 +333,30 @@ def _refuse_wrong(asked: ReplayRequest) -> None:
             raise BadRequestException(
                 f"'transforms' has the setting {cut(key)}: it may have transforms, transforms.…, predicates and predicates.…"
             )
+    if asked.transforms and not asked.transforms.get("transforms", "").strip():
+        raise BadRequestException("'transforms' has settings and no 'transforms', the list of the names that are applied: give it too")
     if asked.topic is not None and (refusal := refusal_of_topic(asked.topic)):
         raise BadRequestException(f"{cut(asked.topic)} is no topic: {refusal}")
-    if sum(map(len, asked.offsets)) > _LONGEST or len(json.dumps({at: dict(edit) for at, edit in asked.edits.items()})) > _LONGEST:
+    if sum(map(len, asked.offsets)) > _LONGEST or len(_edits_text(asked)) > _LONGEST:
         raise BadRequestException(f"'offsets' and 'edits' may have {_LONGEST} characters each: replay fewer records at once")
     for at, edit in asked.edits.items():
         if any(text is not None and HIDDEN in text for text in edit.values()):
             raise BadRequestException(
                 f"The edit of record {cut(at)} has {HIDDEN} in it, which stands for a secret that was not shown: edit the record elsewhere"
             )
+
+
+def _refuse_edits_of_others(queue: Queue, asked: ReplayRequest) -> None:
+    """An edit that meets no record would be lost: the record that was meant is replayed as it is, and only once."""
+    chosen, seen = by_partition(asked.offsets), set[tuple[int, int]]()
+    for at in asked.edits:
+        ((partition, offsets),) = by_partition([at]).items()
+        offset = offsets.first or 0
+        if offset >= queue.ends.get(partition, 0) or (chosen and offset not in chosen.get(partition, OffsetRanges())):
+            raise BadRequestException(f"The edit of record {cut(at)} is of none that is chosen and that {queue.topic} holds: see 'offsets'")
+        if (partition, offset) in seen:
+            raise BadRequestException(f"There are two edits of record {partition}:{offset}: give one")
+        seen.add((partition, offset))
 
 
 def _entries(text: str) -> list[str]:

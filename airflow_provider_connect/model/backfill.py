@@ -5,6 +5,7 @@ Its name, and so its consumer group, claims, transactional ids and rows in a des
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -140,8 +141,13 @@ def changed_config(name: str, connector: str, config: Mapping[str, str], changes
     described = {"airflow.schedule": "none", "airflow.description": cut(f"A backfill of {connector}"), _TAGS: _tags(config)}
     wanted = {**kept, **described, **changes}
     found = {key: text for key, text in wanted.items() if text is not None}
-    changed = sorted(key for key in changes if config.get(key) != changes[key])
+    changed = sorted(key for key in changes if _meant(config.get(key)) != _meant(changes[key]))
     return {**found, "name": name, OF: connector, CHANGED: ",".join(changed)}
+
+
+def _meant(text: str | None) -> str | None:
+    """The same text for each spelling of a path or address: ``/data/./x`` and ``/data//x/`` are ``/data/x``. Links are not followed."""
+    return re.sub("/+", "/", posixpath.normpath(text.strip())) if text and text.strip() else None
 
 
 def _tags(config: Mapping[str, str]) -> str:

@@ -13,6 +13,8 @@ from airflow_provider_connect.model.offsets import OFFSET, sink_partition
 from airflow_provider_connect.model.view_json import named
 from airflow_provider_connect.sdk.records import TopicPartition
 
+_LATEST_MS = 253_402_300_799_999  # the last of the year 9999
+
 
 @dataclass(frozen=True, slots=True)
 class AskedRange:
@@ -25,8 +27,12 @@ class AskedRange:
     end: int | str | None = field(default=None, metadata=named("to"))
 
     def instants(self) -> list[int]:
-        """Its instants, in ms since 1970. Raises BadRequestException."""
-        return [instant_ms(text) for text in (self.first, self.end) if isinstance(text, str)]
+        """Its instants, in ms since 1970. Raises BadRequestException, also for instants before that, which records have none of."""
+        found = {text: instant_ms(text) for text in (self.first, self.end) if isinstance(text, str)}
+        for text, ms in found.items():
+            if not 0 <= ms <= _LATEST_MS:
+                raise BadRequestException(f"'{cut(text)}' is no time of a record: give one from 1970 on, up to the year 9999")
+        return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,12 +140,13 @@ class DeadLetters:
 @dataclass(frozen=True, slots=True)
 class ReplayView:
     """The last replay of a sink's dead-letter records; None: there was none. ``connector`` replays them, its DAG is ``dag_id``. ``run`` is
-    the newest run of that DAG; None: not known, or the user may not read that connector."""
+    the newest run of that DAG; None: not known, or the user may not read that connector. ``may_replay``: the user may request one."""
 
     replay: Replay | None
     connector: str
     dag_id: str
     run: str | None
+    may_replay: bool
 
 
 @dataclass(frozen=True, slots=True)

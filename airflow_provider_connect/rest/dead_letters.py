@@ -1,6 +1,7 @@
 """``/connectors/«c»/dead-letters``: replays of a sink's dead-letter records.
 
-Rights are those on the sink: who may change it may have its records delivered again. A dry run shows records, and needs the same right.
+The user must have the right to change the sink, and the connector whose runs deliver its records again. A dry run shows records, and needs
+the same rights.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.replays import ReplayRequest
+from airflow_provider_connect.model.replays import ReplayRequest, replay_connector
 from airflow_provider_connect.rest import bodies
+from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer
-from airflow_provider_connect.rest.calls import author_of, calls_of
+from airflow_provider_connect.rest.calls import author_of, calls_of, user_of
 from airflow_provider_connect.rest.routes import Connector, reads, serves
 
 router = APIRouter(tags=["connectors"])
@@ -61,6 +63,7 @@ async def replay_dead_letters(request: Request, connector: Connector) -> Respons
     calls = calls_of(request)
 
     def replay(herder: Herder, asked: AskedReplay) -> Response:
+        require(calls.access, user_of(request), Right.CHANGE, replay_connector(connector))
         found = herder.replay_dead_letters(
             connector,
             asked.request(),

@@ -289,7 +289,8 @@ async def get_replay(request: Request, connector: Connector) -> Response:
         herder.connector_info(connector)
         name = replay_connector(connector)
         attempts = _facts(request).runs.attempts(name) if calls.access.may(user, Right.READ, name) else ()
-        return answer(ReplayView(_replay(herder, connector), name, dag_id_for(name), attempts[0].run if attempts else None))
+        may_replay = all(calls.access.may(user, Right.CHANGE, each) for each in (connector, name))
+        return answer(ReplayView(_replay(herder, connector), name, dag_id_for(name), attempts[0].run if attempts else None, may_replay))
 
     return await calls.read(request, connector, shown)
 

@@ -7,9 +7,9 @@ that a reader could not use.
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _KafkaPartition
@@ -27,7 +27,6 @@ from airflow_provider_connect.stores.kafka_errors import (
     translated,
     unreachable,
 )
-from airflow_provider_connect.stores.message_headers import headers_of
 
 
 class Closing(ABC):
@@ -218,6 +217,34 @@ def log_consumer_config(config: ClientConfig, *, read_committed: bool) -> Client
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
     }
+
+
+Headers = list[tuple[str, bytes | None]]
+_UNREADABLE = (SystemError, UnicodeDecodeError)
+
+
+def headers_of(messages: Sequence[Message]) -> list[Headers | None] | None:
+    """Of each message, empty without headers; None where the name of one is not UTF-8, and so no header of the message can be read. None
+    in place of the list: no message has any.
+
+    Brokers take such names from any producer. A message is asked once: what the client would return the second time ends the process.
+    """
+    found: list[object] = []
+    unreadable: list[int] = []
+    left = iter(messages)
+    while True:
+        try:
+            found.extend(map(Message.headers, left))
+            break
+        except _UNREADABLE:
+            unreadable.append(len(found))
+            found.append(None)
+    if not unreadable and not any(found):
+        return None
+    rows = cast("list[Headers | None]", [headers or [] for headers in found])
+    for index in unreadable:
+        rows[index] = None
+    return rows
 
 
 def log_record(message: Message) -> LogRecord:

@@ -38,7 +38,7 @@ export type DeadLetters = { topic: string | null; has_headers: boolean; records:
 export type Edit = { key?: string | null; value?: string | null };
 export type ReplayRequest = { offsets: string[]; from_topics: string[]; exceptions: string[]; topic: string | null; edits: Record<string, Edit>; transforms: Config };
 export type Replay = { connector: string; replay: string; records: number; is_done: boolean; state: string | null; failure: string | null; preview?: Preview };
-export type ReplayView = { replay: Replay | null; connector: string; dag_id: string; run: string | null };
+export type ReplayView = { replay: Replay | null; connector: string; dag_id: string; run: string | null; may_replay: boolean };
 /** A bound is an offset, or a time in ISO 8601. */
 export type AskedRange = { topic?: string; partition?: number; from?: number | string; to?: number | string };
 type At = { kafka_offset: number };

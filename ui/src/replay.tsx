@@ -76,6 +76,14 @@ export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
     });
   const exceptions = several(records.map((each) => each.errors["exception.class.name"]));
   const topics = several(records.map((each) => each.errors["topic"]));
+  if (last.value && !last.value.may_replay) {
+    return (
+      <Box as="section" mt={6} aria-label="Replay">
+        <LastReplay last={last.value} error={last.error} />
+        <Text fontSize="sm">A replay would be connector {last.value.connector}, which you may not change.</Text>
+      </Box>
+    );
+  }
   return (
     <Box as="section" mt={6} aria-label="Replay">
       <Heading as="h2" size="md" mb={2}>

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
-from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+from airflow_provider_connect.connectors.dead_letters.settings import origins_of
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.dead_letters import FailureContext, OffsetRanges, by_partition
-
-_REGEX: Final = "dead.letters.origins.regex"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +21,24 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """See the module. Empty conditions are met by every record. ``is_origin``: whether the sink reads a topic. ``topic``: where all records
-    go; None: back to their topics."""
+    """See the module. Empty conditions are met by every record. ``origins``: the topics that the sink reads, with how many partitions each
+    has. ``topic``: where all records go; None: back to their topics."""
 
     connector: str
     offsets: dict[int, OffsetRanges]
     topics: frozenset[str]
     exceptions: frozenset[str]
-    is_origin: Callable[[str], bool]
+    origins: Mapping[str, int]
     topic: str | None
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        names, pattern = frozenset(config["dead.letters.origins"]), config[_REGEX]
-        matches = _pattern(pattern).matches if pattern else None
-
-        def is_origin(topic: str) -> bool:
-            return topic in names or (matches is not None and matches(topic)) or (not names and matches is None)
-
         return cls(
             config["dead.letters.connector"],
             by_partition(config["dead.letters.offsets"]),
             frozenset(config["dead.letters.from.topics"]),
             frozenset(config["dead.letters.exceptions"]),
-            is_origin,
+            origins_of(config["dead.letters.origins"]),
             config["dead.letters.target.topic"] or None,
         )
 
@@ -73,16 +63,11 @@ class Selection:
             return None
         if self.topic is not None:
             return Target(self.topic, None)
-        if not context.topic or not self.is_origin(context.topic):
+        partitions = self.origins.get(context.topic or "")
+        if context.topic is None or partitions is None:
             return None
-        return Target(context.topic, context.partition)
+        has_partition = context.partition is not None and context.partition < partitions
+        return Target(context.topic, context.partition if has_partition else None)
 
     def _is_chosen_exception(self, name: str) -> bool:
         return name in self.exceptions or name.rpartition(".")[2].rpartition("$")[2] in self.exceptions
-
-
-def _pattern(expression: str) -> BoundedRegex:
-    try:
-        return BoundedRegex(expression, _REGEX)
-    except re.error as error:
-        raise ConfigException.of(_REGEX, expression[:200], str(error)) from error

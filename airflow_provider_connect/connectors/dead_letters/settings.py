@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
@@ -70,6 +70,25 @@ def edits(name: str, value: Password | None) -> None:
         raise ConfigException.of(name, "[hidden]", error.message) from None
 
 
+def origins_of(value: Sequence[str] | None) -> dict[str, int]:
+    """How many partitions each topic has. Raises ConnectException."""
+    found = {}
+    for text in value or ():
+        topic, _, count = text.rpartition(":")
+        if not topic or not (count.isascii() and count.isdecimal() and len(count) < 10):
+            raise ConnectException(f"{text[:60]!r} is no topic with its number of partitions, such as orders:3")
+        found[topic] = int(count)
+    return found
+
+
+def origins(name: str, value: list[str] | None) -> None:
+    """A validator."""
+    try:
+        origins_of(value)
+    except ConnectException as error:
+        raise ConfigException.of(name, ",".join(value or ())[:200], error.message) from None
+
+
 def _names(name: str, doc: str) -> ConfigKey:
     return ConfigKey(name, Type.LIST, "", importance=_LOW, doc=doc)
 
@@ -102,8 +121,15 @@ REPLAY: Final = ConfigDef(
     ),
     _names("dead.letters.from.topics", "Only records that failed on these topics."),
     _names("dead.letters.exceptions", "Only records that failed with these exceptions: class names, whole or their last part."),
-    _names("dead.letters.origins", "The topics that the sink reads. Without a target topic, records of other topics are not replayed."),
-    ConfigKey("dead.letters.origins.regex", Type.STRING, "", importance=_LOW, doc="The same as a regular expression."),
+    ConfigKey(
+        "dead.letters.origins",
+        Type.LIST,
+        "",
+        validator=origins,
+        importance=_LOW,
+        doc="The topics that the sink reads, with how many partitions each has, such as `orders:3`. Without a target topic, records of "
+        "others are not replayed.",
+    ),
     ConfigKey("dead.letters.target.topic", Type.STRING, "", doc="Where the records go; the topic on which each failed when empty."),
     ConfigKey(
         "dead.letters.edits",

@@ -42,9 +42,10 @@ def until_of(config: Config) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterRecord:
-    """One record of the queue that is replayed. ``row`` is its index in the batch, ``target`` where it goes."""
+    """One record of the queue that is replayed, at ``offset`` there. ``row`` is its index in the batch, ``target`` where it goes."""
 
     row: int
+    offset: int
     target: Target
     context: FailureContext
 
@@ -153,7 +154,7 @@ class DeadLetterReplayTask(SourceTask):
             if self._decided_from[partition] is None:
                 self._decided_from[partition] = offset
             is_rekeyed = "key" in self._edits.get((partition, offset), ())
-            yield DeadLetterRecord(row, replace(target, partition=None) if is_rekeyed else target, context)
+            yield DeadLetterRecord(row, offset, replace(target, partition=None) if is_rekeyed else target, context)
 
     def _pass(self, partition: int, behind: int) -> None:
         """Note that all before ``behind`` was read, and that nothing is left of what was read since a record was not taken."""
@@ -221,9 +222,18 @@ class DeadLetterReplayTask(SourceTask):
             kafka_offset=pa.array(offsets, pa.int64()),
             timestamp_type=batch.timestamp_type,
         )
-        for piece in self._decode(raw):
+        for piece in self._decoded(raw, run):
             kept = {name: getattr(piece, name) for name in ("value", "key", "value_schema", "key_schema", "headers", "timestamp")}
             yield Batch(target.topic, **kept, kafka_partition=target.partition)
+
+    def _decoded(self, raw: KafkaBatch, run: Sequence[DeadLetterRecord]) -> list[Batch]:
+        """An error names the record as it failed first, and a user chooses it by its offset in the queue."""
+        assert self._decode is not None
+        try:
+            return self._decode(raw)
+        except ConnectException as error:
+            error.add_note(f"It is one of the records at offsets {run[0].offset} to {run[-1].offset} of the queue {self._topic}")
+            raise
 
 
 def _rows(column: pa.Array | None, count: int) -> list:  # type: ignore[type-arg]  # of what the column holds

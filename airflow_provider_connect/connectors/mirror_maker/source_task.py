@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-import pyarrow.compute as pc
-
 from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, admin
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
 from airflow_provider_connect.connectors.mirror_maker.offsets import next_offset, source_partition
@@ -186,7 +184,8 @@ def _readable(batch: Batch) -> Iterator[Batch | DataException]:
         yield batch
         return
     start = 0
-    for index in pc.indices_nonzero(batch.headers.is_null()).to_pylist():
+    unreadable = [index for index, missing in enumerate(batch.headers.is_null().to_pylist()) if missing]
+    for index in unreadable:
         if index > start:
             yield batch.slice(start, index - start)
         offset = batch.kafka_offset_at(index)

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import is_retriable, translated
-from airflow_provider_connect.stores.message_headers import headers_of
+from airflow_provider_connect.stores.log_consumer import headers_of
 from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, RawBatch
 
 CONSUME_RECORDS = 500  # lists of 700 messages and more cost twice as much each: 0.55 µs a record against 0.27, measured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -335,6 +336,25 @@ def test_a_destination_that_cannot_be_shared_is_refused_with_the_way_out(
     by_hand = {**stored, "backfill.changed": "", "file": str(environment.file)}
     with pytest.raises(ConfigException, match="another value of file"):
         check_connector(created.name, by_hand, environment.settings, {})
+
+
+@pytest.mark.parametrize("kind", ["consumer", "admin"])
+def test_no_client_goes_where_the_policy_does_not_let_it(
+    herder: Herder, environment: RunEnvironment, tmp_path: Path, unique: str, kind: str
+) -> None:
+    """Not even to find out the ranges, or for a dry run: the other server would get the values of variables."""
+    topic = make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, ["a"])
+    environment.put_config(environment.file_sink(topic))
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0.5)
+        servers = {f"{kind}.override.bootstrap.servers": f"127.0.0.1:{elsewhere.getsockname()[1]}"}
+        changes = {**requested(topic, tmp_path).changes, **servers}
+        for dry_run in (True, False):
+            with pytest.raises(ConfigException, match=f"{kind}.override.bootstrap.servers: .*policy does not allow"):
+                herder.create_backfill(environment.connector, BackfillRequest([AskedRange()], changes, "one"), dry_run=dry_run)
+        with pytest.raises(TimeoutError):
+            elsewhere.accept()
 
 
 def test_a_secret_goes_nowhere_but_where_it_went_before(herder: Herder, environment: RunEnvironment, unique: str) -> None:

@@ -88,7 +88,7 @@ def config_of(replay: str, **settings: str) -> dict[str, str]:
     return {
         "dead.letters.topic": "dlq",
         "dead.letters.connector": "sink",
-        "dead.letters.origins": "orders,bills",
+        "dead.letters.origins": "orders:9,bills:9",
         "dead.letters.until": "0:20",
         "dead.letters.replay": replay,
         **given,
@@ -168,6 +168,17 @@ def test_records_of_other_connectors_and_of_foreign_topics_are_not_replayed() ->
     assert values(run(letters, offsets, config_of("1"))) == ["0:2"]
     (at,) = offsets.values()
     assert at["replayed"] == "0,2-19"  # what is another's is no gap; what goes nowhere is
+
+
+def test_a_partition_that_the_topic_has_not_is_chosen_by_the_key() -> None:
+    batches = run({0: letters_of(1, 2)}, {}, config_of("1", origins="orders:3"))
+    assert {batch.kafka_partition for batch in batches} == {None}, "a record names partition 3, and the topic has 0 to 2"
+
+
+@pytest.mark.parametrize("origins", ["orders", "orders:", ":3", "orders:-1", "orders:1234567890"])
+def test_origins_that_are_no_topics_with_partitions_are_refused(origins: str) -> None:
+    with pytest.raises(ConfigException, match="orders:3"):
+        DeadLetterReplayConnector.task_config(config_of("1", origins=origins))
 
 
 def test_a_named_topic_takes_records_by_their_keys() -> None:

@@ -32,7 +32,7 @@ class Queued:
         self.settings = WorkerSettings.of({"task.shutdown.graceful.timeout.ms": "200"})
         self.backing, self.runs = LocalBacking(OffsetFile(folder / "offsets")), NotedRuns()
         self.herder = Herder(self.settings, self.runs, probe=SaidErrors(), backing=self.backing, author="anna")
-        self.herder._replays._read_queue = lambda *_: Queue("dlq", "id-1", {0: 9})
+        self.herder._replays._read_queue = lambda *_: Queue("dlq", "id-1", {0: 9}, {"t": 1})
         self.define({})
 
     def define(self, change: Mapping[str, str | None]) -> None:
@@ -141,3 +141,10 @@ def test_an_unknown_sink_has_no_replays(queued: Queued) -> None:
     for verb in verbs:
         with pytest.raises(NotFoundException, match="nobody"):
             verb()
+
+
+def test_dead_letters_of_a_backfill_are_not_replayed(queued: Queued) -> None:
+    """Its ranges have ended, so it would not read them; the live connector would."""
+    queued.define({"backfill.of": "live", "backfill.ranges": "a:0:0:9"})
+    with pytest.raises(BadRequestException, match=r"a backfill of live, .* create another backfill"):
+        queued.herder.replay_dead_letters("c", ReplayRequest())

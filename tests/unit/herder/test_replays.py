@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from airflow_provider_connect.config.config_providers import variables
 from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.connectors.dead_letters.settings import REPLAY
+from airflow_provider_connect.connectors.dead_letters.settings import REPLAY, edits_of
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
 from airflow_provider_connect.herder.replays import Queue, is_replay, replay_config
 from airflow_provider_connect.model.replays import ReplayRequest
 
-QUEUE = Queue("dlq", "id-1", {0: 120, 1: 7})
+QUEUE = Queue("dlq", "id-1", {0: 120, 1: 7}, {"orders": 3, "bills": 1})
 SINK = {
     "connector.class": "FileStreamSink",
     "topics": "orders,bills",
@@ -41,7 +42,7 @@ def test_without_transformations_bytes_are_not_touched() -> None:
         "dead.letters.connector": "orders-sink",
         "dead.letters.replay": "replay-1",
         "dead.letters.until": "0:120,1:7",
-        "dead.letters.origins": "orders,bills",
+        "dead.letters.origins": "bills:1,orders:3",
         "key.converter": RAW,
         "value.converter": RAW,
         "header.converter": RAW,
@@ -72,6 +73,20 @@ def test_what_may_quote_records_knows_the_sinks_secrets() -> None:
     assert "dead.letters.hidden" not in replay_config("orders-sink", config, QUEUE, ReplayRequest(), "1")
 
 
+def test_nothing_in_an_edit_is_a_variable() -> None:
+    text = "${airflow:registry:login} $1 ${x:y}"
+    config = made(ReplayRequest(edits={"0:1": {"value": text}}))
+    assert variables(config) == []
+    assert edits_of(REPLAY.parse(config)["dead.letters.edits"]) == {(0, 1): {"value": text.encode()}}
+
+
+def test_a_secret_with_a_dollar_sign_is_hidden_too() -> None:
+    config = {**SINK, "db.password": "${not:a-variable"}
+    drop = ReplayRequest(transforms={"transforms": "d", "transforms.d.type": "ReplaceField$Value"})
+    made = replay_config("orders-sink", config, QUEUE, drop, "1", shown=dict)
+    assert Mask([made["dead.letters.hidden"]])("my ${not:a-variable") == "my [hidden]"
+
+
 def test_conditions_and_edits_are_settings() -> None:
     edits = {"0:15": {"value": "x", "key": None}}
     config = made(ReplayRequest(["0:5-20", "0:30"], ["orders"], ["DataException", "x.Y"], "repaired", edits))
@@ -96,6 +111,11 @@ def test_conditions_and_edits_are_settings() -> None:
         (ReplayRequest(edits={"x": {"value": "1"}}), "names no partition"),
         (ReplayRequest(edits={"0:1": {"value": "my [hidden]"}}), "stands for a secret"),
         (ReplayRequest(edits={"0:1": {"value": "x" * 262_144}}), "262144"),
+        (ReplayRequest(edits={"0:1": {"value": "$" * 50_000}}), "262144"),
+        (ReplayRequest(edits={"0:120": {"value": "1"}}), "of none that is chosen and that dlq holds"),
+        (ReplayRequest(["0:2-3"], edits={"0:1": {"value": "1"}}), "of none that is chosen"),
+        (ReplayRequest(edits={"0:1": {"value": "1"}, "0:01": {"value": "2"}}), "two edits of record 0:1"),
+        (ReplayRequest(transforms={"transforms.d.type": "DropAll"}), "no 'transforms'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(asked: ReplayRequest, reason: str) -> None:

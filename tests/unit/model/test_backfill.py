@@ -107,8 +107,11 @@ def test_a_backfills_config_has_nothing_that_bounds_or_names_the_live_connectors
     }
 
 
-def test_a_value_that_is_the_live_connectors_counts_as_no_change() -> None:
-    assert changed_config("orders.backfill.1", "orders", LIVE, {"file": "/data/orders.txt"})[CHANGED] == ""
+@pytest.mark.parametrize(
+    "file", ["/data/orders.txt", "/data/./orders.txt", "/data//orders.txt", "//data/x/../orders.txt ", "/data/orders.txt/"]
+)
+def test_a_value_that_is_the_live_connectors_counts_as_no_change(file: str) -> None:
+    assert changed_config("orders.backfill.1", "orders", LIVE, {"file": file})[CHANGED] == ""
 
 
 @pytest.mark.parametrize("changes", [{"topics": "x"}, {"name": "x"}, {RANGES: "a:0:0:1"}, {OF: "x"}, {CHANGED: "file"}])
@@ -192,6 +195,13 @@ def test_offsets_that_the_partition_does_not_hold_are_refused(asked: AskedRange,
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(BadRequestException, match="with its zone"):
         AskedRange(first="2026-01-31T12:00").instants()
+
+
+@pytest.mark.parametrize("text", ["1969-12-31T23:59:59.997Z", "0001-01-01T00:00:00Z", "999999999999999"])
+def test_a_time_that_no_record_has_is_refused(text: str) -> None:
+    """Brokers take the negative ones for something else: -1 for the end, -2 for the beginning."""
+    with pytest.raises(BadRequestException, match="from 1970 on"):
+        AskedRange(end=text).instants()
 
 
 def test_a_backfill_is_the_same_after_its_json() -> None:

@@ -86,6 +86,25 @@ def test_the_page_is_shown_the_last_replay_with_the_run_that_does_it() -> None:
         return asyncio.run(send())
 
     none = {"replay": None, "connector": "mine-replay", "dag_id": "connect.mine-replay"}
-    assert shown("mine", OpenToAll()).json() == {**none, "run": "run-of-mine-replay"}
-    assert shown("mine", SinkAlone()).json() == {**none, "run": None}
+    assert shown("mine", OpenToAll()).json() == {**none, "run": "run-of-mine-replay", "may_replay": True}
+    assert shown("mine", SinkAlone()).json() == {**none, "run": None, "may_replay": False}
     assert shown("nothing", OpenToAll()).status_code == 404
+
+
+def test_a_replay_needs_the_right_on_the_connector_that_does_it() -> None:
+    """Who may not change that could neither end what was started nor delete it."""
+    environment = RunEnvironment()
+    environment.herder.create_connector("mine", SINK)
+    info = ServerView("1", "2", "3")
+
+    def requested(access: OpenToAll) -> httpx.Response:
+        app = create_app(herder=lambda: environment.herder, access=access, info=lambda: info, runs=OneRun())
+
+        async def send() -> httpx.Response:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+                return await client.post("/connectors/mine/dead-letters/replay", json={"dry_run": True})
+
+        return asyncio.run(send())
+
+    assert requested(SinkAlone()).status_code == 403
+    assert requested(OpenToAll()).status_code != 403
