@@ -84,7 +84,7 @@ import os
 import re
 import sys
 import warnings
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SinkConnector, SinkTask, SourceConnector, SourceTask, Type
@@ -103,7 +103,9 @@ def secrets_of(config):
     wrong = [name for name, value in found.items() if hashlib.sha256(value.encode()).hexdigest() != wanted.get(name)]
     if wrong or len(found) != len(wanted):
         raise ConnectException("these are not the secrets: " + ", ".join(wrong or wanted))
-    return [config["opaque"], config["api.token"], *passwords(config["connection.url"]), *(v for k, v in found.items() if k[:5] == "word.")]
+    words = [value for name, value in found.items() if name.startswith("word.")]
+    inside = [unquote(passwords(found["word.uri"])[0])] if "word.uri" in found else []
+    return [config["opaque"], config["api.token"], *passwords(config["connection.url"]), *words, *inside]
 
 
 def passwords(url):
@@ -159,7 +161,7 @@ class CanaryTask(SourceTask):
                     pa.array([{"b": each} for each in data]),
                     pa.array([[(line, line.encode())] for line in lines], pa.map_(pa.string(), pa.binary())),
                 ],
-                [secrets_of(self.config.originals)[-1], "nested", "map"],
+                [secrets_of(self.config.originals)[-1 if VERSION == "1.0" else -2], "nested", "map"],
             ),
         }
         return Batch.of(self.config["topic"], value=values[self.left], key=pa.array(data))
@@ -242,8 +244,9 @@ class CanarySink(SinkConnector):
 
 
 def install(plugin_path: Path, version: str = "1.0") -> None:
-    """The source and the sink, which refuses every record, as a location of ``plugin_path``."""
-    source = _HEAD + inspect.getsource(spellings) + _CODE
+    """The source and the sink, which refuses every record, as a location of ``plugin_path``. A field of the source's records is named after
+    a secret, in version 1.0 after another one than in others."""
+    source = f"{_HEAD}VERSION = {version!r}\n\n\n{inspect.getsource(spellings)}{_CODE}"
     entries = (f"source:{NAME} = canary_source:CanarySource", f"sink:{SINK} = canary_source:CanarySink")
     tree(plugin_path / f"canary-{version}", "canary", version, {"canary_source.py": source}, *entries)
 

@@ -11,21 +11,11 @@ import pytest
 from tests.airflow_home import run_python
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
+from tests.rest_routes import INTERNAL, routes
 
 OTHER = "somebody's"
 ROLES = ("viewer", "user", "op", "admin")
 CHANGED_BY_ALL = "/admin/loggers/{logger}"
-INTERNAL = (("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence"))
-UNDESCRIBED = (
-    "/openapi.json",
-    "/ui/connect.js",
-    "/ui/connectors",
-    "/ui/connectors/{connector}",
-    "/ui/connectors/{connector}/lag",
-    "/ui/connectors/{connector}/dead-letters",
-    "/ui/connectors/{connector}/replay",
-    "/ui/connectors/{connector}/backfills",
-)
 BODIES: Mapping[str, object] = {
     "/connectors": {"name": "", "config": {"connector.class": "NoSuchClass"}},
     "/connectors/{connector}/config": {"connector.class": "NoSuchClass"},
@@ -33,6 +23,7 @@ BODIES: Mapping[str, object] = {
     "/connectors/{connector}/config/rollback": {"revision": 1},
     "/connectors/{connector}/offsets/undo": {"to": 0},
     "/connectors/{connector}/backfills": {"ranges": 0},
+    "/connectors/{connector}/dead-letters/replay": {"offsets": 0},
     "/connectors/{connector}/upgrade": {"to": "[9999,)"},
     "/connectors/{connector}/upgrade/comparison": {"to": "[9999,)"},
     "/connector-plugins/{plugin}/config/validate": {"connector.class": "NoSuchClass"},
@@ -76,17 +67,13 @@ class Route:
         return self.method, path, None if self.is_read else body
 
 
+ALL = [Route(method, path) for method, path in routes()]
 NO_JSON = {"content": b"{not json", "headers": {"Content-Type": "application/json"}}
 """A body that no route takes: who may not ask gets no word about it."""
 
 
 def document_of(url: str, auth: tuple[str, str]) -> Any:
     return httpx.get(f"{url}/openapi.json", auth=auth, timeout=60).json()
-
-
-def routes(url: str, auth: tuple[str, str]) -> list[Route]:
-    described = [Route(method.upper(), path) for path, methods in document_of(url, auth)["paths"].items() for method in methods]
-    return [*described, *(Route(method, path) for method, path in INTERNAL), *(Route("GET", path) for path in UNDESCRIBED)]
 
 
 def status(url: str, route: Route, connector: str, **how: Any) -> int:
@@ -117,16 +104,14 @@ def statuses(url: str, route: Route, passwords: Mapping[str, str], **how: Any) -
 @pytest.mark.timeout(600)
 def test_each_role_of_the_simple_auth_manager_has_its_rights_on_every_route(airflow: Airflow, passwords: dict[str, str]) -> None:
     url = f"{airflow.url}/connect"
-    all_routes = routes(url, ("admin", passwords["admin"]))
-    assert len(all_routes) > 30
-    for route in all_routes:
+    for route in ALL:
         assert_rights(route, statuses(url, route, passwords))
-    assert_that_bodies_come_after_rights(url, all_routes, passwords)
+    assert_that_bodies_come_after_rights(url, passwords)
 
 
-def assert_that_bodies_come_after_rights(url: str, all_routes: list[Route], passwords: Mapping[str, str]) -> None:
+def assert_that_bodies_come_after_rights(url: str, passwords: Mapping[str, str]) -> None:
     described = document_of(url, ("admin", passwords["admin"]))["paths"]
-    with_body = [route for route in all_routes if "requestBody" in described.get(route.path, {}).get(route.method.lower(), {})]
+    with_body = [route for route in ALL if "requestBody" in described.get(route.path, {}).get(route.method.lower(), {})]
     assert len(with_body) > 10
     for route in with_body:
         found = statuses(url, route, passwords, **NO_JSON)
@@ -137,15 +122,14 @@ def assert_that_bodies_come_after_rights(url: str, all_routes: list[Route], pass
 @pytest.mark.timeout(600)
 def test_with_fab_each_role_and_a_user_with_one_dag_have_their_rights_on_every_route(fab: FabServer) -> None:
     owner = {"auth": ("owner", fab.passwords["owner"])}
-    all_routes = routes(fab.url, ("admin", fab.passwords["admin"]))
-    for route in all_routes:
+    for route in ALL:
         assert_rights(route, statuses(fab.url, route, fab.passwords))
         if route.is_internal:
             continue
         others, own = status(fab.url, route, OTHER, **owner), status(fab.url, route, MINE, **owner)
         assert (others == 403) is (route.names_a_connector or route.administers), (route, others)
         assert (own == 403) is route.administers, (route, own)
-    assert_that_bodies_come_after_rights(fab.url, all_routes, fab.passwords)
+    assert_that_bodies_come_after_rights(fab.url, fab.passwords)
 
 
 def test_doctor_names_fabs_roles_that_do_not_see_the_page(fab: FabServer) -> None:

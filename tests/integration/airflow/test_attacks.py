@@ -15,40 +15,50 @@ import pytest
 
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
+from tests.rest_routes import INTERNAL, routes
 
 OTHER = "theirs"
 CONFIG = {"connector.class": "FileStreamSource", "topic": "t", "file": "none", "api.token": "canary-4711-secret"}
-VERBS = (
-    ("GET", "", None),
-    ("GET", "/config", None),
-    ("GET", "/status", None),
-    ("GET", "/tasks", None),
-    ("GET", "/tasks/0", None),
-    ("GET", "/tasks/0/status", None),
-    ("GET", "/topics", None),
-    ("GET", "/offsets", None),
-    ("GET", "/upgrade", None),
-    ("GET", "/config/history", None),
-    ("GET", "/offsets/history", None),
-    ("POST", "/config/rollback", {"revision": 1}),
-    ("POST", "/offsets/undo", {"to": 0}),
-    ("POST", "/offsets/undo", {"to": 0, "dry_run": True}),
-    ("PUT", "/config", CONFIG),
-    ("PATCH", "/config", {"batch.size": "1"}),
-    ("PUT", "/pause", None),
-    ("PUT", "/resume", None),
-    ("PUT", "/stop", None),
-    ("POST", "/restart", None),
-    ("POST", "/restart?includeTasks=true&onlyFailed=false", None),
-    ("POST", "/tasks/0/restart", None),
-    ("PUT", "/topics/reset", None),
-    ("PATCH", "/offsets", {"offsets": [{"partition": {"filename": "none"}, "offset": {"position": 1}}]}),
-    ("DELETE", "/offsets", None),
-    ("POST", "/preview", {"records": 1, "config": CONFIG}),
-    ("PUT", "/upgrade", {"to": "[1,)"}),
-    ("DELETE", "/upgrade", None),
-    ("POST", "/upgrade/comparison", {"to": "[1,)"}),
-    ("DELETE", "", None),
+VERBS: tuple[tuple[str, str, object], ...] = (
+    ("GET", "/connectors/{}", None),
+    ("GET", "/connectors/{}/config", None),
+    ("GET", "/connectors/{}/status", None),
+    ("GET", "/connectors/{}/tasks", None),
+    ("GET", "/connectors/{}/tasks/0", None),
+    ("GET", "/connectors/{}/tasks/0/status", None),
+    ("GET", "/connectors/{}/topics", None),
+    ("GET", "/connectors/{}/offsets", None),
+    ("GET", "/connectors/{}/upgrade", None),
+    ("GET", "/connectors/{}/config/history", None),
+    ("GET", "/connectors/{}/offsets/history", None),
+    ("POST", "/connectors/{}/config/rollback", {"revision": 1}),
+    ("POST", "/connectors/{}/offsets/undo", {"to": 0}),
+    ("POST", "/connectors/{}/offsets/undo", {"to": 0, "dry_run": True}),
+    ("PUT", "/connectors/{}/config", CONFIG),
+    ("PATCH", "/connectors/{}/config", {"batch.size": "1"}),
+    ("PUT", "/connectors/{}/pause", None),
+    ("PUT", "/connectors/{}/resume", None),
+    ("PUT", "/connectors/{}/stop", None),
+    ("POST", "/connectors/{}/restart", None),
+    ("POST", "/connectors/{}/restart?includeTasks=true&onlyFailed=false", None),
+    ("POST", "/connectors/{}/tasks/0/restart", None),
+    ("PUT", "/connectors/{}/topics/reset", None),
+    ("PATCH", "/connectors/{}/offsets", {"offsets": [{"partition": {"filename": "none"}, "offset": {"position": 1}}]}),
+    ("DELETE", "/connectors/{}/offsets", None),
+    ("POST", "/connectors/{}/preview", {"records": 1, "config": CONFIG}),
+    ("PUT", "/connectors/{}/upgrade", {"to": "[1,)"}),
+    ("DELETE", "/connectors/{}/upgrade", None),
+    ("POST", "/connectors/{}/upgrade/comparison", {"to": "[1,)"}),
+    ("GET", "/connectors/{}/dead-letters/replay", None),
+    ("POST", "/connectors/{}/dead-letters/replay", {"dry_run": True}),
+    ("POST", "/connectors/{}/dead-letters/replay", {"edits": {"0:0": {"value": "x"}}}),
+    ("GET", "/connectors/{}/backfills", None),
+    ("POST", "/connectors/{}/backfills", {"ranges": [{}], "dry_run": True}),
+    ("POST", "/connectors/{}/backfills", {"ranges": [{}], "id": "a"}),
+    ("GET", "/ui/connectors/{}", None),
+    ("GET", "/ui/connectors/{}/lag", None),
+    ("GET", "/ui/connectors/{}/dead-letters", None),
+    ("DELETE", "/connectors/{}", None),
 )
 DISGUISES = (
     "{name}",
@@ -89,11 +99,17 @@ def environment(fab: FabServer) -> Iterator[RunEnvironment]:
         assert environment.ask("admin", "DELETE", f"/connectors/{name}").status_code == 204
 
 
+def test_these_are_all_routes_that_name_a_connector() -> None:
+    asked = [(method, path.partition("?")[0].format("{connector}").replace("/0", "/{task}")) for method, path, _ in VERBS]
+    assert set(asked) == {route for route in routes() if "{connector}" in route[1]} - set(INTERNAL)
+
+
 def in_disguise(path: str, disguise: str) -> str:
-    """``path`` of the connector with its name written otherwise; a query of the disguise comes before one of the path."""
+    """``path`` with the connector's name written otherwise; a query of the disguise comes before one of the path."""
     name, _, query = disguise.format(name=OTHER).partition("?")
-    rest, _, own = path.partition("?")
-    whole = f"/connectors/{name.rstrip('/')}{rest}" if rest else f"/connectors/{name}"
+    before, _, rest = path.partition("{}")
+    rest, _, own = rest.partition("?")
+    whole = f"{before}{name.rstrip('/')}{rest}" if rest else f"{before}{name}"
     asked = "&".join(part for part in (query, own) if part)
     return f"{whole}?{asked}" if asked else whole
 
@@ -113,7 +129,7 @@ def test_an_editor_of_one_connector_reaches_no_other(environment: RunEnvironment
 def test_who_may_not_change_learns_and_changes_nothing(environment: RunEnvironment, user: str | None) -> None:
     before = environment.state()
     for method, path, body in VERBS:
-        answer = environment.ask(user, method, f"/connectors/{OTHER}{path}", body)
+        answer = environment.ask(user, method, path.format(OTHER), body)
         assert answer.status_code == 401 if user is None else answer.status_code == 403 or method == "GET", (method, path)
         assert "canary" not in answer.text
     assert environment.state() == before
@@ -129,6 +145,17 @@ def test_a_body_reaches_no_other_connector(environment: RunEnvironment, user: st
         assert environment.ask(user, "PUT", "/connector-plugins/FileStreamSource/config/validate", config).status_code == refused
     assert environment.ask(user, "PUT", "/connector-plugins/FileStreamSource/config/validate", CONFIG).status_code == refused
     assert environment.state() == before
+
+
+@pytest.mark.parametrize("more", [{}, {"dry_run": True}], ids=str)
+def test_an_editor_of_one_connector_creates_no_backfill_of_it(environment: RunEnvironment, more: dict[str, object]) -> None:
+    """It is another connector, with a DAG of its own; who may create that one too gets further."""
+    before = environment.ask("admin", "GET", "/connectors").json()
+    asked = {"ranges": [{}], "id": "one", **more}
+    refused = environment.ask("owner", "POST", f"/connectors/{MINE}/backfills", asked)
+    assert (refused.status_code, refused.json()["message"]) == (403, f"You may not change connector {MINE}.backfill.one")
+    assert environment.ask("user", "POST", f"/connectors/{MINE}/backfills", asked).status_code == 400, "no setting bounds this source"
+    assert environment.ask("admin", "GET", "/connectors").json() == before
 
 
 def test_an_editors_own_body_may_not_name_another(environment: RunEnvironment) -> None:
@@ -240,7 +267,7 @@ def test_fabs_own_roles_have_their_rights_and_see_no_secret(
     assert made.status_code == 201, made.text
     before = environment.state()
     for method, path, body in VERBS:
-        answer = environment.ask(role, method, f"/connectors/{name}{path}", body)
+        answer = environment.ask(role, method, path.format(name), body)
         is_refused = answer.status_code in (401, 403)
         assert is_refused == (method != "GET" and not may_change), (method, path, answer.status_code, answer.text)
         assert "canary" not in answer.text

@@ -12,10 +12,11 @@ import re
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -24,8 +25,8 @@ from sqlalchemy import MetaData, create_engine, select
 from airflow_provider_connect.model.ids import dag_id_for
 from tests.canaries import NAME, SINK, WRITTEN_OUT, digests, install
 from tests.integration.airflow.conftest import CANARIES, HANG_SECONDS, Airflow, wait_until
-from tests.integration.airflow.test_access import UNDESCRIBED
 from tests.integration.worker.environment import make_topic, read_topic, values_of
+from tests.rest_routes import INTERNAL, routes
 
 HELD = {"run.json", "environment.sh"}
 """Files of mode 0600 that hold values: a run's own until it ends, and the environment that this test has put one into."""
@@ -50,13 +51,14 @@ class RunEnvironment:
     unique: str
     topic: str
     sightings: Sightings = field(default_factory=Sightings)
-    asked: set[tuple[str, str]] = field(default_factory=set)
+    answered: set[tuple[str, str]] = field(default_factory=set)
 
     def config(self, leak: str) -> dict[str, str]:
         url = f"jdbc:postgresql://me:{CANARIES.of('user')}@host/shop?ssl=true&password={CANARIES.of('parameter')}"
         words = {
             "airflow": f"${{airflow:{self.unique}:password}}",
             "extra": f"${{airflow:{self.unique}:extra.key}}",
+            "uri": f"${{airflow:{self.unique}-uri:uri}}",
             "variable": f"${{variable:{self.unique}}}",
             "env": "${env:CANARY_OF_THE_HOST}",
             "file": f"${{file:{self.folder / 'secrets.properties'}:key}}",
@@ -68,6 +70,7 @@ class RunEnvironment:
         request = {
             **values,
             **{f"word.{way}": CANARIES.of(way) for way in words},
+            "word.uri": f"generic://me:{quote(CANARIES.of('uri'), safe='')}@",
             "word.url": inside.format(CANARIES.of("env"), CANARIES.of("vault")),
         }
         return {
@@ -87,10 +90,11 @@ class RunEnvironment:
 
     def ask(self, method: str, path: str, *expected: int, body: object = None) -> httpx.Response:
         """An answer of our REST API, which is looked at; its status is one of those ``expected``."""
-        self.asked.add((method, path.partition("?")[0]))
         answer = self.airflow.client.request(method, f"/connect{path}", json=body, timeout=120)
         self.sightings.look("answer", f"{method} {path} ({answer.status_code})", f"{answer.headers}{answer.text}".encode())
         assert answer.status_code in expected, f"{method} {path}: {answer.status_code} {answer.text[:3000]}"
+        if answer.is_success:
+            self.answered.add((method, path.partition("?")[0]))
         return answer
 
     def start(self, kind: str, leak: str) -> tuple[str, str]:
@@ -105,7 +109,8 @@ class RunEnvironment:
 @pytest.fixture(scope="module")
 def environment(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunEnvironment]:
     tmp_path, unique = tmp_path_factory.mktemp("canaries"), f"canaries-{uuid.uuid4().hex[:8]}"
-    install(tmp_path / "plugins")
+    for version in ("1.0", "1.1"):
+        install(tmp_path / "plugins", version)
     (tmp_path / "secrets.properties").write_text(f"key={CANARIES.of('file')}\n", encoding="utf-8")
     for way in ("directory", "vault"):
         (tmp_path / way).write_text(CANARIES.of(way))
@@ -126,6 +131,8 @@ def environment(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> I
     }
     connection = {"connection_id": unique, "conn_type": "generic", "login": "me", "password": CANARIES.of("airflow")}
     airflow.api("POST", "/connections", json={**connection, "extra": json.dumps({"key": CANARIES.of("extra")})})
+    only_uri = {**connection, "connection_id": f"{unique}-uri", "password": CANARIES.of("uri")}
+    airflow.api("POST", "/connections", json=only_uri)
     airflow.api("POST", "/variables", json={"key": unique, "value": CANARIES.of("variable")})
     airflow.set_variable("connect_worker_config", json.dumps(settings))
     topic = make_topic(airflow.settings().bootstrap_servers, unique)
@@ -137,7 +144,8 @@ def environment(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> I
         for kind in ("good", "task", "start", "refused", "sink"):
             airflow.client.delete(f"/connect/connectors/{kind}-{unique}")
         airflow.set_variable("connect_worker_config", None)
-        airflow.client.delete(f"/api/v2/connections/{unique}")
+        for connection_id in (unique, f"{unique}-uri"):
+            airflow.client.delete(f"/api/v2/connections/{connection_id}")
         airflow.client.delete(f"/api/v2/variables/{unique}")
 
 
@@ -150,6 +158,12 @@ def look_at_runs(environment: RunEnvironment, runs: Mapping[str, str]) -> None:
             environment.sightings.look("command line", file.parent.name, bytes_of(file))
         look_at_files(environment, environment.airflow.stack.folder / "runs", "run directory", but="scratch")
         time.sleep(0.1)
+
+
+def look_at_all_runs(environment: RunEnvironment, names: Iterable[str]) -> None:
+    for name in names:
+        for run in environment.airflow.runs(name):
+            look_at_runs(environment, {name: run})
 
 
 def look_at_files(environment: RunEnvironment, folder: Path, kind: str, *, but: str = "") -> None:
@@ -190,15 +204,36 @@ def look_at_topics(environment: RunEnvironment) -> None:
             environment.sightings.look("record", topic, data, but=WRITTEN_OUT if topic == settings.config_topic else ())
 
 
-def ask_everything(environment: RunEnvironment, names: list[str]) -> None:
+def ask_everything(environment: RunEnvironment, names: Iterable[str]) -> None:
     for path in ("", "?expand=info", "?expand=status", "?expand=info&expand=status"):
         environment.ask("GET", f"/connectors{path}", 200)
     for path in ("/", "/health", "/metrics", "/workers", "/admin/loggers", "/connector-plugins?connectorsOnly=false", "/openapi.json"):
+        environment.ask("GET", path, 200)
+    for path in ("/ui/connectors", "/ui/connect.js"):
         environment.ask("GET", path, 200)
     environment.ask("GET", f"/connector-plugins/{NAME}/config", 200)
     for name in names:
         for path in ("", "/config", "/status", "/tasks", "/tasks/0", "/tasks/0/status", "/topics", "/offsets", "/upgrade", "/tasks-config"):
             environment.ask("GET", f"/connectors/{name}{path}", 200, 404)
+        for path in ("", "/lag", "/dead-letters", "/replay", "/backfills"):
+            environment.ask("GET", f"/ui/connectors/{name}{path}", 200, 400, 404)
+
+
+def upgrade_and_restart(environment: RunEnvironment, name: str) -> None:
+    """The next run compares versions whose records have fields that are named after secrets; and a task that is restarted."""
+    path, to = f"/connectors/{name}", {"to": "[1.0]"}
+    environment.ask("PUT", f"{path}/pause", 202)
+    environment.ask("PUT", f"{path}/config", 200, body=environment.config("records"))
+    environment.ask("PUT", f"{path}/upgrade", 202, body=to)
+    environment.ask("PUT", f"{path}/resume", 202)
+    wait_until(lambda: environment.ask("GET", f"{path}/upgrade", 200).json()["state"] == "HELD", "the upgrade is held back")
+    for answer in (environment.ask("GET", f"{path}/upgrade", 200), environment.ask("POST", f"{path}/upgrade/comparison", 200, body=to)):
+        assert "[hidden]" in answer.text, "the proof that there was something to hide"
+    environment.ask("DELETE", f"{path}/upgrade", 204)
+    environment.ask("PUT", f"{path}/config", 200, body=environment.config("log"))
+    look_at_all_runs(environment, [name])
+    environment.ask("POST", f"{path}/tasks/0/restart", 204)
+    look_at_all_runs(environment, [name])
 
 
 def change_everything(environment: RunEnvironment, name: str) -> None:
@@ -251,21 +286,34 @@ def refuse_and_deliver_again(environment: RunEnvironment) -> None:
     path, refused = f"/connectors/{name}", f"/ui/connectors/{name}/dead-letters"
     wait_until(lambda: len(environment.ask("GET", refused, 200).json()["records"]) >= 3, "records are refused")
     assert "cannot put [hidden]" in environment.ask("GET", refused, 200).text, "the proof that there was something to hide"
-    environment.ask("GET", f"/ui/connectors/{name}/lag", 200)
-    replays: list[Any] = [{"dry_run": True}, {"edits": {"0:0": {"value": "edited"}}}, {"transforms": {"transforms": "x"}}]
-    for body in replays:
+    for leak in ("log", "task-start", "put", "die-in-task-start"):
+        body: Any = {"records": 10, "config": {**sink_config(environment), "leak": leak}}
+        environment.ask("POST", f"{path}/preview", 200, 400, 500, body=body)
+    casts = {
+        "transforms": "cast",
+        "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value",
+        "transforms.cast.spec": "int32",
+    }
+    for body in ({"dry_run": True}, {"dry_run": True, "transforms": casts}, {"transforms": {"transforms": "x"}}, {"transforms": casts}):
         environment.ask("POST", f"{path}/dead-letters/replay", 200, 202, 400, 409, body=body)
-    wait_until(lambda: environment.ask("GET", f"{path}/dead-letters/replay", 200).json()["is_done"], "the replay is done")
+    replay, replays = f"{name}-replay", f"{path}/dead-letters/replay"
+    wait_until(lambda: environment.ask("GET", replays, 200).json()["state"] == "FAILED", "the replay has failed")
+    edited = {"edits": {"0:0": {"value": "edited"}}}
+    environment.ask("POST", replays, 202, body=edited)
+    wait_until(lambda: environment.ask("GET", replays, 200).json()["is_done"], "the replay is done")
     ranges: Any = {"ranges": [{}], "id": "a"}
     for body in ({**ranges, "dry_run": True}, ranges, {**ranges, "id": "b", "config": {"leak": "log,starting"}}):
         environment.ask("POST", f"{path}/backfills", 200, 201, 400, 409, body=body)
     wait_until(lambda: environment.ask("GET", f"{path}/backfills", 200).json()[0]["is_done"], "the backfill is done")
-    for shown in ("replay", "backfills"):
-        environment.ask("GET", f"/ui/connectors/{name}/{shown}", 200)
+    failed = f"/connectors/{name}.backfill.b/status"
+    wait_until(lambda: "cannot starting [hidden]" in environment.ask("GET", failed, 200).text, "the other backfill has failed")
     others = [each for each in environment.ask("GET", "/connectors", 200).json() if each.startswith(name)]
+    assert sorted(others) == sorted([name, replay, f"{name}.backfill.a", f"{name}.backfill.b"])
+    look_at_all_runs(environment, others)
     ask_everything(environment, others)
-    look_at_runs(environment, {each: run for each in others for run in environment.airflow.runs(each)})
     for each in others:
+        xcoms = [environment.airflow.xcoms(each, run) for run in environment.airflow.runs(each)]
+        environment.sightings.look("xcom", each, json.dumps(xcoms).encode())
         environment.ask("DELETE", f"/connectors/{each}", 204)
 
 
@@ -281,25 +329,17 @@ def ask_for_the_past(environment: RunEnvironment, name: str) -> None:
     environment.ask("PUT", f"{path}/pause", 202)
     environment.ask("PUT", f"{path}/topics/reset", 200)
     environment.ask("POST", f"{path}/restart?includeTasks=true", 200, 202, 204, 409, 500)
-    environment.ask("POST", f"{path}/tasks/0/restart", 200, 204, 404, 409, 500)
-    environment.ask("PUT", f"{path}/upgrade", 200, 202, 400, 409, body={"to": "[1.0,)"})
-    environment.ask("POST", f"{path}/upgrade/comparison", 200, 400, 409, 500, body={"to": "[1.0,)"})
-    environment.ask("DELETE", f"{path}/upgrade", 200, 204, 404)
     environment.ask("GET", "/admin/loggers/canary", 200, 404)
     environment.ask("PUT", "/admin/loggers/canary", 200, body={"level": "DEBUG"})
-    for page in ("/ui/connectors", f"/ui/connectors/{name}", f"/ui/connectors/{name}/lag", f"/ui/connectors/{name}/dead-letters"):
-        environment.ask("GET", page, 200, 400)
+    for method, internal in INTERNAL:
+        environment.ask(method, internal.format(connector=name), 400, body=environment.config("log"))
 
 
 def routes_left(environment: RunEnvironment) -> list[tuple[str, str]]:
-    """The routes that were not asked, of those that are described, and of the page's."""
-    described = environment.ask("GET", "/openapi.json", 200).json()["paths"]
-    routes = [(method.upper(), path) for path, methods in described.items() for method in methods]
-    routes += [("GET", path) for path in UNDESCRIBED if path != "/ui/connect.js"]
-    patterns = {(method, path): re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for method, path in routes}
-    return [
-        route for route, pattern in patterns.items() if not any(m == route[0] and pattern.fullmatch(path) for m, path in environment.asked)
-    ]
+    """Those that have not answered a request as they should, of all that the server has but for those of workers among themselves."""
+    patterns = {route: re.compile(re.sub(r"\{\w+\}", "[^/]+", route[1])) for route in routes() if route not in INTERNAL}
+    answered = environment.answered
+    return [route for route, pattern in patterns.items() if not any(m == route[0] and pattern.fullmatch(path) for m, path in answered)]
 
 
 def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment: RunEnvironment) -> None:
@@ -310,14 +350,16 @@ def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment
     states = {name: airflow.run_state(name, run) for name, run in runs.items()}
     logs = {name: airflow.log(name, run) for name, run in runs.items()}
     assert states == {good: "success", task: "failed", start: "failed"}, logs
-    assert set(values_of(airflow.settings().bootstrap_servers, environment.topic)) == {'"12 secrets are right"'}
+    assert set(values_of(airflow.settings().bootstrap_servers, environment.topic)) == {'"14 secrets are right"'}
     texts: dict[str, Any] = {name: environment.ask("GET", f"/connectors/{name}/status", 200).text for name in (task, start)}
-    ask_everything(environment, list(runs))
+    ask_everything(environment, runs)
+    upgrade_and_restart(environment, good)
     change_everything(environment, good)
-    ask_everything(environment, list(runs))
+    ask_everything(environment, runs)
     ask_for_the_past(environment, good)
     refuse_and_deliver_again(environment)
     assert routes_left(environment) == []
+    look_at_all_runs(environment, runs)
     for name, run in runs.items():
         sightings.look("xcom", name, json.dumps(airflow.xcoms(name, run)).encode())
         sightings.look("task instances", name, json.dumps(airflow.tasks(name, run)).encode())
