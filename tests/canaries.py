@@ -161,7 +161,7 @@ class CanaryTask(SourceTask):
                     pa.array([{"b": each} for each in data]),
                     pa.array([[(line, line.encode())] for line in lines], pa.map_(pa.string(), pa.binary())),
                 ],
-                [secrets_of(self.config.originals)[-1 if VERSION == "1.0" else -2], "nested", "map"],
+                [secrets_of(self.config.originals)[-1] if VERSION == "1.0" else "other", "nested", "map"],
             ),
         }
         return Batch.of(self.config["topic"], value=values[self.left], key=pa.array(data))
@@ -245,7 +245,7 @@ class CanarySink(SinkConnector):
 
 def install(plugin_path: Path, version: str = "1.0") -> None:
     """The source and the sink, which refuses every record, as a location of ``plugin_path``. A field of the source's records is named after
-    a secret, in version 1.0 after another one than in others."""
+    a secret in version 1.0 alone."""
     source = f"{_HEAD}VERSION = {version!r}\n\n\n{inspect.getsource(spellings)}{_CODE}"
     entries = (f"source:{NAME} = canary_source:CanarySource", f"sink:{SINK} = canary_source:CanarySink")
     tree(plugin_path / f"canary-{version}", "canary", version, {"canary_source.py": source}, *entries)

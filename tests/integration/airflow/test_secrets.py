@@ -221,13 +221,16 @@ def ask_everything(environment: RunEnvironment, names: Iterable[str]) -> None:
 
 def upgrade_and_restart(environment: RunEnvironment, name: str) -> None:
     """The next run compares versions whose records have fields that are named after secrets; and a task that is restarted."""
-    path, to = f"/connectors/{name}", {"to": "[1.0]"}
+    path, to, records = f"/connectors/{name}", {"to": "[1.0]"}, 1000
     environment.ask("PUT", f"{path}/pause", 202)
     environment.ask("PUT", f"{path}/config", 200, body=environment.config("records"))
-    environment.ask("PUT", f"{path}/upgrade", 202, body=to)
+    environment.ask("PUT", f"{path}/upgrade", 202, body={**to, "canary": records})
     environment.ask("PUT", f"{path}/resume", 202)
     wait_until(lambda: environment.ask("GET", f"{path}/upgrade", 200).json()["state"] == "HELD", "the upgrade is held back")
-    for answer in (environment.ask("GET", f"{path}/upgrade", 200), environment.ask("POST", f"{path}/upgrade/comparison", 200, body=to)):
+    for answer in (
+        environment.ask("GET", f"{path}/upgrade", 200),
+        environment.ask("POST", f"{path}/upgrade/comparison", 200, body={**to, "records": records}),
+    ):
         assert "[hidden]" in answer.text, "the proof that there was something to hide"
     environment.ask("DELETE", f"{path}/upgrade", 204)
     environment.ask("PUT", f"{path}/config", 200, body=environment.config("log"))
@@ -295,7 +298,7 @@ def refuse_and_deliver_again(environment: RunEnvironment) -> None:
         "transforms.cast.spec": "int32",
     }
     for body in ({"dry_run": True}, {"dry_run": True, "transforms": casts}, {"transforms": {"transforms": "x"}}, {"transforms": casts}):
-        environment.ask("POST", f"{path}/dead-letters/replay", 200, 202, 400, 409, body=body)
+        environment.ask("POST", f"{path}/dead-letters/replay", 200, 202, 400, 409, 500, body=body)
     replay, replays = f"{name}-replay", f"{path}/dead-letters/replay"
     wait_until(lambda: environment.ask("GET", replays, 200).json()["state"] == "FAILED", "the replay has failed")
     edited = {"edits": {"0:0": {"value": "edited"}}}
@@ -305,8 +308,6 @@ def refuse_and_deliver_again(environment: RunEnvironment) -> None:
     for body in ({**ranges, "dry_run": True}, ranges, {**ranges, "id": "b", "config": {"leak": "log,starting"}}):
         environment.ask("POST", f"{path}/backfills", 200, 201, 400, 409, body=body)
     wait_until(lambda: environment.ask("GET", f"{path}/backfills", 200).json()[0]["is_done"], "the backfill is done")
-    failed = f"/connectors/{name}.backfill.b/status"
-    wait_until(lambda: "cannot starting [hidden]" in environment.ask("GET", failed, 200).text, "the other backfill has failed")
     others = [each for each in environment.ask("GET", "/connectors", 200).json() if each.startswith(name)]
     assert sorted(others) == sorted([name, replay, f"{name}.backfill.a", f"{name}.backfill.b"])
     look_at_all_runs(environment, others)
@@ -324,13 +325,14 @@ def ask_for_the_past(environment: RunEnvironment, name: str) -> None:
     assert len(revisions["revisions"]) > 5
     environment.ask("POST", f"{path}/config/rollback", 200, 400, 409, body={"revision": revisions["revisions"][-1]["revision"]})
     environment.ask("GET", f"{path}/offsets/history", 200)
-    environment.ask("POST", f"{path}/offsets/undo", 200, 400, 409, body={"to": "2000-01-01T00:00:00Z", "dry_run": True})
+    for instant in ("2000-01-01T00:00:00Z", round(time.time() * 1000)):
+        environment.ask("POST", f"{path}/offsets/undo", 200, 400, 409, body={"to": instant, "dry_run": True})
     environment.ask("PUT", f"{path}/resume", 202)
     environment.ask("PUT", f"{path}/pause", 202)
     environment.ask("PUT", f"{path}/topics/reset", 200)
     environment.ask("POST", f"{path}/restart?includeTasks=true", 200, 202, 204, 409, 500)
-    environment.ask("GET", "/admin/loggers/canary", 200, 404)
     environment.ask("PUT", "/admin/loggers/canary", 200, body={"level": "DEBUG"})
+    environment.ask("GET", "/admin/loggers/canary", 200)
     for method, internal in INTERNAL:
         environment.ask(method, internal.format(connector=name), 400, body=environment.config("log"))
 
@@ -359,7 +361,6 @@ def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment
     ask_for_the_past(environment, good)
     refuse_and_deliver_again(environment)
     assert routes_left(environment) == []
-    look_at_all_runs(environment, runs)
     for name, run in runs.items():
         sightings.look("xcom", name, json.dumps(airflow.xcoms(name, run)).encode())
         sightings.look("task instances", name, json.dumps(airflow.tasks(name, run)).encode())
