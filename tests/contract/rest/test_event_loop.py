@@ -50,7 +50,10 @@ class Loop:
         """Status and body of the answer; while it was made, no turn of the loop took longer than it may, or not each of ten times."""
         longest = []
         for _ in range(TIMES):
-            answer = self._asked(method, path, body, headers)
+            try:
+                answer = self._asked(method, path, body, headers)
+            except ConnectionResetError:  # a refusal that came before all was sent may be lost with the connection
+                continue
             longest.append(max(self.turns, default=0.0))
             if 0 < longest[-1] < MOST_SECONDS:
                 return answer

@@ -58,6 +58,8 @@ VERBS: tuple[tuple[str, str, object], ...] = (
     ("GET", "/ui/connectors/{}", None),
     ("GET", "/ui/connectors/{}/lag", None),
     ("GET", "/ui/connectors/{}/dead-letters", None),
+    ("GET", "/ui/connectors/{}/replay", None),
+    ("GET", "/ui/connectors/{}/backfills", None),
     ("DELETE", "/connectors/{}", None),
 )
 DISGUISES = (
