@@ -159,9 +159,6 @@ class SourceTask(Task):
     def commit(self) -> None:
         """Everything returned so far up to some batch is in Kafka with its offsets. Exceptions are logged and ignored."""
 
-    def commit_record(self, record: SourceRecord, metadata: Any) -> None:
-        """One record is in Kafka; ``metadata`` None: it was dropped. Called only where it is defined; it costs a call for each record."""
-
     def stop(self) -> None:
         """End: make a ``poll`` under way return, and release the source. May come from another thread, and more than once."""
 
@@ -286,8 +283,8 @@ class SinkTask(Task):
         """Take a batch but for the records that the destination refuses each by itself; these are returned, in their order.
 
         Asked for a batch for which ``put`` raised DataException. A transactional task is also asked for batches that were not put before,
-        from a refusal on until a commit without one. Must not raise DataException. None, the default: nothing was taken, and the framework
-        finds the records by bisection.
+        from a refusal on until a commit without one. Must not raise DataException. After a RetriableException, with nothing of the batch
+        taken, it is asked again. None, the default: nothing was taken, and the framework finds the records by bisection.
         """
         return None
 

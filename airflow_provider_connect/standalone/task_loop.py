@@ -135,7 +135,7 @@ class TaskLoop:
             return None
         settings = WorkerSettings.of(payload.settings, payload.secrets)
         try:
-            resolved = self._resolved(settings)
+            resolved = {**connector.default_settings, **self._resolved(settings)}
             with closing(self._host.backing.offsets(OffsetLocation.of(settings, resolved))) as offsets:
                 known = offsets.read(payload.connector)
             return connector.check_for_new_data(strip_framework_keys(resolved), known.get)

@@ -268,7 +268,7 @@ def source_readiness(
     name: str, connector: SourceConnector, resolved: Mapping[str, str], settings: WorkerSettings, mask: Callable[[str], str]
 ) -> Readiness:
     """Whether the source has new data. ``mask`` hides secrets in what the connector raises."""
-    return _answer(name, connector.check_for_new_data, resolved, settings, mask)
+    return _answer(name, connector.check_for_new_data, {**connector.default_settings, **resolved}, settings, mask)
 
 
 def _answer(

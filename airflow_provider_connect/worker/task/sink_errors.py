@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.sdk.task import Refusal
 from airflow_provider_connect.worker.delivery.raw_batch import Originals, RawBatch
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetterQueue
 from airflow_provider_connect.worker.errors.failures import PUT, FailedRecord, Failure
@@ -31,15 +30,20 @@ class SinkErrors:
     def tolerates_all(self) -> bool:
         return self.tolerance.settings.tolerates_all
 
-    def put_in_parts(self, batch: Batch, task: SinkTask, put: Callable[[int, int], None], record: Callable[[int], FailedRecord]) -> int:
-        """Put the records of a batch by ``put(start, length)``, without those that ``task`` refuses: it names them, or they are found. How
-        many it has taken without ``put``."""
-        count = batch.num_records
-        if type(task).refused is not SinkTask.refused:
+    def put_in_parts(
+        self,
+        count: int,
+        put: Callable[[int, int], None],
+        record: Callable[[int], FailedRecord],
+        refused: Callable[[], Sequence[Refusal] | None] | None = None,
+    ) -> int:
+        """Put the ``count`` records of a batch by ``put(start, length)``, without those that the task refuses: ``refused`` names them
+        after ``put`` raised DataException, or they are found. Returns how many it has taken without ``put``."""
+        if refused is not None:
             try:
                 put(0, count)
             except DataException:
-                found = task.refused(batch)
+                found = refused()
             else:
                 return 0
             if found is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.sdk.task import Refusal, SinkTask
 from airflow_provider_connect.worker.delivery.kafka_reader import AheadReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.delivery.sink_delivery import SinkDelivery
@@ -21,6 +23,7 @@ from airflow_provider_connect.worker.task.environment import ActiveTopics
 from airflow_provider_connect.worker.task.sink_errors import SinkErrors
 from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal
 
+Result = TypeVar("Result")
 READ_SECONDS = 0.5
 PUT = "put"
 
@@ -99,12 +102,11 @@ class SinkLoop:
         self.errors.keep(raw)
         try:
             batches = list(self.pipeline.batches(raw))
+            self.topics.note([raw.partition.topic])
+            for batch in batches:
+                self._put_tolerantly(batch, raw)
         except StoppedWhileRetrying:
             return False
-        self.topics.note([raw.partition.topic])
-        for batch in batches:
-            if not self._put_tolerantly(batch, raw):
-                return False
         self._delivered[raw.partition] = raw.next_offset
         self._is_uncommitted = True
         self.metrics.bytes += raw.value.nbytes
@@ -117,42 +119,44 @@ class SinkLoop:
             self.reader.seek(partition, offset)
             self._delivered[partition] = offset
 
-    def _put_tolerantly(self, batch: Batch, raw: RawBatch) -> bool:
+    def _put_tolerantly(self, batch: Batch, raw: RawBatch) -> None:
         """Put a batch. Records for which the task raises DataException are left out where errors are tolerated."""
         if not self.errors.tolerates_all or not batch.num_records:
-            return self._put_and_note(batch, raw)
+            self._put_and_note(batch, raw)
+            return
 
         def put(start: int, length: int) -> None:
-            if not self._put_and_note(batch.slice(start, length), raw):
-                raise StoppedWhileRetrying
+            self._put_and_note(batch.slice(start, length), raw)
 
-        try:
-            taken = self.errors.put_in_parts(batch, self.task, put, lambda index: raw.original(batch, index))
-        except StoppedWhileRetrying:
-            return False
+        def refused() -> list[Refusal] | None:
+            return self._until_done(partial(self.task.refused, batch))
+
+        names_refused = type(self.task).refused is not SinkTask.refused
+        taken = self.errors.put_in_parts(
+            batch.num_records, put, lambda index: raw.original(batch, index), refused if names_refused else None
+        )
         self.metrics.records_out += taken
-        return True
 
-    def _put_and_note(self, batch: Batch, raw: RawBatch) -> bool:
+    def _put_and_note(self, batch: Batch, raw: RawBatch) -> None:
         after = batch.next_offset if batch.next_offset is not None else raw.next_offset
-        if not self._put(batch, {**self._delivered, raw.partition: after}):
-            return False
+        positions = {**self._delivered, raw.partition: after}
+        self._until_done(partial(self.delivery.deliver, self.task, batch, positions))
         self._delivered[raw.partition] = after
         self.metrics.records_out += batch.num_records
-        return True
 
-    def _put(self, batch: Batch, positions: dict[TopicPartition, int]) -> bool:
+    def _until_done(self, call: Callable[[], Result]) -> Result:
+        """Make a call of the task, again after each RetriableException. Raises StoppedWhileRetrying when the task is to end."""
         retries = self.errors.tolerance.retries(PUT)
         while True:
             try:
                 with self.metrics.timed_call():
-                    self.delivery.deliver(self.task, batch, positions)
+                    result = call()
             except RetriableException as error:
                 if not retries.wait(error, asked_ms_of(error, self.context.take_retry_ms())):
-                    return False
+                    raise StoppedWhileRetrying from error
             else:
                 retries.succeeded()
-                return True
+                return result
 
     def _commit(self) -> None:
         if self._delivered:

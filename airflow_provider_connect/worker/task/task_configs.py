@@ -42,6 +42,7 @@ class PlanningContext:
         self._read = read
         self._take_over = take_over
         self._offsets: SourceOffsets | None = None
+        self._error: Exception | None = None
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
         if self._offsets is None:
@@ -57,7 +58,13 @@ class PlanningContext:
         log.info("Connector %s asked for new task configs; the next run generates them", self.name)
 
     def raise_error(self, error: Exception) -> None:
-        raise ConnectException(f"Connector {self.name} raised an error: {error}") from error
+        """The plan fails with the first error, once the connector is stopped; a thread of the connector's own may have raised it."""
+        self._error = self._error or error
+
+    def check(self) -> None:
+        """Raises ConnectException for what ``raise_error`` was given."""
+        if self._error is not None:
+            raise ConnectException(f"Connector {self.name} raised an error: {self._error}") from self._error
 
 
 @plugin_code()
@@ -72,6 +79,7 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
         generated = listed_tasks(connector, connector.task_configs(checked.settings.tasks_max))
     finally:
         connector.stop()
+    context.check()
     return published(checked, generated, settings)
 
 

@@ -246,8 +246,7 @@ class _Sink:
 
     def _put(self, batch: Batch) -> None:
         SinkErrors(self.tolerance).put_in_parts(
-            batch,
-            self.task,
+            batch.num_records,
             lambda start, length: self.task.put(batch.slice(start, length)),
             lambda index: ConsumedRecord("t", 0, index),
         )

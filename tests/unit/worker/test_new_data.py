@@ -96,6 +96,20 @@ def test_a_config_that_cannot_be_parsed_starts_a_run_which_reports_it(caplog: py
     assert "Invalid value five for configuration pages" in caplog.text
 
 
+def test_the_check_has_the_connectors_default_settings_as_a_run_has_them() -> None:
+    connector = Texts()
+    connector.default_settings = {"other": "x", "deep": "false"}  # type: ignore[misc]  # of this instance alone
+    config = {key: value for key, value in TEXTS.items() if key != "other"}
+    assert source_readiness("c", connector, config, WorkerSettings.of({}), Mask()).state == WORK
+    assert connector.given == TEXTS
+    payload: Any = SimpleNamespace(task=0, connector="c", settings={}, secrets={}, connector_config=config)
+    backing: Any = SimpleNamespace(offsets=lambda location: NoOffsets())
+    host = TaskHost(backing, "w", None, mask=Mask())
+    checked: Any = SimpleNamespace(connector=connector)
+    assert TaskLoop(payload, checked, host, on_result=lambda _: None, on_end=lambda: None)._has_new_data() is True
+    assert connector.given == TEXTS
+
+
 class NoOffsets:
     def read(self, connector: str) -> SourceOffsets:
         return SourceOffsets(connector, {})

@@ -134,6 +134,24 @@ class NamingSink(SlowSink):
         return found
 
 
+def test_a_sink_that_cannot_name_what_it_refuses_yet_is_asked_again() -> None:
+    class Away(NamingSink):
+        away = 2
+
+        def refused(self, batch: Batch) -> list[Refusal] | None:
+            if self.away:
+                self.away -= 1
+                raise RetriableException("the database restarts")
+            return super().refused(batch)
+
+    clock, task, reported = Clock(), Away({3}), list[Failure]()
+    tested = loop(clock, [10], task)
+    tested.errors = SinkErrors(Tolerance(replace(STRICT, tolerates_all=True), reported.append, now=clock.now, sleep=clock.sleep))
+    assert tested.run() is None
+    assert (task.count, task.puts, len(reported)) == (9, [10, 0], 1)
+    assert clock.seconds > 0.5
+
+
 def test_a_sink_that_names_what_it_refuses_is_asked_once_for_each_batch() -> None:
     task = NamingSink({3, 12, 15})
     reported: list[Failure] = []

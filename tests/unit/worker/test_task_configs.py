@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException, TaskException
+from airflow_provider_connect.errors import ConfigException, ConnectException, TaskException
 from airflow_provider_connect.sdk.config_def import Password
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
@@ -94,3 +95,17 @@ def test_many_tasks_of_a_large_config_are_refused_before_they_fill_the_topic(tmp
     for text in ("x" * 9_000, "\u20ac" * 2_000):
         with pytest.raises(TaskException, match=r"of 1000 tasks have more than 8388608 characters together"):
             task_configs(check_connector("c", config | {"note": text}, worker, {}), context, worker)
+
+
+def test_an_error_that_a_thread_of_the_connector_raises_fails_its_plan(tmp_path: Path) -> None:
+    known, context = checked(tmp_path), PlanningContext("c", lambda _: SourceOffsets("c", {}))
+
+    def generated(_: int) -> list[Mapping[str, str]]:
+        thread = Thread(target=context.raise_error, args=[OSError("the listener has ended")])
+        thread.start()
+        thread.join()
+        return [{}]
+
+    known.connector.task_configs = generated  # type: ignore[method-assign]
+    with pytest.raises(ConnectException, match="Connector c raised an error: the listener has ended"):
+        task_configs(known, context, settings(tmp_path))
