@@ -6,7 +6,7 @@ SHARED := -n $(or $(JOBS),2)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test coverage contract bench chaos soak docs hashes ui
+.PHONY: help setup demo up down status check test static units tests coverage contract bench chaos soak docs hashes ui
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,16 +27,22 @@ status: ## whether the stack is up, and where
 	@$(PY) -m airflow_provider_connect.dev.stack status
 
 check: setup ## lint, types, unit tests that start no process
+	@$(MAKE) -s -j 2 static units
+
+test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of each test are in .dev/durations.json
+	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & $(MAKE) -s -j 2 static tests
+	@$(PY) -m tests.covered
+
+static:
 	@$(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
 	@$(PY) -m mypy
+
+units:
 	@$(PY) -m pytest -q --no-process $(SHARED) tests/unit
 
-test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of each test are in .dev/durations.json
-	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & \
-	$(PY) -m ruff check $(SOURCES) && $(PY) -m ruff format --check $(SOURCES) && $(PY) -m mypy && \
-	$(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json --cov --cov-report= $(SHARED) && \
-	$(PY) -m tests.covered
+tests:
+	@$(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json --cov --cov-report= $(SHARED)
 
 coverage: ## pages in .dev/coverage of what the last make test has run
 	@$(PY) -m coverage html -d .dev/coverage --quiet
