@@ -43,6 +43,8 @@ OF_ONE_SERVER = (
     "integration/mirror_maker",
     "integration/registry",
 )
+ELSEWHERE = ("e2e", "integration/airflow", "integration/clients", "integration/dev", "integration/test_readme.py")
+"""Where the product runs in processes of its own: coverage would slow the test's process and see nothing."""
 REPEATED = "integration/jdbc"  # whose cases are values and tables for the same lines; no thread but the test's own runs these
 COVERED_CASES = 5  # of each test there: coverage takes a third of the processor's time
 LONGEST = ("integration/airflow", "integration/test_readme.py")
@@ -127,7 +129,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if (folder := _folder(item)) in FOLDERS:
             item.add_marker(folder)
         cases[test := item.nodeid.partition("[")[0]] += 1
-        if folder == "e2e" or (str(_below_tests(item).parent) == REPEATED and cases[test] > COVERED_CASES):
+        path = _below_tests(item)
+        if any(path.is_relative_to(each) for each in ELSEWHERE) or (str(path.parent) == REPEATED and cases[test] > COVERED_CASES):
             item.add_marker("no_cover")
         if config.getoption("--no-process") and item.get_closest_marker("process"):
             item.add_marker(pytest.mark.skip("starts a process"))
