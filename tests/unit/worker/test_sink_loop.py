@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +27,7 @@ from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.worker.task.sink_errors import SinkErrors
 from airflow_provider_connect.worker.task.sink_loop import SinkLoop
+from airflow_provider_connect.worker.task.stop_signal import StopReason
 from tests.unit.worker.clock import Clock
 
 PARTITION = TopicPartition("t", 0)
@@ -165,3 +166,92 @@ def test_a_sink_that_names_what_it_refuses_is_asked_once_for_each_batch() -> Non
     ]
     assert tested.metrics.records_out == 27
     assert tested._delivered == {PARTITION: 30}
+
+
+class Seekable(Reader):
+    """Goes back where it is asked to; ``held`` are the partitions paused in each turn."""
+
+    def __init__(self, clock: Clock, script: list[int]) -> None:
+        super().__init__(clock, script)
+        self.held: list[set[TopicPartition]] = []
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.positions[partition] = offset
+
+    def hold(self, partitions: Collection[TopicPartition]) -> None:
+        self.held.append(set(partitions))
+
+
+class Asking(SlowSink):
+    """Makes one request of its context in each ``put``; ``commits`` are the offsets that were flushed."""
+
+    def __init__(self, *requests: Callable[[Any], None]) -> None:
+        super().__init__(Clock(), put_seconds=0, commit_seconds=0)
+        self._requests = list(requests)
+        self.commits: list[int] = []
+
+    def put(self, batch: Batch) -> None:
+        super().put(batch)
+        if self._requests:
+            self._requests.pop(0)(self.context)
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.commits.append(offsets[PARTITION])
+
+
+def asking_loop(script: list[int], task: Asking, *reasons: StopReason | None) -> SinkLoop:
+    """A loop that gets one of ``reasons`` to stop in each turn, then none."""
+    clock = Clock()
+    tested = loop(clock, script, task)
+    tested.reader = Seekable(clock, script)  # type: ignore[assignment]
+    task.initialize(tested.context)
+    left = iter(reasons)
+    tested.stop = SimpleNamespace(reason=lambda: next(left, None))  # type: ignore[assignment]
+    return tested
+
+
+def test_a_task_reads_again_from_the_offset_that_it_asked_for() -> None:
+    task = Asking(lambda context: context.offset(PARTITION, 4))
+    assert asking_loop([10, 10], task).run() is None
+    assert (task.count, task.commits) == (20, [14])
+
+
+def test_a_task_reads_nothing_of_the_partitions_that_it_paused_until_it_resumes() -> None:
+    task = Asking(lambda context: context.pause([PARTITION]), lambda context: context.resume([PARTITION]))
+    tested = asking_loop([1, 1, 1], task)
+    tested.run()
+    assert tested.reader.held == [{PARTITION}, set(), set()]  # type: ignore[attr-defined]
+
+
+def test_a_commit_that_the_task_asks_for_comes_after_its_put() -> None:
+    task = Asking(lambda _: None, lambda context: context.request_commit())
+    asking_loop([1, 1, 1], task).run()
+    assert task.commits == [2, 3]
+
+
+def test_a_fenced_loop_commits_nothing() -> None:
+    task = Asking()
+    assert asking_loop([5, 5], task, None, StopReason.FENCED).run() is StopReason.FENCED
+    assert (task.count, task.commits) == (5, [])
+
+
+def test_a_paused_loop_commits_what_was_put() -> None:
+    task = Asking()
+    assert asking_loop([5, 5], task, None, StopReason.PAUSED).run() is StopReason.PAUSED
+    assert (task.count, task.commits) == (5, [5])
+
+
+def test_a_loop_ends_with_the_batch_that_reaches_its_records() -> None:
+    task = Asking()
+    tested = asking_loop([5, 5, 5], task)
+    tested.max_records = 6
+    assert tested.run() is None
+    assert (task.count, task.commits) == (10, [10])
+
+
+def test_an_endless_loop_commits_as_soon_as_there_is_nothing_to_read() -> None:
+    task = Asking()
+    tested = asking_loop([5, 0, 0, 5, 0], task)
+    tested.endless = True
+    tested.run()
+    assert task.commits == [5, 10, 10]

@@ -1,0 +1,227 @@
+"""The order of a source task's loop: what it delivers, commits, aborts and drops, and when the task learns of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.converters.plain import StringConverter
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.converter import RAW_HEADERS
+from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.worker.delivery.source_delivery import SourceOffset
+from airflow_provider_connect.worker.delivery.transaction_boundary import RequestedBoundary
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.worker.pipeline.stages import Converters
+from airflow_provider_connect.worker.task.source_loop import SourceLoop, TransactionRequests
+from airflow_provider_connect.worker.task.stop_signal import StopReason
+
+Step = Callable[["Source"], Any]
+
+
+class Source(SourceTask):
+    """``poll`` returns what the next of ``steps`` does, then None. ``events`` is the diary of loop, delivery and task."""
+
+    def __init__(self, events: list[str], *steps: Step) -> None:
+        self._events, self._steps = events, iter(steps)
+        self.boundary = RequestedBoundary()
+        self.next = 0
+
+    def poll(self) -> Any:
+        step = next(self._steps, None)
+        return None if step is None else step(self)
+
+    def commit(self) -> None:
+        self._events.append("task.commit")
+
+    def numbers(self, count: int) -> Batch:
+        first, self.next = self.next, self.next + count
+        values = pa.array([str(number) for number in range(first, self.next)])
+        offsets = [{"next": number + 1} for number in range(first, self.next)]
+        return Batch.of("t", value=values, source_partition={"p": 1}, source_offsets=offsets)
+
+
+def polled(count: int) -> Step:
+    return lambda source: source.numbers(count)
+
+
+class Delivery:
+    """Keeps a transaction in a list. It is due after each poll, where it is asked by itself."""
+
+    def __init__(self, events: list[str], *, is_due: bool) -> None:
+        self._events, self._is_due = events, is_due
+        self._open: list[str] = []
+        self._offset: object = None
+        self.records: list[str] = []
+
+    def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
+        for batch in batches:
+            assert batch.value is not None
+            self._open += [value.decode() for value in batch.value.to_pylist()]
+        for _, offset in offsets:
+            self._offset = offset["next"]
+        self._events.append("deliver")
+
+    def is_due(self) -> bool:
+        return self._is_due
+
+    def commit(self, closing: Sequence[Any] = ()) -> bool:
+        if self._offset is None and not closing:
+            return False
+        self._events.append(f"commit {self._offset}" + " and batch log" * bool(closing))
+        self.records += self._open
+        self._open, self._offset = [], None
+        return True
+
+    def drop(self, *, with_offsets: bool) -> bool:
+        self._events.append("drop with offsets" if with_offsets else "drop")
+        self._offset = None if with_offsets else self._offset
+        was_open, self._open = bool(self._open), []
+        return was_open
+
+    def abort(self) -> None:
+        self._events.append("abort")
+
+
+class Run:
+    """A loop over ``steps``; ``reasons`` are what the stop signal returns, one for each turn, then none."""
+
+    def __init__(
+        self,
+        *steps: Step,
+        reasons: Sequence[StopReason | None] = (),
+        requests: bool = False,
+        max_records: int | None = None,
+        due: bool = True,
+    ) -> None:
+        self.events: list[str] = []
+        self.task = Source(self.events, *steps)
+        self.delivery = Delivery(self.events, is_due=due and not requests)
+        self.metrics = TaskMetrics(is_source=True)
+        left: Iterator[StopReason | None] = iter(reasons)
+        stop: Any = SimpleNamespace(reason=lambda: next(left, None))
+        noted: Any = SimpleNamespace(prepare=lambda topic: None, note=lambda topics: self.events.append(f"active {sorted(topics)}"))
+        converter = StringConverter()
+        converter.configure({}, is_key=False)
+        self.loop = SourceLoop(
+            task=self.task,
+            pipeline=SourcePipeline(Converters(converter, converter, RAW_HEADERS)),
+            delivery=self.delivery,
+            requests=TransactionRequests(self.task.boundary, self.delivery.drop) if requests else None,
+            stop=stop,
+            metrics=self.metrics,
+            topics=noted,
+            active_topics=noted,
+            closing=lambda: [object()],  # type: ignore[list-item]
+            committed=lambda: self.events.append("copy"),
+            max_records=max_records,
+            sleep=lambda _: self.events.append("sleep"),
+            mask=str,
+        )
+
+    def end(self) -> StopReason | None:
+        return self.loop.run()
+
+
+def test_the_task_learns_of_a_commit_after_topics_and_copied_offsets() -> None:
+    run = Run(polled(2), polled(1))
+    assert run.end() is None
+    one = ["copy", "task.commit"]
+    assert run.events == [
+        "deliver",
+        "commit 2",
+        "active ['t']",
+        *one,
+        "deliver",
+        "commit 3",
+        "active ['t']",
+        *one,
+        "commit None and batch log",
+        "active []",
+        *one,
+    ]
+    assert run.delivery.records == ["0", "1", "2"]
+
+
+def test_a_run_without_records_commits_nothing() -> None:
+    run = Run(lambda _: [])
+    assert run.end() is None
+    assert run.events == ["sleep"]
+
+
+def test_a_fenced_loop_aborts_and_commits_nothing() -> None:
+    run = Run(polled(2), polled(2), reasons=[None, StopReason.FENCED], due=False)
+    assert run.end() is StopReason.FENCED
+    assert run.events == ["deliver", "abort"]
+
+
+def test_a_stopped_loop_commits_what_it_has_delivered() -> None:
+    run = Run(polled(2), polled(2), reasons=[None, StopReason.PAUSED], due=False)
+    assert run.end() is StopReason.PAUSED
+    assert run.events == ["deliver", "commit 2 and batch log", "active ['t']", "copy", "task.commit"]
+
+
+def test_a_loop_that_fails_aborts() -> None:
+    def fail(_: Source) -> Any:
+        raise OSError("the disk is gone")
+
+    run = Run(polled(2), fail, due=False)
+    with pytest.raises(OSError, match="the disk is gone"):
+        run.end()
+    assert run.events == ["deliver", "abort"]
+
+
+def test_what_the_tasks_commit_raises_is_logged_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    run = Run(polled(1), polled(1))
+    run.task.commit = lambda: 1 / 0  # type: ignore[method-assign,assignment]
+    assert run.end() is None
+    assert run.delivery.records == ["0", "1"]
+    assert "its offsets are committed all the same" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_loop_ends_with_the_poll_that_reaches_its_records() -> None:
+    run = Run(polled(2), polled(2), polled(2), max_records=3)
+    assert run.end() is None
+    assert run.delivery.records == ["0", "1", "2", "3"]
+
+
+def asked(count: int, **after: int | None) -> Step:
+    """Poll ``count`` records, and ask to ``commit`` or ``abort`` after one of them, or after the last (None)."""
+
+    def step(source: Source) -> Batch:
+        for ending, record in after.items():
+            (source.boundary.commit_transaction if ending == "commit" else source.boundary.abort_transaction)(record)
+        return source.numbers(count)
+
+    return step
+
+
+def test_records_limits_do_not_end_a_transaction_that_the_task_has_not_ended() -> None:
+    run = Run(polled(2), polled(2), asked(2, commit=None), polled(2), requests=True, max_records=2)
+    assert run.end() is None
+    assert run.delivery.records == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_at_the_end_what_the_task_did_not_ask_to_commit_is_dropped_with_its_offsets() -> None:
+    run = Run(asked(3, commit=1), polled(1), requests=True)
+    assert run.end() is None
+    assert run.delivery.records == ["0", "1"]
+    assert [event for event in run.events if event.startswith(("commit", "drop"))] == [
+        "commit 2",
+        "drop with offsets",
+        "commit None and batch log",
+    ]
+
+
+def test_an_aborted_transaction_loses_its_records_and_keeps_its_offsets() -> None:
+    run = Run(polled(2), asked(1, abort=None), asked(1, commit=None), requests=True)
+    assert run.end() is None
+    assert run.delivery.records == ["3"]
+    assert [event for event in run.events if event.startswith(("commit", "drop"))][:3] == ["drop", "commit 3", "commit 4"]
