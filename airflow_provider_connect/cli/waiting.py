@@ -29,7 +29,7 @@ from airflow_provider_connect.model.views import ConnectorStatusView, StateView,
 _PAUSE_SECONDS: Final = 1.0
 _TRACE_SECONDS: Final = 15.0
 """How long after a failed run its trace may come: of a process that was killed, the API server writes it; and how long FAILED may last,
-since Airflow tries again."""
+since Airflow retries it."""
 _SHOWN: Final = 100
 _AWAITED: Final = "waits for Airflow to start its run"
 
@@ -170,7 +170,7 @@ def of_run(name: str, run: ConnectorRun, failures: list[str], failed_before: lis
         cause = "\n".join(failures) or f"the reason is in its log: airflow connect logs {name}"
         return Seen(f"Run {run.run_id} of connector {name} has failed: {cause}", is_well=False)
     if run.state == "running" and failures not in ([], failed_before):
-        return Seen(f"Airflow tries again after: {failures[0]}")
+        return Seen(f"Airflow retries it after: {failures[0]}")
     return Seen("its run is in progress" if run.state == "running" else "its run is queued")
 
 
@@ -183,7 +183,7 @@ class FollowedStart:
     def seen(self) -> Seen:
         status = _status(self._verbs, self._condition.connector)
         verdict = self._condition.judge(status)
-        if verdict.is_hopeless:
+        if verdict.has_failed:
             cause = "\n".join(failures_of(status)) or "the server has no trace of it"
             return Seen(f"Connector {self._condition.connector} is FAILED: {cause}", is_well=False)
         return Seen(verdict.text, is_well=True if verdict.is_met and not verdict.is_early else None)

@@ -22,12 +22,12 @@ from airflow_provider_connect.sdk.records import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``text`` describes what was seen. ``is_hopeless``: it FAILED, and does not get better by itself. ``is_early``: met, but what comes
+    """``text`` describes what was seen. ``has_failed``: it FAILED, and does not get better by itself. ``is_early``: met, but what comes
     right after a start has not come yet, and may never come."""
 
     is_met: bool
     text: str
-    is_hopeless: bool = False
+    has_failed: bool = False
     is_early: bool = False
 
 
@@ -66,7 +66,7 @@ class ConnectorReaches:
         failed = [instance for instance in instances if instance.state == State.FAILED and State.FAILED not in self.states]
         text = f"Connector {self.connector} is {seen.connector.state}" + (f", its tasks {_counted(tasks)}" if tasks else "")
         if failed:
-            return Verdict(False, f"{text}: {_first_line(failed[0].trace)}", is_hopeless=True)
+            return Verdict(False, f"{text}: {_first_line(failed[0].trace)}", has_failed=True)
         is_emptied = not tasks or seen.connector.state != State.STOPPED
         is_early = self.with_tasks and not tasks and seen.connector.state == State.RUNNING
         return Verdict(is_emptied and all(instance.state in self.states for instance in instances), text, is_early=is_early)
@@ -88,7 +88,7 @@ class TaskReaches:
         if seen is None:
             return Verdict(False, f"{name} has no status")
         if seen.state == State.FAILED and State.FAILED not in self.states:
-            return Verdict(False, f"{name} is FAILED: {_first_line(seen.trace)}", is_hopeless=True)
+            return Verdict(False, f"{name} is FAILED: {_first_line(seen.trace)}", has_failed=True)
         return Verdict(seen.state in self.states, f"{name} is {seen.state}")
 
 
@@ -156,13 +156,13 @@ class BackfillEnds:
     def judge(self, seen: Sequence[Backfill] | None) -> Verdict:
         found = next((each for each in seen or () if each.name == self.name), None)
         if found is None:
-            return Verdict(False, f"There is no backfill {self.name}", is_hopeless=True)
+            return Verdict(False, f"There is no backfill {self.name}", has_failed=True)
         if found.is_done:
             return Verdict(True, f"Backfill {self.name} has delivered all")
         if found.is_done is None:
-            return Verdict(False, f"Backfill {self.name} is one of a source: when it has ended is not known", is_hopeless=True)
+            return Verdict(False, f"Backfill {self.name} is one of a source: when it has ended is not known", has_failed=True)
         text = f"Backfill {self.name} is {found.state}, with {found.left} offsets to go"
-        return Verdict(False, text, is_hopeless=found.state == State.FAILED)
+        return Verdict(False, text, has_failed=found.state == State.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,8 @@ class UpgradeSucceeds:
         if seen is None:
             return Verdict(False, f"No upgrade of connector {self.connector} was requested")
         text = f"The upgrade of connector {self.connector} from version {seen.old} to {seen.new} is {seen.state}"
-        is_hopeless = not seen.is_open and seen.state is not UpgradeState.DONE
-        return Verdict(seen.state is UpgradeState.DONE, f"{text}: {seen.reason}" if seen.reason else text, is_hopeless=is_hopeless)
+        has_failed = not seen.is_open and seen.state is not UpgradeState.DONE
+        return Verdict(seen.state is UpgradeState.DONE, f"{text}: {seen.reason}" if seen.reason else text, has_failed=has_failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +207,12 @@ class ReplayEnds:
 
     def judge(self, seen: Replay | None) -> Verdict:
         if seen is None or seen.replay != self.replay:
-            return Verdict(False, f"Another replay of dead-letter records of {self.connector} has replaced this one", is_hopeless=True)
+            return Verdict(False, f"Another replay of dead-letter records of {self.connector} has replaced this one", has_failed=True)
         text = f"{seen.records} dead-letter records of {self.connector} are replayed"
         if seen.is_done:
             return Verdict(True, text)
         if seen.state == State.FAILED:
-            return Verdict(False, f"{text}, and connector {seen.connector} is FAILED: {seen.failure}", is_hopeless=True)
+            return Verdict(False, f"{text}, and connector {seen.connector} is FAILED: {seen.failure}", has_failed=True)
         return Verdict(False, f"{text} so far; connector {seen.connector} is {seen.state or 'not started yet'}")
 
 
@@ -227,11 +227,11 @@ class FailureTimeout:
 
     def ends_wait(self, verdict: Verdict) -> bool:
         """Called after each check: whether no other is needed."""
-        seen, now = (verdict.is_met, verdict.is_hopeless), self._now()
+        seen, now = (verdict.is_met, verdict.has_failed), self._now()
         if seen != self._seen:
             self._seen, self._since = seen, now
         is_over = now - self._since >= self._seconds
-        return (verdict.is_met and (is_over or not verdict.is_early)) or (verdict.is_hopeless and is_over)
+        return (verdict.is_met and (is_over or not verdict.is_early)) or (verdict.has_failed and is_over)
 
 
 _CONDITIONS = (

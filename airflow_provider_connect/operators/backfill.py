@@ -37,10 +37,10 @@ class BackfillOperator(ConnectVerbOperator):
         config: Mapping[str, str | None] | None = None,
         delete: bool = False,
         timeout_seconds: float = 86_400.0,
-        patience_seconds: float = 300.0,
+        failure_timeout_seconds: float = 300.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(timeout_seconds=timeout_seconds, patience_seconds=patience_seconds, **kwargs)
+        super().__init__(timeout_seconds=timeout_seconds, failure_timeout_seconds=failure_timeout_seconds, **kwargs)
         self.ranges, self.config, self.delete = ranges, config, delete
         self._backfill_id = ""
 

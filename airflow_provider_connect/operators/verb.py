@@ -16,7 +16,7 @@ from airflow_provider_connect.client.conditions import Condition, FailureTimeout
 from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import CONNECTION
-from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger
+from airflow_provider_connect.triggers.connect import ERROR, FAILED, ConnectTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
     """Carries out a verb on ``connector`` in the cluster of ``connect_conn_id``, and with ``wait`` ends when its effect shows.
 
-    ``timeout_seconds`` bounds that wait; FAILED seen for ``patience_seconds`` without a break ends it at once, and no try is repeated for
-    it. A connector that is RUNNING without tasks has as long to get some. With ``deferrable`` the triggerer waits, and the worker's slot
+    ``timeout_seconds`` bounds that wait. FAILED seen for ``failure_timeout_seconds`` without a break ends it at once, without a retry. A
+    connector that is RUNNING without tasks has as long to get some. With ``deferrable`` the triggerer waits, and the worker's slot
     is free. The task returns numbers and states, no configs.
     """
 
@@ -41,14 +41,14 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
         wait: bool = True,
         timeout_seconds: float = 300.0,
         poll_seconds: float = 2.0,
-        patience_seconds: float = 15.0,
+        failure_timeout_seconds: float = 15.0,
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.connector, self.connect_conn_id = connector, connect_conn_id
         self.wait, self.timeout_seconds, self.poll_seconds = wait, timeout_seconds, poll_seconds
-        self.patience_seconds = patience_seconds
+        self.failure_timeout_seconds = failure_timeout_seconds
         self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
 
     def act(self, hook: "ConnectHook") -> Any:
@@ -96,7 +96,7 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
 
     def _await(self, condition: Condition, method: str, arguments: dict[str, Any]) -> None:
         """Returns when the condition is met; with ``deferrable`` it need not return: ``method`` goes on then."""
-        failure_timeout, deadline = FailureTimeout(self.patience_seconds), time.monotonic() + self.timeout_seconds
+        failure_timeout, deadline = FailureTimeout(self.failure_timeout_seconds), time.monotonic() + self.timeout_seconds
         with self._hook() as hook:
             while not failure_timeout.ends_wait(verdict := self._look(hook, condition)):
                 if self.deferrable:
@@ -120,13 +120,13 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
 
     def _defer(self, condition: Condition, method: str, arguments: dict[str, Any]) -> None:
         self.defer(
-            trigger=ConnectTrigger(as_json(condition), self.connect_conn_id, self.poll_seconds, self.patience_seconds),
+            trigger=ConnectTrigger(as_json(condition), self.connect_conn_id, self.poll_seconds, self.failure_timeout_seconds),
             method_name=method,
             kwargs=arguments,
             timeout=timedelta(seconds=self.timeout_seconds),
         )
 
     def _take_event(self, event: Mapping[str, str]) -> None:
-        if event["status"] in (HOPELESS, ERROR):
+        if event["status"] in (FAILED, ERROR):
             raise AirflowFailException(event["text"])
         self.log.info("%s", event["text"])

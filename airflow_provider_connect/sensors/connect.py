@@ -23,7 +23,7 @@ from airflow_provider_connect.client.conditions import (
     known_states,
 )
 from airflow_provider_connect.hooks.airflow_settings import CONNECTION
-from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger
+from airflow_provider_connect.triggers.connect import ERROR, FAILED, ConnectTrigger
 
 
 class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not typed for us
@@ -62,7 +62,7 @@ class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not
 
     def execute_complete(self, context: Any, event: Mapping[str, str]) -> None:
         """Called by Airflow with what the trigger fired."""
-        if event["status"] in (HOPELESS, ERROR):
+        if event["status"] in (FAILED, ERROR):
             raise AirflowFailException(event["text"])
         self.log.info("%s", event["text"])
 
@@ -72,7 +72,7 @@ class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not
         with ConnectHook(self.connect_conn_id) as hook:
             verdict = hook.look(self.condition())
         self.log.info("%s", verdict.text)
-        if verdict.is_hopeless:
+        if verdict.has_failed:
             raise AirflowFailException(verdict.text)
         return verdict
 

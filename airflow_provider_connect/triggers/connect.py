@@ -13,23 +13,28 @@ from airflow_provider_connect.errors import ConnectException
 
 _log = logging.getLogger(__name__)
 
-MET, HOPELESS, ERROR = "met", "hopeless", "error"
+MET, FAILED, ERROR = "met", "failed", "error"
 
 
 class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed for us
     """Checks every ``poll_seconds`` until ``condition``, of ``conditions.as_json``, is met. Fires once, ``{"status": …, "text": …}``.
 
-    The status is ``met``; ``hopeless`` when the connector was seen FAILED for ``patience_seconds`` without a break; ``error`` for a refusal
-    that another check would not end. A server that is away is waited for, until the wait's own time-out. Holds no secret: the Connection is
-    resolved where it runs.
+    The status is ``met``; ``failed`` when the connector was seen FAILED for ``failure_timeout_seconds`` without a break; ``error`` for
+    a refusal that another check would not end. A server that is away is waited for, until the wait's own time-out. Holds no secret: the
+    Connection is resolved where it runs.
     """
 
     def __init__(
-        self, condition: Mapping[str, Any], connect_conn_id: str, poll_seconds: float = 5.0, patience_seconds: float = 0.0, **kwargs: Any
+        self,
+        condition: Mapping[str, Any],
+        connect_conn_id: str,
+        poll_seconds: float = 5.0,
+        failure_timeout_seconds: float = 0.0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.condition, self.connect_conn_id = dict(condition), connect_conn_id
-        self.poll_seconds, self.patience_seconds = poll_seconds, patience_seconds
+        self.poll_seconds, self.failure_timeout_seconds = poll_seconds, failure_timeout_seconds
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Called by Airflow, which creates the trigger again from it in the triggerer."""
@@ -37,7 +42,7 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
             "condition": self.condition,
             "connect_conn_id": self.connect_conn_id,
             "poll_seconds": self.poll_seconds,
-            "patience_seconds": self.patience_seconds,
+            "failure_timeout_seconds": self.failure_timeout_seconds,
         }
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
@@ -51,7 +56,7 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
     async def _outcome(self) -> dict[str, str]:
         from airflow_provider_connect.hooks.connect import AsyncConnectHook  # loads the HTTP client: not where DAG files are parsed
 
-        condition, failure_timeout = of_json(self.condition), FailureTimeout(self.patience_seconds)
+        condition, failure_timeout = of_json(self.condition), FailureTimeout(self.failure_timeout_seconds)
         async with AsyncConnectHook(self.connect_conn_id) as hook:
             while True:
                 try:
@@ -62,5 +67,5 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
                     _log.warning("The wait goes on until its own time-out: %s", error.message)
                 else:
                     if failure_timeout.ends_wait(verdict):
-                        return {"status": MET if verdict.is_met else HOPELESS, "text": verdict.text}
+                        return {"status": MET if verdict.is_met else FAILED, "text": verdict.text}
                 await asyncio.sleep(self.poll_seconds)

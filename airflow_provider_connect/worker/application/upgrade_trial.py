@@ -127,7 +127,7 @@ class UpgradeTrial:
             old = previews.preview(self._connector, self._config, records=upgrade.canary, version=upgrade.old)
         except ConnectException as error:
             log.warning("Connector %s: its next records cannot be read with version %s: %s", self._connector, upgrade.old, error.message)
-            reason = f"the next records could not be read with version {upgrade.old}; the next run tries again: {error.message}"
+            reason = f"the next records could not be read with version {upgrade.old}; the next run retries it: {error.message}"
             return self._change(upgrade, lambda known: dataclasses.replace(known, reason=reason))
         try:
             new = previews.preview(self._connector, self._config, records=upgrade.canary, version=upgrade.new)

@@ -29,7 +29,7 @@ from airflow_provider_connect.sensors.connect import ConnectorStateSensor
 
 with DAG({dag!r}, schedule=None, default_args={{"connect_conn_id": {connection!r}, "deferrable": True}}):
     ConnectorStateSensor(task_id="sensor", connector={sensor!r}, states="PAUSED", poke_interval=1, timeout=600)
-    ResumeConnectorOperator(task_id="operator", connector={operator!r}, patience_seconds=40, timeout_seconds=600)  # it gets no tasks
+    ResumeConnectorOperator(task_id="operator", connector={operator!r}, failure_timeout_seconds=40, timeout_seconds=600)  # it gets no tasks
 """
 
 

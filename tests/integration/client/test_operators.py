@@ -101,11 +101,11 @@ def test_what_cannot_come_is_told_and_not_waited_for(
     home: dict[str, str], connect: ConnectClient, unique: str, file_sink: dict[str, str], tmp_path: Path
 ) -> None:
     config = {**file_sink, "file": str(tmp_path / "missing" / "output.txt")}
-    one: dict[str, Any] = {"connector": unique, "patience_seconds": 1}
+    one: dict[str, Any] = {"connector": unique, "failure_timeout_seconds": 1}
     sensor: dict[str, Any] = {"connector": unique, "timeout": 60}
     steps: list[Step] = [
         ("ValidateConfigOperator", one | {"config": config | {"tasks.max": 0, "key.converter": "NoSuch"}}),
-        ("CreateConnectorOperator", one | {"config": config, "patience_seconds": 10}),
+        ("CreateConnectorOperator", one | {"config": config, "failure_timeout_seconds": 10}),
         ("CreateConnectorOperator", one | {"config": config | {"tasks.max": 2}}),
         ("RestartConnectorOperator", one | {"only_failed": True, "deferrable": True}),
         ("ConnectorStateSensor", sensor),

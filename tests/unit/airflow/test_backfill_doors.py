@@ -176,7 +176,7 @@ def test_it_is_deleted_when_it_is_done_and_not_before(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("seen", "is_met", "is_hopeless"),
+    ("seen", "is_met", "has_failed"),
     [
         (None, False, True),
         ([known("x")], False, True),
@@ -187,10 +187,10 @@ def test_it_is_deleted_when_it_is_done_and_not_before(monkeypatch: pytest.Monkey
         ([replace(known("orders.backfill.a"), is_done=None, left=None)], False, True),
     ],
 )
-def test_a_backfill_has_ended_when_nothing_is_left(seen: list[Backfill] | None, is_met: bool, is_hopeless: bool) -> None:
+def test_a_backfill_has_ended_when_nothing_is_left(seen: list[Backfill] | None, is_met: bool, has_failed: bool) -> None:
     condition = BackfillEnds("orders", "orders.backfill.a")
     verdict = condition.judge(seen)
-    assert (verdict.is_met, verdict.is_hopeless) == (is_met, is_hopeless)
+    assert (verdict.is_met, verdict.has_failed) == (is_met, has_failed)
     assert of_json(as_json(condition)) == condition
 
 

@@ -5,7 +5,7 @@ import pytest
 from airflow_provider_connect.client.conditions import FailureTimeout, Verdict
 
 MET, EARLY = Verdict(True, "RUNNING, its tasks 1 RUNNING"), Verdict(True, "RUNNING", is_early=True)
-NOT_YET, HOPELESS = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", is_hopeless=True)
+NOT_YET, FAILED = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", has_failed=True)
 
 
 @pytest.mark.parametrize(
@@ -13,10 +13,10 @@ NOT_YET, HOPELESS = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", is_ho
     [
         ([(0, MET)], [True]),
         ([(0, NOT_YET), (60, NOT_YET)], [False, False]),
-        ([(0, HOPELESS), (9, HOPELESS), (10, HOPELESS)], [False, False, True]),
+        ([(0, FAILED), (9, FAILED), (10, FAILED)], [False, False, True]),
         ([(0, EARLY), (9, EARLY), (10, EARLY)], [False, False, True]),
-        ([(0, EARLY), (1, HOPELESS), (10, HOPELESS), (11, HOPELESS)], [False, False, False, True]),
-        ([(0, HOPELESS), (5, NOT_YET), (11, HOPELESS)], [False, False, False]),
+        ([(0, EARLY), (1, FAILED), (10, FAILED), (11, FAILED)], [False, False, False, True]),
+        ([(0, FAILED), (5, NOT_YET), (11, FAILED)], [False, False, False]),
         ([(0, EARLY), (1, MET)], [False, True]),
     ],
 )
@@ -27,4 +27,4 @@ def test_what_does_not_last_does_not_count(looks: list[tuple[float, Verdict]], c
 
 
 def test_who_has_none_takes_what_is_seen() -> None:
-    assert [FailureTimeout(0).ends_wait(verdict) for verdict in (MET, EARLY, NOT_YET, HOPELESS)] == [True, True, False, True]
+    assert [FailureTimeout(0).ends_wait(verdict) for verdict in (MET, EARLY, NOT_YET, FAILED)] == [True, True, False, True]

@@ -69,6 +69,6 @@ def test_a_wait_ends_with_the_replay() -> None:
     assert not condition.judge(KNOWN).is_met
     assert condition.judge(replace(KNOWN, is_done=True, records=3)).is_met
     failed = condition.judge(replace(KNOWN, state="FAILED", failure="DataException: no JSON"))
-    assert (failed.is_met, failed.is_hopeless, "DataException: no JSON" in failed.text) == (False, True, True)
-    assert condition.judge(replace(KNOWN, replay="another")).is_hopeless
-    assert condition.judge(None).is_hopeless
+    assert (failed.is_met, failed.has_failed, "DataException: no JSON" in failed.text) == (False, True, True)
+    assert condition.judge(replace(KNOWN, replay="another")).has_failed
+    assert condition.judge(None).has_failed

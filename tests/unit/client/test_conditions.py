@@ -22,7 +22,7 @@ from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
 from airflow_provider_connect.sdk.records import TopicPartition
 
-MET, NOT_YET, HOPELESS = (True, False), (False, False), (False, True)
+MET, NOT_YET, FAILED = (True, False), (False, False), (False, True)
 
 
 def status(connector: str, *tasks: str) -> ConnectorStatusView:
@@ -31,7 +31,7 @@ def status(connector: str, *tasks: str) -> ConnectorStatusView:
 
 
 def outcome(verdict: Verdict) -> tuple[bool, bool]:
-    return verdict.is_met, verdict.is_hopeless
+    return verdict.is_met, verdict.has_failed
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def outcome(verdict: Verdict) -> tuple[bool, bool]:
         (["RUNNING"], None, NOT_YET),
         (["RUNNING"], status("RUNNING", "RUNNING", "RUNNING"), MET),
         (["RUNNING"], status("RUNNING", "RUNNING", "UNASSIGNED"), NOT_YET),
-        (["RUNNING"], status("RUNNING", "RUNNING", "FAILED"), HOPELESS),
-        (["RUNNING"], status("FAILED"), HOPELESS),
+        (["RUNNING"], status("RUNNING", "RUNNING", "FAILED"), FAILED),
+        (["RUNNING"], status("FAILED"), FAILED),
         (["FAILED"], status("FAILED"), MET),
         (["PAUSED", "RUNNING"], status("PAUSED", "RUNNING"), MET),
         (["STOPPED"], status("STOPPED", "RUNNING"), NOT_YET),
@@ -68,7 +68,7 @@ def test_what_was_seen_is_said_with_the_first_line_of_the_trace() -> None:
     assert said == "Connector c is RUNNING, its tasks 1 FAILED, 1 RUNNING: boom"
 
 
-@pytest.mark.parametrize(("seen", "expected"), [(None, NOT_YET), ("RUNNING", MET), ("PAUSED", NOT_YET), ("FAILED", HOPELESS)])
+@pytest.mark.parametrize(("seen", "expected"), [(None, NOT_YET), ("RUNNING", MET), ("PAUSED", NOT_YET), ("FAILED", FAILED)])
 def test_a_state_of_a_task(seen: str | None, expected: tuple[bool, bool]) -> None:
     view = None if seen is None else TaskView(1, seen, "w:1")
     assert outcome(TaskReaches("c", 1, ["RUNNING"]).judge(view)) == expected
@@ -102,7 +102,7 @@ def test_what_is_no_number_in_an_offset_must_be_equal() -> None:
 
 @pytest.mark.parametrize(
     ("state", "expected"),
-    [("REQUESTED", NOT_YET), ("TRIAL", NOT_YET), ("DONE", MET), ("HELD", HOPELESS), ("ROLLED_BACK", HOPELESS)],
+    [("REQUESTED", NOT_YET), ("TRIAL", NOT_YET), ("DONE", MET), ("HELD", FAILED), ("ROLLED_BACK", FAILED)],
 )
 def test_the_end_of_an_upgrade(state: str, expected: tuple[bool, bool]) -> None:
     seen = Upgrade(UpgradeState(state), to="[2,3)", old="1.0", new="2.1", class_name="C", reason="why")
