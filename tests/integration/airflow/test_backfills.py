@@ -132,6 +132,7 @@ def test_a_range_is_delivered_again_by_who_has_the_right(live: Live, tmp_path: P
     live.delete(live.name)
 
 
+@pytest.mark.soak  # the same backfills as above, from other callers
 @pytest.mark.timeout(900)
 def test_ranges_are_delivered_again_by_a_command_and_by_a_dag_of_a_user(live: Live, tmp_path: Path, unique: str) -> None:
     airflow, own = live.airflow, f"{live.name}.backfill.command"

@@ -59,11 +59,13 @@ def chart(tmp_path_factory: pytest.TempPathFactory, own_postgres: PostgresServer
         deployment.stop()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", CHART_PARTS[1:])
 def test_a_container_of_the_chart_meets_its_probe(chart: Running, name: str) -> None:
     chart.wait_for(name)
 
 
+@pytest.mark.soak
 def test_the_charts_api_server_serves_connect(chart: Running) -> None:
     """The chart asks for Airflow's health over HTTP; Connect's REST API is beside it, for users alone."""
 

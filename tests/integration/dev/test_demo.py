@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.stack import Stack
 
@@ -21,6 +23,7 @@ def test_once_copies_file_and_table_and_leaves_nothing(tmp_path: Path) -> None:
     assert marked_processes(Stack(tmp_path / ".dev" / "demo").mark) == []
 
 
+@pytest.mark.soak  # what a process leaves behind when it is killed: e2e/test_processes_end
 def test_control_c_takes_everything_down(tmp_path: Path) -> None:
     with subprocess.Popen(COMMAND, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True) as demo:
         assert demo.stdout is not None

@@ -36,6 +36,7 @@ def _first(bootstrap: str, topic: str) -> bytes | None:
         consumer.close()
 
 
+@pytest.mark.soak
 def test_records_survive_a_kill_and_a_start_on_the_same_ports(tmp_path: Path) -> None:
     server = KafkaServer(tmp_path, CACHE).start()
     try:
@@ -53,6 +54,7 @@ def test_records_survive_a_kill_and_a_start_on_the_same_ports(tmp_path: Path) ->
         server.stop()
 
 
+@pytest.mark.soak
 def test_a_frozen_broker_answers_nothing_and_goes_on_when_resumed(tmp_path: Path) -> None:
     with KafkaServer(tmp_path, CACHE) as server:
         server.pause()
