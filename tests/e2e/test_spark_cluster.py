@@ -27,6 +27,7 @@ from tests.conftest import CACHE
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.environments import PLAIN, SinkEnvironment, SourceEnvironment, make_topic
 from tests.e2e.faults.runs import Fault, Runs, wait_for
+from tests.java_plugins import FILE, installed_plugins
 from tests.spark_cluster import SparkCluster
 from tests.unit.plugins.locations import tree
 
@@ -224,6 +225,27 @@ def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
         assert version == "1.5"
         assert where.endswith("/connect-plugins/0/where-1.5/connect_where.py")
         assert helper.endswith("/connect-plugins/0/where-1.5/helper.py")
+
+
+def test_a_java_connector_runs_on_an_executor_with_plugins_that_came_along(
+    cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings
+) -> None:
+    """Kafka's own file source, from a folder that is in no setting of the executor's machine."""
+    plugins = installed_plugins(CACHE)
+    settings = worker_settings() | PLAIN | {"plugin.path": str(plugins), "java.allowed.locations": str(plugins), "java.memory": "256m"}
+    (tmp_path / "in.txt").write_text("one\ntwo\n")
+    config = {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "connector.plugin.location": FILE,
+        "file": str(tmp_path / "in.txt"),
+        "topic": settings["group.id"],
+    }
+    submission = on_cluster(Runs(tmp_path, "java", settings, config), cluster, executors_python).submit()
+    result = submission.wait()
+    assert result is not None, submission.output()[-3000:]
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert [(task.state, task.records) for task in result.tasks] == [("RUNNING", 2)]
+    assert result.versions["connector"] == "4.3.1"
 
 
 @pytest.mark.soak

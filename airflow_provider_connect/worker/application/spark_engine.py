@@ -14,10 +14,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.java.manifests import SETTING, allowed_locations
 from airflow_provider_connect.model.log_lines import KeptLines, LineReader, write_logs
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.plugins.loading.plugin_path import unpacked_paths, write_archive
@@ -54,7 +56,9 @@ class SparkEngine:
         run = body
         if not self.is_local:
             self._send(payload.locations)
-            run = partial(body, sent=bool(payload.locations), keeps_log=True)
+            allowed = allowed_locations(payload.settings)
+            java = [allowed(Path(path)) for path in payload.locations]  # decided here: links lead elsewhere on another machine
+            run = partial(body, sent=java, keeps_log=True)
         result, *lines = self._context.parallelize([payload], 1).mapPartitions(run).collect()
         reader = LineReader()
         for line in lines:
@@ -87,15 +91,15 @@ class SparkEngine:
         self._context._jsc.sc().stop()
 
 
-def body(payloads: Iterable[TaskPayload], *, sent: bool = False, keeps_log: bool = False) -> Iterator[TaskResult | str]:
-    """What Spark calls in the Python worker; ``sent``: the plugin locations of the run came with the job. ``keeps_log``: the lines of the
-    log follow each result, because the driver does not have the worker's output."""
+def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_log: bool = False) -> Iterator[TaskResult | str]:
+    """What Spark calls in the Python worker; ``sent``: for each plugin location of the run, which came with the job, whether its Java
+    plugins are allowed. ``keeps_log``: the lines of the log follow each result, because the driver does not have the worker's output."""
     from pyspark import SparkFiles, TaskContext
 
     context = TaskContext.get()
     refuse_second_attempt(context.attemptNumber() if context is not None else 0)
     for given in payloads:
-        payload = _unpacked(given, SparkFiles.get(_PLUGINS)) if sent else given
+        payload = _unpacked(given, SparkFiles.get(_PLUGINS), sent) if sent else given
         if payload.locations:
             from airflow_provider_connect.plugins.loading.plugin_loader import make_way
 
@@ -113,10 +117,12 @@ def body(payloads: Iterable[TaskPayload], *, sent: bool = False, keeps_log: bool
         yield from kept.lines()
 
 
-def _unpacked(payload: TaskPayload, root: str) -> TaskPayload:
-    """With the locations that came with the job, in ``root``, instead of those of the driver's machine."""
+def _unpacked(payload: TaskPayload, root: str, allowed: Sequence[bool]) -> TaskPayload:
+    """With the locations that came with the job, in ``root``, instead of those of the driver's machine. ``allowed``: see ``body``."""
     paths = unpacked_paths(root, payload.locations)
-    settings = {**payload.settings, "plugin.path": ",".join(os.path.dirname(path) for path in paths)}
+    folders = [os.path.dirname(path) for path in paths]
+    of_java = ",".join(folder for folder, is_allowed in zip(folders, allowed, strict=True) if is_allowed)
+    settings = {**payload.settings, "plugin.path": ",".join(folders), SETTING: of_java}
     return replace(payload, settings=settings, locations=paths)
 
 

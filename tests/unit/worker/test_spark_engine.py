@@ -7,6 +7,7 @@ import os
 import pickle
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ import pyspark
 import pytest
 
 from airflow_provider_connect.errors import RetriableException, TaskException
+from airflow_provider_connect.java.manifests import allowed_locations
 from airflow_provider_connect.model.run import Claim, TaskResult
 from airflow_provider_connect.worker.application import spark_engine
 from airflow_provider_connect.worker.application.spark_engine import SparkEngine, body, starter
@@ -120,7 +122,21 @@ def test_the_plugins_of_a_run_travel_to_executors_once(context: Context, ran: li
         [location] = given.locations
         assert location != str(plugin)
         assert (Path(location) / "echo" / "__init__.py").read_text() == "VERSION = 1\n"
-        assert given.settings == {"group.id": "connect", "plugin.path": os.path.dirname(location)}
+        assert given.settings == {"group.id": "connect", "plugin.path": os.path.dirname(location), "java.allowed.locations": ""}
+
+
+def test_an_executor_allows_java_plugins_where_the_drivers_machine_does(context: Context, ran: list[TaskPayload], plugin: Path) -> None:
+    other = plugin.parent.parent / "others" / "other-1.0"
+    other.mkdir(parents=True)
+    (other / "other.jar").write_bytes(b"")
+    link = plugin.parent.parent / "link"  # which the executor's machine does not have
+    link.symlink_to(plugin.parent)
+    given = payload(plugin, other)
+    SparkEngine("orders").run(replace(given, settings={**given.settings, "java.allowed.locations": str(link)}))
+    [there] = ran
+    allowed = allowed_locations(there.settings)
+    assert [allowed(Path(path)) for path in there.locations] == [True, False]
+    assert str(link) not in there.settings["java.allowed.locations"]
 
 
 def test_plugins_that_have_gone_since_the_run_began_are_a_reason_for_another_run(context: Context, plugin: Path) -> None:
