@@ -36,6 +36,11 @@ _DRIVER_CODE: Final = _words("""
 _DRIVER: Final = re.compile(r"(?:driver|database)\.([A-Za-z]+)")
 _STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # with what a driver executes, among others
 _INFILE: Final = re.compile(r"\bINFILE\b", re.IGNORECASE)
+_DEBEZIUM: Final = "io.debezium.connector."
+ENDING_DEBEZIUM: Final = frozenset(
+    f"{_DEBEZIUM}{name}" for name in ("postgresql.PostgresConnector", "mariadb.MariaDbConnector", "mysql.MySqlConnector")
+)
+"""Debezium's sources of which it is known until where a run goes."""
 _OFF: Final = frozenset({"false", "0", "no", "off", ""})
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
@@ -71,6 +76,16 @@ def _driver_refusal(key: str, value: str) -> str | None:
 def _is_refused_name(key: str, value: str) -> bool:
     """Whether Connect itself, which trims first, names the control characters of a connector's name."""
     return key == "name" and _CONTROL.search(value.strip(_TRIMMED)) is not None
+
+
+def refused_source(class_name: str) -> str | None:
+    """Why no run of the source of this class can end where it should; None: it can, as far as is known."""
+    if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM:
+        return None
+    return (
+        "Debezium's sources read in threads of their own, so a run cannot end by an empty poll, and would deliver nothing. "
+        "The end of a run is known for PostgreSQL, MariaDB and MySQL alone: run this connector in a Kafka Connect cluster"
+    )
 
 
 def refuse(config: Mapping[str, str | None]) -> None:

@@ -15,7 +15,7 @@ from airflow_provider_connect.config.client_settings import clients_of, refused_
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.java.class_data import connect_class_data
-from airflow_provider_connect.java.config_rules import refuse, refused_keys
+from airflow_provider_connect.java.config_rules import refuse, refused_keys, refused_source
 from airflow_provider_connect.java.manifests import allowed_locations
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.model.connector_keys import own_config_def
@@ -75,7 +75,7 @@ class JavaProbe:
         if exact is not None:
             asked[_VERSION_KEY] = exact
         answer = self._ask({"ask": "validate", "config": {**asked, "connector.class": plugin.class_name}})
-        found = list(self._shown(answer["configs"], config, is_sink=plugin.kind is PluginKind.SINK))
+        found = list(self._shown(answer["configs"], config, plugin))
         found += [ValidatedKey(key_view(own[key]), _own_value(key, config)) for key in own if key in config]
         counted = sum(value.name.startswith((*_CLIENTS, *_CONVERTERS)) and not value.name.endswith("plugin.version") for _, value in found)
         return Validation.counted(str(config["connector.class"]), tuple(map(str, answer["groups"])), tuple(found), counted)
@@ -140,9 +140,11 @@ class JavaProbe:
         if plugin.location is not None and not allowed_locations(self._settings.values)(Path(plugin.location.path)):
             raise refused_location(plugin)
 
-    def _shown(self, configs: Sequence[Mapping[str, Any]], config: Given, *, is_sink: bool) -> Iterator[ValidatedKey]:
+    def _shown(self, configs: Sequence[Mapping[str, Any]], config: Given, plugin: Plugin) -> Iterator[ValidatedKey]:
         """Connect's, with our errors; a key of ours alone behind them."""
-        errors = self._errors(config, is_sink=is_sink)
+        errors = self._errors(config, is_sink=plugin.kind is PluginKind.SINK)
+        if plugin.kind is PluginKind.SOURCE and (reason := refused_source(plugin.class_name)) is not None:
+            errors.setdefault("connector.class", []).append(ConfigException.of("connector.class", plugin.class_name, reason).message)
         for each in configs:
             key = None if each["definition"] is None else _key(each["definition"])
             value = _value(each["value"])

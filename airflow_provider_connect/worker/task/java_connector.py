@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.java.config_rules import refuse
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.config_rules import refuse, refused_source
 from airflow_provider_connect.java.manifests import allowed_locations
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.plugins.catalog.java_location import refused_location
@@ -50,10 +51,15 @@ class JavaSink(SinkConnector):
 
 
 def java_class(plugin: Plugin, settings: WorkerSettings) -> type[Connector]:
-    """What stands for the Java connector ``plugin``. Raises ConfigException where the worker does not allow its location."""
+    """What stands for the Java connector ``plugin``. Raises ConfigException where the worker does not allow its location, and for a source
+    whose runs have no end."""
     if plugin.location is None or not allowed_locations(settings.values)(Path(plugin.location.path)):
         raise refused_location(plugin)
-    return JavaSource if plugin.kind is PluginKind.SOURCE else JavaSink
+    if plugin.kind is not PluginKind.SOURCE:
+        return JavaSink
+    if (reason := refused_source(plugin.class_name)) is not None:
+        raise ConfigException.of("connector.class", plugin.class_name, reason)
+    return JavaSource
 
 
 def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:

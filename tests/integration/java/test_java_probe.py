@@ -19,6 +19,7 @@ from airflow_provider_connect.cli import plugins as commands
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.java import config_rules
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConfigValueView, Validation
 from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_JAR
@@ -125,6 +126,15 @@ def test_two_versions_of_a_plugin_answer_in_one_jvm_and_no_secret_is_shown(probe
     assert len(children("py4j.GatewayServer")) == 1
     none = probe.validate(None, {**config, "connector.plugin.version": "[9,)"})
     assert "available versions: [3.5.0.Final, 3.6.0.Final]" in values(none)["connector.plugin.version"].errors[0]
+
+
+def test_a_source_whose_runs_have_no_end_is_refused_in_its_validation(probe: PluginProbe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is that for PostgreSQL, as if its end was not known."""
+    monkeypatch.setattr(config_rules, "ENDING_DEBEZIUM", frozenset())
+    found = errors(probe.validate(None, {"name": "rows", "connector.class": POSTGRES, "topic.prefix": "p"}))
+    assert "Debezium's sources read in threads of their own" in found["connector.class"][0]
+    monkeypatch.undo()
+    assert "connector.class" not in errors(probe.validate(None, {"name": "rows", "connector.class": POSTGRES, "topic.prefix": "p"}))
 
 
 def test_a_herder_takes_a_java_connector_as_any_other(plugins: Path, probe: PluginProbe) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.java.config_rules import TUNING, refuse, refused_keys
+from airflow_provider_connect.java.config_rules import ENDING_DEBEZIUM, TUNING, refuse, refused_keys, refused_source
+from airflow_provider_connect.worker.task.bounded_sources import bounded_source
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,19 @@ def test_what_tunes_clients_may_be_overridden_and_a_plugins_own_keys_are_its_own
 @pytest.mark.parametrize(("name", "expected"), [("\x01orders", ["name"]), ("orders\x1f", ["name"]), ("or\x01ders", []), ("orders", [])])
 def test_control_characters_that_java_trims_off_a_name_are_refused_here(name: str, expected: list[str]) -> None:
     assert [*refused_keys({"name": name})] == expected
+
+
+@pytest.mark.parametrize("name", ["sqlserver.SqlServerConnector", "oracle.OracleConnector", "mongodb.MongoDbConnector", "new.NewConnector"])
+def test_a_source_that_reads_in_threads_is_refused_where_the_end_of_its_runs_is_not_known(name: str) -> None:
+    reason = refused_source(f"io.debezium.connector.{name}")
+    assert reason is not None
+    assert "PostgreSQL, MariaDB and MySQL alone" in reason
+
+
+@pytest.mark.parametrize("name", [*ENDING_DEBEZIUM, "org.apache.kafka.connect.file.FileStreamSourceConnector"])
+def test_other_sources_are_not(name: str) -> None:
+    assert refused_source(name) is None
+
+
+def test_each_source_of_debezium_that_is_not_refused_has_a_goal() -> None:
+    assert all(bounded_source(name) is not None for name in ENDING_DEBEZIUM)

@@ -1,9 +1,14 @@
 """A Java connector's config on its way to Kafka Connect."""
 
+from pathlib import Path
+
 import pytest
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.worker.task.java_connector import guarded_source, java_config
+from airflow_provider_connect.worker.task.checked_connector import check_connector
+from airflow_provider_connect.worker.task.java_connector import JavaSink, guarded_source, java_config
+from tests.unit.plugins.test_java_plugins import jar
 
 
 def test_the_guard_of_internal_topics_has_no_key_of_the_configs_author() -> None:
@@ -25,3 +30,13 @@ def test_the_guard_of_internal_topics_has_no_key_of_the_configs_author() -> None
 def test_a_key_that_no_java_connector_may_have_stops_the_run() -> None:
     with pytest.raises(ConfigException, match=r"config\.providers"):
         java_config("c", {"config.providers": "x"})
+
+
+def test_a_source_whose_runs_have_no_end_is_refused_and_a_sink_of_its_maker_is_not(tmp_path: Path) -> None:
+    source, sink = "io.debezium.connector.mongodb.MongoDbConnector", "io.debezium.connector.mongodb.MongoDbSinkConnector"
+    jar(tmp_path / "mongodb" / "mongodb.jar", {"source": [source], "sink": [sink]}, "3.5.0.Final")
+    settings = WorkerSettings.of({"bootstrap.servers": "x:1", "plugin.path": str(tmp_path), "java.allowed.locations": str(tmp_path)})
+    for name in (source, "MongoDb"):
+        with pytest.raises(ConfigException, match=r"MongoDbConnector.*The end of a run is known for PostgreSQL, MariaDB and MySQL alone"):
+            check_connector("changes", {"connector.class": name, "topic.prefix": "p"}, settings, {})
+    assert isinstance(check_connector("rows", {"connector.class": sink, "topics": "t"}, settings, {}).connector, JavaSink)
