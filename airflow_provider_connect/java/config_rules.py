@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigException
 
@@ -27,13 +28,19 @@ TUNING: Final = _words("""
 """)
 """What the config of a Java connector may override of its Kafka clients: none of it reaches a file, a class or another server."""
 _DRIVER_CODE: Final = _words("""
-    allowloadlocalinfile allowlocalinfile allowloadlocalinfileinpath allowurlinlocalinfile authenticationpluginclassname
-    authenticationplugins autodeserialize clientinfoprovider connectionlifecycleinterceptors exceptioninterceptors loggerfile
-    propertiestransform queryinterceptors serverrsapublickeyfile socketfactory socketfactoryarg sslfactory sslfactoryarg
-    sslhostnameverifier sslpasswordcallback statementinterceptors xmlfactoryfactory
+    accesstokencallbackclass allowloadlocalinfile allowlocalinfile allowloadlocalinfileinpath allowurlinlocalinfile
+    authenticationpluginclassname authenticationplugins autodeserialize clientinfoprovider connectionlifecycleinterceptors
+    exceptioninterceptors init loggerfile propertiestransform queryinterceptors serverrsapublickeyfile socketfactory socketfactoryarg
+    socketfactoryclass socketfactoryconstructorarg sslfactory sslfactoryarg sslhostnameverifier sslpasswordcallback
+    statementinterceptors tracefile trustmanagerclass trustmanagerconstructorarg xmlfactoryfactory
 """)
 """Options of JDBC drivers, in lower case, by which a config would run code or read files of the host."""
-_DRIVER: Final = re.compile(r"(?:driver|database)\.([A-Za-z]+)")
+_OF_DRIVER: Final = r"(?:^|\.)(?:connection|database|datasource|driver|jdbc)\."
+_DRIVER: Final = re.compile(rf"{_OF_DRIVER}(?:.*\.)?([A-Za-z]+)\Z", re.DOTALL)
+_URL_KEY: Final = re.compile(rf"{_OF_DRIVER}|(?<![a-z])ur[il]|Ur[il]|dbname|dsn|connection\.?string")
+_URL: Final = re.compile(r"\bjdbc\s*:", re.IGNORECASE)
+_URL_OPTION: Final = re.compile(r"\b([A-Za-z]+)\s*=\s*([^&;,()\s]*)")
+_DECODINGS: Final = 3  # a driver decodes once; a text that is decoded more often is refused in each form
 _STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # with what a driver executes, among others
 _INFILE: Final = re.compile(r"\bINFILE\b", re.IGNORECASE)
 _DEBEZIUM: Final = "io.debezium.connector."
@@ -65,12 +72,28 @@ def _refusal(key: str, value: str) -> str | None:
 
 def _driver_refusal(key: str, value: str) -> str | None:
     """Of a connector, such as Debezium's, that hands options and statements of a config to its database's driver."""
-    option = _DRIVER.fullmatch(key)
-    if option and option[1].lower() in _DRIVER_CODE and value.strip().lower() not in _OFF:
+    option = _DRIVER.search(key)
+    if option and _runs_code(option[1], value):
         return f"the driver's option {option[1]} can run code or read files of the host: remove this key"
-    if key.startswith(_STATEMENTS) and _INFILE.search(value):
+    texts = _decoded(value)
+    is_url = _URL_KEY.search(key) is not None or any(_URL.search(text) for text in texts)
+    for name in (name for text in texts for name, given in _URL_OPTION.findall(text) if is_url and _runs_code(name, given)):
+        return f"the driver's option {name} within the value can run code or read files of the host: remove it"
+    if (is_url or key.startswith(_STATEMENTS)) and any(_INFILE.search(text) for text in texts):
         return "a statement with INFILE can read files of the host: remove it"
     return None
+
+
+def _runs_code(option: str, value: str) -> bool:
+    return option.lower() in _DRIVER_CODE and value.strip().lower() not in _OFF
+
+
+def _decoded(value: str) -> list[str]:
+    """``value`` as it is, and as drivers read the escapes of a URL (``%61``)."""
+    texts = [value]
+    while len(texts) < _DECODINGS and (decoded := unquote(texts[-1])) != texts[-1]:
+        texts.append(decoded)
+    return texts
 
 
 def _is_refused_name(key: str, value: str) -> bool:

@@ -40,6 +40,24 @@ def test_what_reaches_files_classes_and_other_servers_is_refused_without_its_val
         ("database.initial.statements", "SELECT 1; load/**/data local/**/infile '/etc/x' into table t"),
         ("driver.initSql", "LOAD DATA LOCAL INFILE '/etc/x' INTO TABLE t"),
         ("heartbeat.action.query", "LOAD DATA LOCAL INFILE '/etc/x' INTO TABLE t"),
+        ("connection.url", "jdbc:mysql://h/d?allowLoadLocalInfile=true&autoDeserialize=true"),
+        ("connection.url", "jdbc:mysql://h/d?a=b&%61llowLoadLocalInfile=true"),
+        ("connection.url", "jdbc:mysql://h/d?%2561utoDeserialize=true"),
+        ("connection.url", "jdbc:mysql://address=(host=h)(allowLoadLocalInfile = yes)/d"),
+        ("connection.url", "jdbc:mysql://(host=h,autoDeserialize=true)/d"),
+        ("connection.url", "jdbc:mysql://h/d?autoDeserialize=false&autoDeserialize=true"),
+        ("connection.url", "jdbc:mariadb://h/d?initSql=LOAD%20DATA%20LOCAL%20INFILE%20'/etc/x'"),
+        ("connection.url", "jdbc:postgresql://h/d?socketFactory=org.example.Factory&socketFactoryArg=x"),
+        ("connection.url", "JDBC:sqlserver://h;trustManagerClass=x.Y;a=b"),
+        ("connection.url", "jdbc:h2:mem:d;INIT=RUNSCRIPT FROM 'http://h/x.sql'"),
+        ("database.dbname", "shop?socketFactory=x.Y"),
+        ("database.url", "h/d?sslfactory=x.Y"),
+        ("sink.target", "jdbc:mysql://h/d?autoDeserialize=true"),
+        ("warehouse.uri", "mysql://h/d?autoDeserialize=true"),
+        ("connection.allowLoadLocalInfile", "true"),
+        ("hibernate.connection.autoDeserialize", "true"),
+        ("hibernate.connection.url", "jdbc:mysql://h/d?autoDeserialize=true"),
+        ("iceberg.catalog.jdbc.queryInterceptors", "x.Y"),
     ],
 )
 def test_what_has_a_database_driver_run_code_or_read_files_is_refused(key: str, value: str) -> None:
@@ -48,7 +66,13 @@ def test_what_has_a_database_driver_run_code_or_read_files_is_refused(key: str, 
 
 def test_other_options_of_drivers_are_a_plugins_own() -> None:
     tuned = {"driver.connectTimeout": "1000", "database.allowLocalInfile": "false", "table.include.list": "shop.infile"}
-    assert refused_keys({**tuned, "heartbeat.action.query": "UPDATE beats SET at = now()"}) == {}
+    urls = {
+        "connection.url": "jdbc:mysql://h:3306/d?useSSL=true&allowLoadLocalInfile=false&sslMode=VERIFY_CA",
+        "hibernate.connection.url": "jdbc:postgresql://h/d?currentSchema=a%20b&ssl=true",
+        "schema.registry.url": "http://h:8081?init",
+        "note": "allowLoadLocalInfile=true",
+    }
+    assert refused_keys({**tuned, **urls, "heartbeat.action.query": "UPDATE beats SET at = now()"}) == {}
 
 
 @pytest.mark.parametrize("text", ["\x01connect-other", "connect-other\x1f", "a\x00b"])
