@@ -7,9 +7,11 @@ and its DAG, nor when the dag-processor drops a request for a file because it is
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from airflow_provider_connect.api_server.dags import Sessions, dag_marks, dags_of
+from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
 from airflow_provider_connect.api_server.runs import start_run, with_runs
 from airflow_provider_connect.api_server.serialized_dags import request_parse
 from airflow_provider_connect.config.dag_settings import DEFINED_IN, DagCheck
@@ -57,6 +59,9 @@ class DagFollower:
         self._check = check
         self._control = control
         self._refused: dict[str, str] = {}  # connectors of which no DAG can be made, and why
+        self._unreported: dict[str, str] = {}  # those whose statuses do not have the reason yet
+        self._unaccepted: set[str] = set()  # connectors that may be FAILED for an earlier config, of which DAGs can be made now
+        self._warnings = RepeatedWarnings(now=now)
         self._now = now
         self._state = ClusterConfigState()
         self._looked = 0.0
@@ -71,10 +76,18 @@ class DagFollower:
         now = self._now()
         if self._is_changed(state) or now > self._looked + _LOOK_SECONDS:
             self._compare(state, now)
+        for name, reason in list(self._unreported.items()):
+            self._warnings.attempt(name, partial(self._refuse, name, reason), "refusal")
         if missing := self._wanted.keys() - self._made:
             self._request(missing, now)
         if new := [name for name in self._made - self._ran if state.target_state(name) is TargetState.STARTED]:
             self._run(new, now)
+        try:
+            if self._unaccepted:
+                self._control.accept_dags(self._unaccepted)
+                self._unaccepted = set()
+        finally:
+            self._warnings.end_pass()
 
     def _is_changed(self, state: ClusterConfigState) -> bool:
         """Runs write to the config topic too, every second where there are many connectors; what they write changes no DAG."""
@@ -103,16 +116,21 @@ class DagFollower:
         self._requested = {name: requested for name, requested in self._requested.items() if name in self._wanted}
 
     def _compare_refusals(self, changed: Mapping[str, Mapping[str, str]], state: ClusterConfigState) -> None:
-        """Write into the statuses of connectors without a DAG why they have none."""
+        """Note what is to be written into the statuses of connectors: why they have no DAG, or that they can have one."""
         reasons = {name: "; ".join(refusals(name, config, self._check)) for name, config in changed.items() if DEFINED_IN not in config}
+        self._unreported = {name: reason for name, reason in self._unreported.items() if name in state and name not in reasons}
         for name, reason in reasons.items():
             if reason and self._refused.get(name) != reason:
                 _log.warning("Connector %s: no DAG can be made of it, so it does not run: %s", name, reason)
-                self._control.refuse_dag(name, reason)
-        if accepted := [name for name, reason in reasons.items() if not reason]:
-            self._control.accept_dags(accepted)
+                self._unreported[name] = reason
+        self._unaccepted = {name for name in self._unaccepted if name in state} - reasons.keys()
+        self._unaccepted |= {name for name, reason in reasons.items() if not reason}
         kept = {name: reason for name, reason in self._refused.items() if name in state and name not in changed}
         self._refused = kept | {name: reason for name, reason in reasons.items() if reason}
+
+    def _refuse(self, name: str, reason: str) -> None:
+        self._control.refuse_dag(name, reason)
+        del self._unreported[name]
 
     def _request(self, missing: Iterable[str], now: float) -> None:
         """Note the DAGs that are as they should be; request the others, each second first, then less and less often."""
@@ -135,5 +153,9 @@ class DagFollower:
         with self._sessions() as session:
             ran = with_runs(session, ids)
             self._ran |= {ids[dag_id] for dag_id in ran}
-            for dag_id in ids.keys() - ran:
-                start_run(session, dag_id, now=datetime.fromtimestamp(now, UTC))
+        for dag_id in ids.keys() - ran:
+            self._warnings.attempt(ids[dag_id], partial(self._start, dag_id, now), "first run")
+
+    def _start(self, dag_id: str, now: float) -> None:
+        with self._sessions() as session:  # one for each: a DAG of which no run can be created takes back no run of another
+            start_run(session, dag_id, now=datetime.fromtimestamp(now, UTC))

@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from airflow_provider_connect.api_server.attempts import open_attempts
 from airflow_provider_connect.api_server.runs import ended_since, mark_forgotten
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, marks, versions
+from airflow_provider_connect.api_server.ticker import error_line
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
 from airflow_provider_connect.model.page import PlanView
@@ -147,6 +148,7 @@ class DagRemoval:
     def __init__(self, sessions: Sessions, *, now: Callable[[], float]) -> None:
         self._sessions, self._now = sessions, now
         self._due = 0.0
+        self._failed: dict[str, str] = {}  # the last warning about each DAG
 
     def tick(self, state: ClusterConfigState) -> None:
         """Called every second, acts every ten. A DAG whose connector exists again, or still, stays."""
@@ -157,6 +159,7 @@ class DagRemoval:
         with self._sessions() as session:
             hidden = _hidden_dags(session, datetime.fromtimestamp(now, UTC) - _PARSE)
         kept = {dag_id_for(name) for name in state.connector_configs} if hidden else ()
+        self._failed = {dag_id: line for dag_id, line in self._failed.items() if dag_id in hidden}
         for dag_id in hidden:
             if dag_id not in kept and (connector_for(dag_id) is not None or is_shortened(dag_id)):
                 try:
@@ -164,6 +167,10 @@ class DagRemoval:
                         delete_dag(dag_id, session=session)  # all of it but the entries of the audit log
                 except AirflowException as error:  # a task of it runs; the next call retries
                     _log.debug("DAG %s stays for now: %s", dag_id, error)
+                except Exception as error:  # a row that cannot be deleted keeps no other DAG
+                    if self._failed.get(dag_id) != (line := error_line(error)):
+                        _log.warning("DAG %s of a deleted connector cannot be removed: %s", dag_id, line)
+                    self._failed[dag_id] = line
 
 
 def _hidden_dags(session: Session, untouched_since: datetime) -> list[str]:

@@ -115,8 +115,7 @@ class Reconciler:
         self._accepted: set[str] = set()  # connectors that may be FAILED for an earlier definition, and have a valid one now
         self._new: set[str] = set()
         self._files: dict[str, tuple[str, str]] = {}  # bundle and file that defined each connector last
-        self._warnings = RepeatedWarnings()
-        self._restart_warnings = RepeatedWarnings()  # apart: a definition that changes nothing would make the others forget
+        self._warnings = RepeatedWarnings(now=now)
         self._grace_seconds = grace_seconds
         self._limit = limit
         self._gone_since: dict[str, float] = {}
@@ -126,7 +125,7 @@ class Reconciler:
 
     def tick(self) -> None:
         """Called every second by the process with the lease: compare everything once and change what differs. Raises what the stores
-        raise."""
+        raise, but not for one connector (``RepeatedWarnings``)."""
         with self._sessions() as session:
             dags, last = self._dags.look(session), agreements(session)
         given_up = self._given_up(dags)
@@ -134,7 +133,7 @@ class Reconciler:
         for dag in dags:
             if not dag.is_gone or dag.connector in given_up:
                 attempt = self._warnings.attempt_bounded if dag.is_gone else self._warnings.attempt
-                attempt(dag.connector, partial(self._define, dag))
+                attempt(dag.connector, partial(self._define, dag), "definition")
             else:
                 self._defined.pop(dag.connector, None)  # when it returns it is written again
         self._restart_accepted()
@@ -142,13 +141,15 @@ class Reconciler:
         for dag in dags:
             target = state.target_state(dag.connector)
             if target is not None and not dag.is_gone:
-                self._warnings.attempt(dag.connector, partial(self._agree, dag, target, last.get(agreement_key(dag.connector))))
+                agreed = last.get(agreement_key(dag.connector))
+                self._warnings.attempt(dag.connector, partial(self._agree, dag, target, agreed), "target state")
         kept = {agreement_key(name) for name in state.connector_configs}
         self._forget(key for key in last if key not in kept)
         if any(dag.is_paused for dag in dags):
             with self._sessions() as session:
                 for dag_id in end_paused_runs(session):
                     _log.info("A run of %s is over, for it is paused", dag_id)
+        self._warnings.end_pass()
 
     def watch(self) -> None:
         """Called instead of ``tick`` while another process has the lease: keep ``warnings`` right, and forget what that process may
@@ -198,7 +199,7 @@ class Reconciler:
             return
         self._accepted = set(self._control.refused_definitions(self._accepted))
         for name in sorted(self._accepted):
-            self._restart_warnings.attempt(name, partial(self._restart, name))
+            self._warnings.attempt(name, partial(self._restart, name), "restart")
 
     def _restart(self, name: str) -> None:
         self._control.accept_definition(name)

@@ -5,50 +5,49 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 
+from airflow_provider_connect.api_server.ticker import error_line
 from airflow_provider_connect.errors import ConnectException
 
 _WAIT_SECONDS = 0.2
 _MOST_AT_ONCE = 32
+_LONGEST_BACK_OFF_SECONDS = 30.0
+_MOST_LOST_SECONDS = 10.0  # that failures may cost in one pass
 
 _log = logging.getLogger(__name__)
 
 
 class RepeatedWarnings:
-    """Remembers the last warning about each connector, so that one is logged when it changes, not every second."""
+    """Remembers the last warning about each connector, so that one is logged when it changes, not every second.
 
-    def __init__(self) -> None:
-        self._last: dict[str, str] = {}
+    A change that raised a retriable error, which may have cost a timeout, waits longer after each further one. Changes of a connector that
+    the loop makes apart have different ``kind``s: the success of one does not clear the other. ``now`` is in seconds.
+    """
+
+    def __init__(self, *, now: Callable[[], float]) -> None:
+        self._now = now
+        self._last: dict[tuple[str, str], str] = {}
         self._running: dict[str, Future[object]] = {}
+        self._waits: dict[tuple[str, str], tuple[float, float]] = {}  # how long each change waits, and until when
+        self._begin_pass()
 
-    def attempt(self, connector: str, change: Callable[[], object]) -> None:
-        """Call ``change``, but not while a long change of the connector (``attempt_bounded``) goes on, which would undo it.
-
-        Raises only what concerns all connectors, because the topics cannot be reached.
-        """
+    def attempt(self, connector: str, change: Callable[[], object], kind: str = "") -> None:
+        """Call ``change``, but not while it waits, nor while a long change of it (``attempt_bounded``) goes on, which would undo
+        it. Raises nothing: see ``end_pass``."""
         running = self._running.get(connector)
-        if running is not None and not running.done():
+        if (running is not None and not running.done()) or self._must_wait(connector, kind):
             return
         self._running.pop(connector, None)
-        try:
-            change()
-        except ConnectException as error:
-            if self._last.get(connector) != error.message:
-                _log.warning("Connector %s: %s", connector, error.message)
-            self._last[connector] = error.message
-            if error.retriable:
-                raise
-        else:
-            self._last.pop(connector, None)
+        self._call(connector, change, kind)
 
-    def attempt_bounded(self, connector: str, change: Callable[[], object]) -> None:
+    def attempt_bounded(self, connector: str, change: Callable[[], object], kind: str = "") -> None:
         """As ``attempt``, but a change that takes long goes on in a thread of its own, and the loop with the other connectors.
 
-        Until it has ended no other of the same connector begins; what it raised is raised by the call that finds it ended.
+        Until it has ended no other of the same connector begins; the call that finds it ended logs what it raised.
         """
         running = self._running.get(connector)
         if running is None:
             # an ended change stays here until the next call for its connector, which may not come
-            if sum(not other.done() for other in self._running.values()) >= _MOST_AT_ONCE:
+            if self._must_wait(connector, kind) or sum(not other.done() for other in self._running.values()) >= _MOST_AT_ONCE:
                 return
             running = self._running[connector] = _started(change)
             wait([running], timeout=_WAIT_SECONDS)
@@ -56,7 +55,46 @@ class RepeatedWarnings:
                 _log.info("Connector %s: ending it takes a while; the others go on", connector)
         if running.done():
             del self._running[connector]
-            self.attempt(connector, running.result)
+            self._call(connector, running.result, kind)
+
+    def end_pass(self) -> None:
+        """Called behind a loop. Raises the first retriable error if it seems to concern all connectors: no change worked, or the errors
+        took so long that connectors were left out. The next pass is for those: the connectors that failed wait."""
+        failures, is_cut = self._failures, self._lost_seconds > _MOST_LOST_SECONDS
+        concerns_all = is_cut or not self._has_worked
+        if is_cut:
+            self._waits |= dict.fromkeys(failures, (_LONGEST_BACK_OFF_SECONDS, self._now() + _LONGEST_BACK_OFF_SECONDS))
+        self._begin_pass()
+        if failures and concerns_all:
+            raise next(iter(failures.values()))
+
+    def _begin_pass(self) -> None:
+        self._failures: dict[tuple[str, str], ConnectException] = {}
+        self._has_worked = False
+        self._lost_seconds = 0.0
+
+    def _must_wait(self, connector: str, kind: str) -> bool:
+        _, until = self._waits.get((connector, kind), (0.0, float("-inf")))
+        return self._lost_seconds > _MOST_LOST_SECONDS or self._now() < until
+
+    def _call(self, connector: str, change: Callable[[], object], kind: str) -> None:
+        key, begun = (connector, kind), self._now()
+        try:
+            change()
+        except Exception as error:  # a defect that one connector brings out is no trouble of the others either
+            if self._last.get(key) != (line := error_line(error)):
+                _log.warning("Connector %s: %s", connector, line)
+                _log.debug("Connector %s failed", connector, exc_info=True)
+            self._last[key] = line
+            if isinstance(error, ConnectException) and error.retriable:
+                self._failures[key] = error
+                self._lost_seconds += self._now() - begun
+                seconds = min(2 * self._waits.get(key, (0.5, 0.0))[0], _LONGEST_BACK_OFF_SECONDS)
+                self._waits[key] = (seconds, self._now() + seconds)
+        else:
+            self._has_worked = True
+            self._last.pop(key, None)
+            self._waits.pop(key, None)
 
 
 def _started(change: Callable[[], object]) -> "Future[object]":

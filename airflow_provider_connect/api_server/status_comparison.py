@@ -57,7 +57,7 @@ class StatusComparison:
         self._verb_seconds = verb_seconds
         self._has_bundle = has_bundle
         self._now = now
-        self._warnings = RepeatedWarnings()
+        self._warnings = RepeatedWarnings(now=now)
         self._dags = ConnectorDags()
         self.reset()
 
@@ -90,6 +90,7 @@ class StatusComparison:
             if name in self._due:
                 self._due[name] = now + _AGAIN_SECONDS
             self._warnings.attempt_bounded(name, partial(self._control.correct, name, facts[name]))
+        self._warnings.end_pass()
 
     def _contradicted(self, topics: Snapshot) -> set[str]:
         """By what Airflow knows: runs that failed, runs of connectors that must have none, DAGs of connectors that do not exist."""

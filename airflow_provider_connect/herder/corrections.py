@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.ports import Launcher
 from airflow_provider_connect.herder.snapshot import Topics
@@ -71,8 +72,15 @@ class Corrections:
         self._restart_failed_for(_REFUSED, names)
 
     def _restart_failed_for(self, reason: str, names: Collection[str]) -> None:
+        """Raises the first error behind all: a restart that fails keeps no other connector FAILED."""
+        failures = []
         for refused in self._failed_for(reason, names):
-            self._lifecycle.reconfigured(refused, is_changed=False)
+            try:
+                self._lifecycle.reconfigured(refused, is_changed=False)
+            except ConnectException as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     def _failed_for(self, reason: str, names: Collection[str]) -> list[str]:
         statuses = self._reader.read().statuses

@@ -141,7 +141,8 @@ def test_a_file_that_goes_back_to_the_config_of_before_restarts_its_connector(en
 def test_a_restart_that_fails_is_tried_again_and_holds_up_no_other(
     environment: RunEnvironment, dags: Dags, error: ConnectException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = reconciler_of(environment)
+    clock = [0.0]
+    loop = Reconciler(environment.herder, no_session, now=lambda: clock[0])
     refused(environment, dags, loop, "a", "b")
     dags.define("a", **VALID)
     dags.define("b", **VALID)
@@ -155,12 +156,9 @@ def test_a_restart_that_fails_is_tried_again_and_holds_up_no_other(
     monkeypatch.setattr(environment.herder, "accept_definition", fail_for_a)
     caplog.clear()
     for _ in range(2):
-        if error.retriable:  # it concerns all connectors: the loop waits and begins again
-            with pytest.raises(RetriableException):
-                loop.tick()
-        else:
-            loop.tick()
-    assert environment.states("b")[0] == ("FAILED" if error.retriable else "UNASSIGNED")
+        loop.tick()
+        clock[0] += 60.0
+    assert environment.states("b")[0] == "UNASSIGNED"
     assert [record.getMessage() for record in caplog.records if "Connector a" in record.getMessage()] == [f"Connector a: {error}"]
     monkeypatch.setattr(environment.herder, "accept_definition", accept)
     loop.tick()

@@ -1,8 +1,10 @@
 """The keys that steer a connector's DAG, as a client sees them, and connectors of which no DAG can be made."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.model.states import State, TargetState
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
@@ -58,6 +60,25 @@ def test_a_connector_without_a_dag_is_failed_with_the_reason_until_it_has_one(en
     environment.herder.accept_dags(["c"])
     assert environment.states("c")[0] == "UNASSIGNED"
     assert environment.runs.taken() == [("trigger", "c", None)]
+
+
+def test_a_restart_that_fails_keeps_no_other_connector_failed(environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        environment.herder.create_connector(name, CONFIG)
+        environment.run(name, State.RUNNING)
+        environment.herder.refuse_dag(name, "Invalid value few for configuration airflow.retries")
+    environment.runs.taken()
+    trigger = environment.runs.trigger
+
+    def fail_for_a(name: str, tasks: Sequence[int] | None = None) -> None:
+        if name == "a":
+            raise RetriableException("no run can be started")
+        trigger(name, tasks)
+
+    monkeypatch.setattr(environment.runs, "trigger", fail_for_a)
+    with pytest.raises(RetriableException):
+        environment.herder.accept_dags(["a", "b"])
+    assert environment.states("b")[0] == "UNASSIGNED"
 
 
 def test_another_failure_is_left_alone(environment: RunEnvironment) -> None:
