@@ -8,6 +8,8 @@ settings hold, may be templates over these; no text of a config is one.
 import importlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from airflow.sdk import BaseNotifier
@@ -19,9 +21,11 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.worker.bounded_call import within
 
 LONGEST_TRACE = 10_000
 """Characters of a trace that a notice may have: chats and mail servers refuse longer ones."""
+_LONGEST_NOTICE_SECONDS = 60.0
 _LOST = "its process ended without a report: see the task's log"
 
 _log = logging.getLogger(__name__)
@@ -47,7 +51,8 @@ class FailureNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typ
 def send_notice(connector: str, names: Sequence[str], facts: Callable[[], dict[str, Any]], *, about: str) -> None:
     """Call each notifier of ``names`` with ``facts``, which are made anew for each, after the secrets of the settings are known to the log.
 
-    The worker settings are read now. One notifier that fails is logged, and the others are called. Raises nothing.
+    The worker settings are read now. One notifier that fails, or whose server does not answer in a minute, is logged, and the others are
+    called. Raises nothing.
     """
     try:
         settings = worker_settings()
@@ -60,7 +65,8 @@ def send_notice(connector: str, names: Sequence[str], facts: Callable[[], dict[s
         mask_secret(secrets)
     for name in names:
         try:
-            notifier_of(name, defined)(facts())
+            send = partial(copy_context().run, lambda notifier: notifier(facts()), notifier_of(name, defined))
+            within(_LONGEST_NOTICE_SECONDS, send, f"notifier {name}")
         except Exception as error:  # (whatever a notifier raises, the others are called)
             _log.error("Connector %s: notifier %s has sent no notice of %s: %s: %s", connector, name, about, type(error).__name__, error)
 

@@ -60,7 +60,7 @@ AIRFLOW = {
     "triggers": "client errors hooks",
     "sensors": "client hooks triggers",
     "operators": "client config errors hooks model sdk spark stores triggers worker",
-    "dag_files": "config errors hooks model operators stores",
+    "dag_files": "config errors hooks model operators stores worker",
 }
 SERVER = {
     "api_server": "config dag_files errors herder hooks model operators plugins rest sql_mirror stores worker",

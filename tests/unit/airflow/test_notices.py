@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,9 @@ class ListNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typed 
         self.text, self.lines = text, lines
 
     def notify(self, context: Any) -> None:
+        if self.text.startswith("silent"):
+            with socket.create_connection(("127.0.0.1", int(self.text.split(":")[1]))) as connection:
+                connection.recv(1)
         if self.text.startswith("fail"):
             raise RuntimeError(f"no answer from {self.text}")
         sent.append((self.text, dict(context)))
@@ -96,6 +100,17 @@ def test_one_that_fails_or_is_not_defined_is_logged_and_keeps_no_other_from_its_
         strict=True,
     ):
         assert reason in text
+
+
+def test_a_server_that_never_answers_keeps_no_other_notifier_from_its_notice(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("airflow_provider_connect.dag_files.notices._LONGEST_NOTICE_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        settings(monkeypatch, first={"text": f"silent:{server.getsockname()[1]}"}, last={"text": "sent"})
+        notify("first,last")
+        assert [text for text, _ in sent] == ["sent"]
+    assert "notifier first has sent no notice of its failure: RetriableException: Notifier first took more than 0.5 s" in caplog.text
 
 
 def test_settings_that_cannot_be_read_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
