@@ -7,6 +7,7 @@ options too: only credentials for S3 are taken from them. Loaded by tasks alone.
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
@@ -38,6 +39,7 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
 
 _FOLDERS: Final = "connect.allowed-folders"
+_REFUSES_KERBEROS: Final = 160000  # the version of libpq that can
 """Names, among the options that open files, the folders that may be reached. Set here alone."""
 _STORE_OPTIONS: Final = frozenset(
     f"s3.{name}" for name in ("endpoint", "region", "access-key-id", "secret-access-key", "session-token", "force-virtual-addressing")
@@ -114,7 +116,7 @@ def open_catalog(config: Config, allowed: AllowedPaths) -> MetastoreCatalog | Re
         catalog = _hive_catalog(name, options)
     else:
         if options["uri"].startswith("postgresql:"):
-            options["uri"] = options["uri"].replace("postgresql:", f"postgresql+{_driver()}:", 1)
+            options["uri"] = _with_driver(options["uri"])
         catalog = SqlCatalog(name, **options)
 
     def open_files(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
@@ -122,6 +124,14 @@ def open_catalog(config: Config, allowed: AllowedPaths) -> MetastoreCatalog | Re
 
     catalog._load_file_io = open_files  # type: ignore[method-assign]  # where options of tables would win over ours
     return catalog
+
+
+def _with_driver(address: str) -> str:
+    """A server may demand Kerberos, for which libpq would use the host's ticket. It refuses that from version 16 on."""
+    driver = _driver()
+    version = import_module("psycopg2.extensions").libpq_version() if driver == "psycopg2" else import_module("psycopg.pq").version()
+    more = "&require_auth=%21gss%2C%21sspi" if version >= _REFUSES_KERBEROS else ""
+    return address.replace("postgresql:", f"postgresql+{driver}:", 1) + more
 
 
 def _driver() -> str:

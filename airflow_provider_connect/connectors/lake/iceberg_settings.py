@@ -48,6 +48,9 @@ _JAVA_CATALOGS: Final = {
     "org.apache.iceberg.hive.HiveCatalog": HIVE,
 }
 _DATABASE_OPTIONS: Final = frozenset({"sslmode", "connect_timeout", "application_name"})
+_NOWHERE: Final = "/dev/null/none"  # an empty value would be the default, a file of the user
+_NOTHING_OF_THE_HOST: Final = {"passfile": "/dev/null", "sslcert": _NOWHERE, "sslkey": _NOWHERE, "gssencmode": "disable"}
+"""By which libpq uses no password, certificate or Kerberos ticket of the host: the config's author names the server."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*+")
 _PIECE: Final = re.compile(r"[^,(]++(?:\([^)]*+\)?)?+")
 _PARTITION: Final = re.compile(r"(\w++)\(\s*+([^(),\s]++)\s*+(?:,\s*+(\d{1,9})\s*+)?\)|([^(),\s]++)")
@@ -278,7 +281,7 @@ def database_address(config: Config, allowed: AllowedPaths) -> str:
         raise ConfigException.of(URI, "[hidden]", reason)
     password = config[PASSWORD].value if config[PASSWORD] is not None else unquote(parts.password or "")
     user = quote(config[USER] or unquote(parts.username or ""), safe="")
-    own = urlencode({**query, "passfile": "/dev/null"})  # none of the host's own passwords
+    own = urlencode({**query, **_NOTHING_OF_THE_HOST})
     host = f"[{host}]" if ":" in host else host
     return f"postgresql://{user}:{quote(password, safe='')}@{host}:{port}/{quote(unquote(parts.path[1:]), safe='')}?{own}"
 
