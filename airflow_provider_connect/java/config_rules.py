@@ -50,6 +50,13 @@ ENDING_DEBEZIUM: Final = frozenset(
 """Debezium's sources of which it is known until where a run goes."""
 _OFF: Final = frozenset({"false", "0", "no", "off", ""})
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
+HISTORY: Final = "schema.history.internal"
+KAFKA_HISTORY: Final = "io.debezium.storage.kafka.history.KafkaSchemaHistory"
+_HISTORY_CLIENT: Final = re.compile(rf"{re.escape(HISTORY)}\.(?:producer|consumer)\.(.*)", re.DOTALL)
+_SIGNAL_CHANNELS: Final = "signal.enabled.channels"
+_SAFE_CHANNELS: Final = frozenset({"source", "in-process", "jmx", ""})
+_SIGNAL_CLIENTS: Final = ("signal.consumer.", "signal.kafka.")
+_FILES: Final = frozenset({"signal.file", "openlineage.integration.config.file.path"})
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
 _TRIMMED: Final = "".join(map(chr, range(33)))  # by Java's String.trim
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -67,7 +74,7 @@ def _refusal(key: str, value: str) -> str | None:
         return "config providers are those of the worker settings: remove this key"
     if (found := _OVERRIDE.fullmatch(key)) and found[1] not in TUNING:
         return f"a Java connector overrides only settings that tune its Kafka clients, not {found[1]}: remove this key"
-    return _driver_refusal(key, value)
+    return _driver_refusal(key, value) or _debezium_refusal(key, value)
 
 
 def _driver_refusal(key: str, value: str) -> str | None:
@@ -94,6 +101,22 @@ def _decoded(value: str) -> list[str]:
     while len(texts) < _DECODINGS and (decoded := unquote(texts[-1])) != texts[-1]:
         texts.append(decoded)
     return texts
+
+
+def _debezium_refusal(key: str, value: str) -> str | None:
+    """Of what Debezium opens by itself, beside Connect: files, and topics by Kafka clients of its own."""
+    given = value.strip(_TRIMMED)
+    if key == _SIGNAL_CHANNELS and not {each.strip(_TRIMMED) for each in given.split(",")} <= _SAFE_CHANNELS:
+        return "signals come from a table alone, not from a file or by a Kafka client of Debezium's own: set it to source"
+    if key.startswith(_SIGNAL_CLIENTS) and given:
+        return "signals come from a table alone: remove this key"
+    if key in _FILES and given:
+        return "it names a file of the host: remove this key"
+    if key == HISTORY and given not in ("", KAFKA_HISTORY):
+        return f"the history is kept on a topic: remove this key, or set {KAFKA_HISTORY}"
+    if (client := _HISTORY_CLIENT.fullmatch(key)) and client[1] not in TUNING:
+        return "a history's clients are tuned by a config and no more; on the worker's cluster they log in as its own do: remove this key"
+    return None
 
 
 def _is_refused_name(key: str, value: str) -> bool:

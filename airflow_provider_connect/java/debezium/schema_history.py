@@ -11,33 +11,20 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.java.config_rules import TUNING
+from airflow_provider_connect.java.config_rules import HISTORY
 
-HISTORY: Final = "schema.history.internal"
 TOPIC: Final = f"{HISTORY}.kafka.topic"
 SERVERS: Final = f"{HISTORY}.kafka.bootstrap.servers"
-KAFKA: Final = "io.debezium.storage.kafka.history.KafkaSchemaHistory"
 _CLIENTS: Final = ("producer", "consumer")
 _LOGIN: Final = ("security.", "sasl.", "ssl.")
 
 
 def history_settings(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> dict[str, str]:
     """What the history's clients need besides ``config``: the login of the ``worker``, by its settings ``producer.*`` and ``consumer.*``,
-    where the history lies on its cluster. Raises ConfigException for a history elsewhere than on a topic, on an ``internal`` topic, or
-    whose clients are given more than tuning."""
-    if (kind := config.get(HISTORY, "").strip()) not in ("", KAFKA):
-        raise ConfigException.of(HISTORY, kind, f"The history is kept on a topic. Leave the key out, or set {KAFKA}.")
+    where the history lies on its cluster. Raises ConfigException for a history on an ``internal`` topic. A history elsewhere than on a
+    topic, or with clients that are given more than tuning, is refused before (``config_rules``)."""
     if (topic := config.get(TOPIC, "").strip()) in internal:
         raise ConfigException.of(TOPIC, topic, "It is an internal topic. Name one that no other program uses.")
-    for key in config:
-        for client in _CLIENTS:
-            prefix = f"{HISTORY}.{client}."
-            if key.startswith(prefix) and key.removeprefix(prefix) not in TUNING:
-                raise ConfigException(
-                    f"Invalid configuration {key}: a history's clients are tuned by a config and no more; on the worker's cluster they log "
-                    "in as its own do. Remove this key",
-                    keys=[key],
-                )
     servers = _servers(config.get(SERVERS, ""))
     if not servers or not servers <= _servers(worker.get("bootstrap.servers", "")):
         return {}

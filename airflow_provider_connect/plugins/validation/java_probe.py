@@ -16,6 +16,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.java.class_data import connect_class_data
 from airflow_provider_connect.java.config_rules import refuse, refused_keys, refused_source
+from airflow_provider_connect.java.debezium.schema_history import TOPIC as HISTORY_TOPIC
 from airflow_provider_connect.java.manifests import allowed_locations
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.model.connector_keys import own_config_def
@@ -163,7 +164,8 @@ class JavaProbe:
         found["tasks.max"] = tasks_errors(settings, int(tasks)) if tasks.isascii() and tasks.isdigit() and len(tasks) < 20 else []
         found[OFFSETS_TOPIC] = offsets_topic_errors(settings, texts)
         named = [("topics", topic.strip()) for topic in texts.get("topics", "").split(",")]
-        for key, topic in (*named, (DEAD_LETTERS, texts.get(DEAD_LETTERS, "").strip()), ("topic", texts.get("topic", "").strip())):
+        named += [(key, texts.get(key, "").strip()) for key in (DEAD_LETTERS, "topic", HISTORY_TOPIC)]
+        for key, topic in named:
             if topic and (reason := settings.refusal_of_data_topic(topic)):
                 found.setdefault(key, []).append(ConfigException.of(key, topic, reason).message)
         for key, reason in refused_keys(config).items():

@@ -3,6 +3,7 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.java.config_rules import refuse
 from airflow_provider_connect.java.debezium.schema_history import history_settings
 
 HISTORY = "schema.history.internal"
@@ -33,6 +34,12 @@ def test_no_other_server_gets_the_workers_login(servers: str) -> None:
     assert history_settings({**CONFIG, f"{HISTORY}.kafka.bootstrap.servers": servers}, WORKER, ()) == {}
 
 
+def run(config: dict[str, str]) -> None:
+    """As a run: 1 the rules of all Java connectors 2 those of the history."""
+    refuse(config)
+    history_settings(config, WORKER, {"connect-configs"})
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -46,8 +53,9 @@ def test_no_other_server_gets_the_workers_login(servers: str) -> None:
     ],
 )
 def test_what_a_config_may_not_give_them(key: str, value: str) -> None:
+    config = {**CONFIG, key: value}
     with pytest.raises(ConfigException) as refused:
-        history_settings({**CONFIG, key: value}, WORKER, {"connect-configs"})
+        run(config)
     assert key in str(refused.value)
 
 

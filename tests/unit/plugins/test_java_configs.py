@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.java.config_rules import ENDING_DEBEZIUM, TUNING, refuse, refused_keys, refused_source
+from airflow_provider_connect.java.config_rules import ENDING_DEBEZIUM, KAFKA_HISTORY, TUNING, refuse, refused_keys, refused_source
 from airflow_provider_connect.worker.task.bounded_sources import bounded_source
 
 
@@ -62,6 +62,39 @@ def test_what_reaches_files_classes_and_other_servers_is_refused_without_its_val
 )
 def test_what_has_a_database_driver_run_code_or_read_files_is_refused(key: str, value: str) -> None:
     assert [*refused_keys({"name": "c", key: value})] == [key]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("signal.enabled.channels", "source,file"),
+        ("signal.enabled.channels", " kafka"),
+        ("signal.enabled.channels", "source, some.Channel"),
+        ("signal.file", "/opt/airflow/dags/x.py"),
+        ("signal.consumer.sasl.kerberos.kinit.cmd", "/bin/x"),
+        ("signal.consumer.ssl.truststore.location", "/etc/x"),
+        ("signal.kafka.bootstrap.servers", "evil:9092"),
+        ("signal.kafka.topic", "connect-configs"),
+        ("openlineage.integration.config.file.path", "/etc/x"),
+        ("schema.history.internal", "io.debezium.storage.file.history.FileSchemaHistory"),
+        ("schema.history.internal.producer.sasl.jaas.config", "Krb5LoginModule required keyTab=/etc/x;"),
+        ("schema.history.internal.consumer.interceptor.classes", "x.Y"),
+    ],
+)
+def test_files_and_clients_that_debezium_opens_by_itself_are_refused(key: str, value: str) -> None:
+    refused = refused_keys({"name": "c", key: value})
+    assert [*refused] == [key]
+    assert value not in refused[key]
+
+
+def test_signals_of_tables_and_a_history_on_a_topic_are_a_plugins_own() -> None:
+    history = {"schema.history.internal": KAFKA_HISTORY, "schema.history.internal.consumer.fetch.max.wait.ms": "50"}
+    signals = {
+        "signal.enabled.channels": "source, in-process",
+        "signal.data.collection": "public.signals",
+        "signal.poll.interval.ms": "100",
+    }
+    assert refused_keys({**history, **signals, "signal.file": "", "schema.history.internal.kafka.topic": "history"}) == {}
 
 
 def test_other_options_of_drivers_are_a_plugins_own() -> None:
