@@ -15,7 +15,7 @@ from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.model.upgrades import Upgrade, version_in_force
 from airflow_provider_connect.model.views import PluginView
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
-from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog
+from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, built_in_connectors
 
 UNKNOWN = "unknown"
 _SECONDS = 10.0
@@ -30,6 +30,12 @@ class PluginFacts:
     type: str = UNKNOWN
     version: str | None = None
     is_java: bool = False
+
+
+def is_built_in(config: Mapping[str, str]) -> bool:
+    """Whether a built-in connector runs, and no plugin of another author. False where location or version may select one of the same
+    class."""
+    return config.get("connector.class") in built_in_connectors() and not config.keys() & {LOCATION_KEY, "connector.plugin.version"}
 
 
 class KnownPlugins:

@@ -2,7 +2,8 @@
 
 A value is hidden when its key is of type PASSWORD or named like a secret; one that is all variables (``${file:…}``) is no secret. Of URLs
 the passwords are hidden. What is hidden comes back only to where it was: with another class or address, an author of the config could
-have a secret that he may not see sent to a host of his own.
+have a secret that he may not see sent to a host of his own. It is not known which settings of a plugin of another author become a part of
+an address, so there each change counts that is not known to be harmless.
 """
 
 import dataclasses
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from cachetools import LRUCache
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
+from airflow_provider_connect.herder.plugin_facts import is_built_in
 from airflow_provider_connect.model.config_limits import remembered_by
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
@@ -29,7 +31,17 @@ _ADDRESS = re.compile(
     r"|protocol|mechanism|verification|driver|dialect|region|account|truststore)(?:$|[._-])",
     re.IGNORECASE,
 )
-_LOOKS_LIKE_ADDRESS = re.compile(r"://|@|^[\w.-]{1,255}:[0-9]{1,5}(?:$|[,/])|^[0-9]{1,3}(?:\.[0-9]{1,3}){3}$")
+_LOOKS_LIKE_ADDRESS = re.compile(r"://|@|^[\w.-]{1,255}:[0-9]{1,5}(?:$|[,/])|^[0-9]{1,3}(?:\.[0-9]{1,3}){3}$|[?&;][\w.%-]{1,255}=")
+_PART_OF_ADDRESS = re.compile(
+    r"(?:^|[._-])(?:db(?:name)?|database|path|query|params?|parameters|options?|properties|service|pg[a-z]+|tls|ssl|sslmode|encrypt)$",
+    re.IGNORECASE,
+)
+_PLAIN = re.compile(r"[\w ,*+-]{0,4096}|-?[0-9]{1,32}\.[0-9]{1,32}")
+_PLUGIN = re.compile(r"(?:key|value|header)\.converter\.|(?:transforms|predicates)\.[^.]{1,255}\.")
+_HARMLESS = re.compile(
+    r"name|topics?|topics\.regex|topic\.(?:prefix|creation\..*)|transforms|predicates|errors\..*|message\.key\.columns|column\..*"
+    r"|.*[._](?:include|exclude|white|black)[._]?list|.*\.format|.*\.plugin\.version"
+)
 _CLIENT_SECRETS = ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates")
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _FRAMEWORK = {*source_config_def().keys, *sink_config_def().keys, "topic"}
@@ -144,9 +156,16 @@ def _refuse_elsewhere(kept: Iterable[str], given: Mapping[str, str | None], know
     if not secrets:
         return
     changed = [key for key in dict.fromkeys((*given, *known)) if (given.get(key) or "") != (known.get(key) or "")]
-    moved = sorted(key for key in changed if _is_address(key, given.get(key)) or _is_address(key, known.get(key)))
+    strict = {prefix for prefix in map(_plugin_of, secrets) if prefix or not is_built_in(known)}
+    moved = sorted(
+        key
+        for key in changed
+        for value in (given.get(key), known.get(key))
+        if _is_address(key, value) or (_plugin_of(key) in strict and _may_be_address(key, value))
+    )
     if moved:
-        reason = f"this stands for a secret that is not shown, and {', '.join(moved)} has changed with it: give the secret again"
+        names = ", ".join(dict.fromkeys(moved))
+        reason = f"this stands for a secret that is not shown, and {names} has changed with it: give the secret again"
         raise ConfigException.of(", ".join(sorted(secrets)), HIDDEN, reason)
 
 
@@ -157,6 +176,20 @@ def _is_address(key: str, value: str | None) -> bool:
     if key in ("connector.class", LOCATION_KEY, *_CONVERTERS) or (key.startswith(("transforms.", "predicates.")) and key.endswith(".type")):
         return True
     return _ADDRESS.search(key) is not None or (value is not None and _LOOKS_LIKE_ADDRESS.search(value) is not None)
+
+
+def _may_be_address(key: str, value: str | None) -> bool:
+    """Whether a setting of a plugin of another author may become a part of an address: more than words and a number, and none that all
+    connectors of a kind have."""
+    if key.startswith("airflow.") or _HARMLESS.fullmatch(key):
+        return False
+    return _PART_OF_ADDRESS.search(key) is not None or (value is not None and _PLAIN.fullmatch(value) is None)
+
+
+def _plugin_of(key: str) -> str:
+    """The prefix of the plugin that a setting belongs to; empty: the connector."""
+    found = _PLUGIN.match(key)
+    return "" if found is None else found[0]
 
 
 def _is_secret(key: str, value: str | None, passwords: frozenset[str]) -> bool:

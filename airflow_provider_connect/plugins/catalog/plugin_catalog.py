@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Final
 
 from airflow_provider_connect import __version__
@@ -303,6 +304,12 @@ def built_ins(version: str) -> list[Declared]:
         for kind, module, package, names in table
         for name in names
     ]
+
+
+@cache
+def built_in_connectors() -> frozenset[str]:
+    """All names of the built-in connectors."""
+    return frozenset(name for declared in built_ins(__version__) if declared.kind in CONNECTOR_KINDS for name in _names(declared))
 
 
 def of_connects_runtime() -> list[Declared]:

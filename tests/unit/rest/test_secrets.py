@@ -144,6 +144,83 @@ def test_a_hidden_secret_goes_to_no_other_class_or_address(plugins: Plugins, cha
     assert secrets.patched({"colour": "red", "pin": HIDDEN}, known) == {"colour": "red", "pin": "1234"}
 
 
+DEBEZIUM = {
+    "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+    "database.hostname": "shop",
+    "database.dbname": "shop",
+    "database.password": "1234",
+    "table.include.list": "public.orders",
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"database.dbname": "shop?PGHOST=evil.example&PGPORT=5432"},
+        {"database.dbname": "other"},
+        {"database.PGHOST": "evil"},
+        {"database.service": "evil.example"},
+        {"database.sslmode": "disable"},
+        {"driver.anything": "a=b"},
+        {"database.query": "x"},
+        {"snapshot.select.statement.overrides.public.orders": "SELECT dblink('x')"},
+        {"signal.data.collection": "public.signals"},  # it is not known what another author's plugin makes of it
+    ],
+)
+def test_a_secret_of_another_authors_connector_goes_with_no_change_that_may_be_an_address(plugins: Plugins, change: dict[str, str]) -> None:
+    secrets = Secrets(plugins.keys)
+    shown: dict[str, str | None] = {**secrets.shown(DEBEZIUM)}
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: secrets.restored({**shown, **change}, DEBEZIUM),
+        lambda: secrets.patched(dict(change), DEBEZIUM),
+        lambda: secrets.restored(shown, {**DEBEZIUM, **change}),
+    )
+    for attempt in attempts:
+        with pytest.raises(ConfigException, match="give the secret again"):
+            attempt()
+    assert secrets.patched({**change, "database.password": "new"}, DEBEZIUM) == {**change, "database.password": "new"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tasks.max": "3"},
+        {"poll.interval.ms": "250"},
+        {"table.include.list": "public.orders,public.lines"},
+        {"topics": "a.b", "topic.prefix": "shop.eu"},
+        {"snapshot.mode": "no_data"},
+        {"transforms": "t", "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "shop.dead"},
+        {"value.converter.schemas.enable": "false"},
+        {"airflow.schedule": "*/5 * * * *"},
+        {"sampling.rate": "0.5"},
+    ],
+)
+def test_a_secret_of_another_authors_connector_stays_with_a_change_that_is_no_address(plugins: Plugins, change: dict[str, str]) -> None:
+    secrets = Secrets(plugins.keys)
+    assert secrets.patched(dict(change), DEBEZIUM) == change
+    shown: dict[str, str | None] = {**secrets.shown(DEBEZIUM), **change}
+    assert secrets.restored(shown, DEBEZIUM) == {**DEBEZIUM, **change}
+
+
+def test_of_a_built_in_connector_it_is_known_what_an_address_is(plugins: Plugins) -> None:
+    known = {"connector.class": "JdbcSource", "connection.url": "jdbc:postgresql://shop/db", "connection.password": "1234"}
+    change = {"query": "select * from orders where id > 5"}
+    secrets = Secrets(plugins.keys)
+    assert secrets.patched(dict(change), known) == change
+    with pytest.raises(ConfigException, match="give the secret again"):
+        secrets.patched(dict(change), {**known, "connector.plugin.version": "10.8.4"})
+    with pytest.raises(ConfigException, match="give the secret again"):
+        secrets.patched({"anything": "shop?host=evil"}, known)
+
+
+def test_a_secret_of_a_converter_goes_with_no_change_of_that_converter_alone(plugins: Plugins) -> None:
+    known = {"connector.class": "FileStreamSource", "value.converter": "Own", "value.converter.token": "1234", "file": "/a.txt"}
+    secrets = Secrets(plugins.keys)
+    assert secrets.patched({"file": "/b.txt"}, known) == {"file": "/b.txt"}
+    with pytest.raises(ConfigException, match=r"value\.converter\.strategy has changed"):
+        secrets.patched({"value.converter.strategy": "a.b"}, known)
+
+
 def test_a_secret_taken_away_is_not_sent_anywhere(plugins: Plugins) -> None:
     known = {"connector.class": "Shop", "pin": "1234", "url": "https://shop"}
     assert Secrets(plugins.keys).patched({"url": "https://other", "pin": None}, known) == {"url": "https://other", "pin": None}
