@@ -6,18 +6,20 @@ the same rights.
 
 from __future__ import annotations
 
+import dataclasses
+
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.replays import ReplayRequest, replay_connector
+from airflow_provider_connect.model.replays import Replay, ReplayRequest, replay_connector
 from airflow_provider_connect.rest import bodies
-from airflow_provider_connect.rest.access import Right, require
+from airflow_provider_connect.rest.access import Right, User, require
 from airflow_provider_connect.rest.answers import answer
-from airflow_provider_connect.rest.calls import author_of, calls_of, user_of
-from airflow_provider_connect.rest.routes import Connector, reads, serves
+from airflow_provider_connect.rest.calls import Calls, author_of, calls_of, user_of
+from airflow_provider_connect.rest.routes import Connector, serves
 
 router = APIRouter(tags=["connectors"])
 
@@ -55,7 +57,15 @@ class AskedReplay(bodies.Asked):
         return ReplayRequest(*given)
 
 
-reads(router, "dead_letter_replay")
+@serves(router, "dead_letter_replay")
+async def get_replay(request: Request, connector: Connector) -> Response:
+    calls, user = calls_of(request), user_of(request)
+    return await calls.read(request, connector, lambda herder: answer(shown_replay(calls, user, herder.dead_letter_replay(connector))))
+
+
+def shown_replay(calls: Calls, user: User, found: Replay) -> Replay:
+    """``found`` without what is the status of the connector that replays, for a user who may read the sink and not that connector."""
+    return found if calls.access.may(user, Right.READ, found.connector) else dataclasses.replace(found, state=None, failure=None)
 
 
 @serves(router, "replay_dead_letters", body=AskedReplay.model_json_schema())

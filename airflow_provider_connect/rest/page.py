@@ -8,7 +8,9 @@ verb of the API.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -42,6 +44,7 @@ from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusV
 from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import HttpException, answer, json_bytes, query
 from airflow_provider_connect.rest.calls import Calls, calls_of, user_of
+from airflow_provider_connect.rest.dead_letters import shown_replay
 from airflow_provider_connect.rest.refreshed import Refreshed
 from airflow_provider_connect.rest.routes import Connector
 from airflow_provider_connect.rest.secrets import Secrets
@@ -50,7 +53,7 @@ BUNDLE_PATH = "/ui/connect.js"
 _HOST = "host.js"  # React, Chakra and the router, which Airflow's UI has otherwise
 _LAG_SECONDS = 5.0
 _HOURS_SECONDS = 10.0
-_SEARCHES = 2
+_SEARCHES, _SEARCHES_OF_ALL = 2, 8
 _DEAD_LETTERS = "20"
 _LONGEST_NUMBER = 10
 _KEPT = "private, max-age=31536000, immutable"
@@ -130,8 +133,33 @@ class PageFacts:
         self.lags: Refreshed[Mapping[str, int]] = Refreshed("lag of sinks", lambda: _lags(calls.herder()), {}, seconds=_LAG_SECONDS)
         self.hours: Refreshed[Mapping[str, Sequence[int]]] = Refreshed("records by hour", runs.by_hour, {}, seconds=_HOURS_SECONDS)
         self.secrets = Secrets(lambda *plugin: calls.herder().plugin_config(*plugin), hides_unknown=True)
-        self.dead_letters = threading.BoundedSemaphore(_SEARCHES)
+        self.searches = Searches()
         self.row_bytes = RowBytes()
+
+
+class Searches:
+    """The searches of dead letters that go on, each up to ten seconds of a thread: few for a user, and some for all users together."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+
+    @contextmanager
+    def one_of(self, user: str | None) -> Iterator[None]:
+        """One of the user's. Raises HttpException where too many go on; users without a name share those of one."""
+        name = user or ""
+        with self._lock:
+            if self._running[name] >= _SEARCHES:
+                raise HttpException(429, "Dead letters are being read for you already. Try again in some seconds.")
+            if self._running.total() >= _SEARCHES_OF_ALL:
+                raise HttpException(429, "Others are reading dead letters now. Try again in some seconds.")
+            self._running[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running[name] -= 1
+                self._running += Counter()  # forgets users without searches
 
 
 class RowBytes:
@@ -265,19 +293,15 @@ async def get_lag(request: Request, connector: Connector) -> Response:
 @router.get("/ui/connectors/{connector}/dead-letters")
 async def get_dead_letters(request: Request, connector: Connector) -> Response:
     """The newest ``limit`` records of the connector's dead letter queue, secrets hidden."""
-    facts, limit = _facts(request), query(request, "limit", _DEAD_LETTERS)
+    calls, user, facts, limit = calls_of(request), user_of(request), _facts(request), query(request, "limit", _DEAD_LETTERS)
 
     def shown(herder: Herder) -> Response:
         if not (limit.isascii() and limit.isdigit() and len(limit) < _LONGEST_NUMBER):
             raise BadRequestException(f"limit is a whole number, not {cut(limit)}")
-        if not facts.dead_letters.acquire(blocking=False):
-            raise HttpException(429, "Others are reading dead letters now. Try again in some seconds.")
-        try:
+        with facts.searches.one_of(calls.access.name_of(user)):
             return answer(herder.dead_letters(connector, limit=int(limit), shown=facts.secrets.shown))
-        finally:
-            facts.dead_letters.release()
 
-    return await calls_of(request).read(request, connector, shown)
+    return await calls.read(request, connector, shown)
 
 
 @router.get("/ui/connectors/{connector}/replay")
@@ -290,7 +314,9 @@ async def get_replay(request: Request, connector: Connector) -> Response:
         name = replay_connector(connector)
         attempts = _facts(request).runs.attempts(name) if calls.access.may(user, Right.READ, name) else ()
         may_replay = all(calls.access.may(user, Right.CHANGE, each) for each in (connector, name))
-        return answer(ReplayView(_replay(herder, connector), name, dag_id_for(name), attempts[0].run if attempts else None, may_replay))
+        found = _replay(herder, connector)
+        state = None if found is None else shown_replay(calls, user, found)
+        return answer(ReplayView(state, name, dag_id_for(name), attempts[0].run if attempts else None, may_replay))
 
     return await calls.read(request, connector, shown)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -10,13 +11,14 @@ import pytest
 
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.page import AttemptView
-from airflow_provider_connect.model.replays import ReplayRequest
+from airflow_provider_connect.model.replays import Replay, ReplayRequest
 from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll, Right, User
+from airflow_provider_connect.rest.answers import HttpException
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.bodies import Body
 from airflow_provider_connect.rest.dead_letters import AskedReplay
-from airflow_provider_connect.rest.page import NoRuns
+from airflow_provider_connect.rest.page import NoRuns, Searches
 from tests.unit.herder.conftest import SINK, RunEnvironment
 
 
@@ -89,6 +91,43 @@ def test_the_page_is_shown_the_last_replay_with_the_run_that_does_it() -> None:
     assert shown("mine", OpenToAll()).json() == {**none, "run": "run-of-mine-replay", "may_replay": True}
     assert shown("mine", SinkAlone()).json() == {**none, "run": None, "may_replay": False}
     assert shown("nothing", OpenToAll()).status_code == 404
+
+
+def test_the_status_of_the_connector_that_replays_is_for_those_who_may_read_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = RunEnvironment()
+    environment.herder.create_connector("mine", SINK)
+    found = Replay("mine-replay", "1", "dlq", ["0:9"], 3, False, "FAILED", "Error: a line of a trace")
+    monkeypatch.setattr(environment.herder, "dead_letter_replay", lambda _name: found)
+
+    def shown(path: str, access: OpenToAll) -> Any:  # of JSON
+        app = create_app(herder=lambda: environment.herder, access=access, info=lambda: ServerView("1", "2", "3"), runs=OneRun())
+
+        async def send() -> httpx.Response:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+                return await client.get(path)
+
+        return asyncio.run(send()).json()
+
+    for access, status in ((OpenToAll(), ("FAILED", "Error: a line of a trace")), (SinkAlone(), (None, None))):
+        for state in (shown("/ui/connectors/mine/replay", access)["replay"], shown("/connectors/mine/dead-letters/replay", access)):
+            assert (state["connector"], state["records"]) == ("mine-replay", 3)
+            assert (state.get("state"), state.get("failure")) == status
+
+
+def test_one_users_searches_of_dead_letters_keep_no_other_user_from_theirs() -> None:
+    searches = Searches()
+    with searches.one_of("anna"), searches.one_of("anna"):
+        with pytest.raises(HttpException, match="for you already"), searches.one_of("anna"):
+            pass
+        with searches.one_of("ben"), searches.one_of(None), searches.one_of(""):
+            pass
+    with searches.one_of("anna"), ExitStack() as others:
+        for number in range(7):
+            others.enter_context(searches.one_of(f"user-{number}"))
+        with pytest.raises(HttpException, match="Others are reading"), searches.one_of("one more"):
+            pass
+    with searches.one_of("one more"):
+        pass
 
 
 def test_a_replay_needs_the_right_on_the_connector_that_does_it() -> None:
