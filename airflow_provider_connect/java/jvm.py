@@ -18,14 +18,14 @@ from typing import Any, Final
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from airflow_provider_connect.errors import JavaException, RetriableException
+from airflow_provider_connect.errors import MOST_CHARACTERS, JavaException, RetriableException
 from airflow_provider_connect.java.class_data import OPTIONS
 from airflow_provider_connect.java.jvm_folder import JvmFolder
 from airflow_provider_connect.java.log_lines import LOG4J, parsed
 from airflow_provider_connect.java.runtime_jars import gateway_jar
 from airflow_provider_connect.spark.class_data import ClassData, note_exit
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.spark.parent_death import bounded_lines, dies_with_parent
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 180.0
 """The longest that one call into Java may take; a JVM that is frozen is given up after that."""
 END_SECONDS: Final = 10.0
+_READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
 """For libraries that log by java.util.logging, whose lines have no form of ours: their ordinary work would look like warnings."""
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
@@ -141,10 +142,10 @@ class Jvm:
     def _read_log(self, process: subprocess.Popen[bytes]) -> None:
         """Each line to the logger of its Java class, below ``java``."""
         assert process.stderr is not None
-        for raw in process.stderr:
+        for raw in bounded_lines(process.stderr):
             line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # and again without its escapes: a secret may have either form
             level, name, text = parsed(line)
-            logging.getLogger(name).log(level, "%s", self._hide(text))
+            logging.getLogger(name).log(level, "%s", _cut(self._hide(text)))  # hidden first: of a part of a secret, nothing is recognised
 
 
 def _started(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -200,5 +201,9 @@ def _address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
 
 
 def _drain(output: Any) -> None:
-    for _ in output:
+    while output.read1(_READ_BYTES):
         pass
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

@@ -29,7 +29,7 @@ from airflow_provider_connect.config.dag_settings import PROCESS, SPARK
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import SPARK_CONNECTION, own_option
 from airflow_provider_connect.model.log_lines import LineReader
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.spark.parent_death import bounded_lines, dies_with_parent
 from airflow_provider_connect.spark.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
             errors="replace",
             preexec_fn=dies_with_parent(own_group=True),  # as for spark-submit  # noqa: PLW1509
         ) as self._process:
-            for line in self._process.stdout or ():
+            assert self._process.stdout is not None
+            for line in bounded_lines(self._process.stdout):
                 tail.append(line.rstrip())
                 if not reader.read(line):
                     _log.info("%s", tail[-1])

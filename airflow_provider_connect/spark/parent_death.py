@@ -1,11 +1,16 @@
-"""Processes that the kernel kills when their parent ends, however that ends. On Linux; elsewhere nothing of it happens."""
+"""Child processes: the kernel kills them when their parent ends, however that ends, and their lines do not fill their parent's memory.
+
+The former on Linux; elsewhere nothing of it happens.
+"""
 
 import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import IO, AnyStr, Final
 
+LONGEST_LINE: Final = 1 << 20
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
@@ -36,3 +41,16 @@ def dies_with_parent(*, own_group: bool = False) -> Callable[[], None]:
         die_with_parent(parent)
 
     return before_exec
+
+
+def bounded_lines(output: IO[AnyStr], longest: int = LONGEST_LINE) -> Iterator[AnyStr]:
+    """The lines that a child prints, with their ends: code of a connector may print a record of any length. Of a line that is longer than
+    ``longest`` bytes or characters, its beginning alone."""
+    while line := output.readline(longest):
+        yield line
+        while line and not _is_ended(line):
+            line = output.readline(longest)
+
+
+def _is_ended(line: str | bytes) -> bool:
+    return line.endswith("\n") if isinstance(line, str) else line.endswith(b"\n")
