@@ -62,16 +62,23 @@ class ConnectorConfigs:
         if name in state:
             raise AlreadyExistsException(f"Connector {name} already exists")
 
-    def put(self, name: str, config: checks.Given, author: str | None = None) -> tuple[dict[str, str], bool]:
+    def put(
+        self,
+        name: str,
+        config: checks.Given,
+        author: str | None = None,
+        *,
+        require: Callable[[Mapping[str, str] | None], None] = lambda _: None,
+    ) -> tuple[dict[str, str], bool]:
         """Returns the config as stored, and whether the connector is new. Target state and ``airflow.*`` keys are kept.
 
-        Raises ConflictException for a connector that a DAG file defines.
+        Raises ConflictException for a connector that a DAG file defines, and what ``require`` raises of the config that is replaced.
         """
         state = self._reader.configs()
         known, others = state.connector_config(name), state.connector_configs
         checks.require_own(name, known)
         new = checks.checked(name, checks.with_own_keys(checks.named(name, config), known), self._probe, self._dag_check, others)
-        old = self._write(name, new, author)
+        old = self._write(name, new, author, require)
         self._follow(name, old, new)
         return new, old is None
 
@@ -174,13 +181,16 @@ class ConnectorConfigs:
         self._configs.change(decide)
         self._lifecycle.deleted(name)
 
-    def _write(self, name: str, config: Mapping[str, str], author: str | None) -> dict[str, str] | None:
+    def _write(
+        self, name: str, config: Mapping[str, str], author: str | None, require: Callable[[Mapping[str, str] | None], None]
+    ) -> dict[str, str] | None:
         """Returns the config that it replaces; None: there was none."""
         old: list[dict[str, str] | None] = []
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known = state.connector_config(name)
             checks.require_own(name, known)
+            require(known)
             old[:] = [known]
             return [ConnectorRecord(name, dict(config), author=author)]
 

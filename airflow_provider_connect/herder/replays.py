@@ -126,9 +126,14 @@ class Replays:
         """1 check 2 write the connector's config, which starts a run. The same ``replay`` again changes nothing. ``shown``, here and
         below, hides the secrets of a config.
 
-        Raises NotFoundException, ConflictException while another replay is under way, and for what cannot be replayed BadRequestException
-        or ConfigException.
+        Raises NotFoundException, ConflictException while another replay is under way, or was requested at the same time, and for what
+        cannot be replayed BadRequestException or ConfigException.
         """
+
+        def require_unchanged(now: Mapping[str, str] | None) -> None:
+            if now != known:
+                raise ConflictException(f"Another replay of dead-letter records of {sink} was requested at the same time: wait for its end")
+
         name = replay_connector(sink)
         known = self._known(sink)
         if known is not None:
@@ -137,7 +142,7 @@ class Replays:
                 return state
             self._refuse_second(sink, state)
         config = self._config(sink, asked, shown)  # 1
-        written, _ = self._connectors.put(name, config, author)  # 2
+        written, _ = self._connectors.put(name, config, author, require=require_unchanged)  # 2
         if self._reader.configs().target_state(name) is not TargetState.STARTED:
             self._lifecycle.resume(name)
         return self._state(name, written, self._reader.read())

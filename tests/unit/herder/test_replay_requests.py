@@ -87,6 +87,23 @@ def test_the_position_decides_how_far_it_is(queued: Queued) -> None:
     assert {at: str(ranges) for at, ranges in queued.herder._replays.replayed("c", "dlq").items()} == {0: "0-8"}
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_requests_at_the_same_time_the_later_one_is_refused(queued: Queued, is_first: bool) -> None:
+    if not is_first:
+        queued.commit(queued.ask(replay="before").replay, 9, 9)
+    read_queue, others = queued.herder._replays._read_queue, []
+
+    def meanwhile(*asked: Any) -> Queue:  # between the check and the write
+        queued.herder._replays._read_queue = read_queue
+        others.append(queued.ask(replay="first"))
+        return read_queue(*asked)
+
+    queued.herder._replays._read_queue = meanwhile
+    with pytest.raises(ConflictException, match="at the same time"):
+        queued.ask(replay="second")
+    assert (others[0].replay, queued.state().replay) == ("first", "first")
+
+
 def test_one_replay_at_a_time_and_the_same_request_twice_is_one(queued: Queued) -> None:
     first = queued.ask(replay="mine")
     queued.runs.taken()
