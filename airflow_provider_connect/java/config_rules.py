@@ -50,6 +50,17 @@ ENDING_DEBEZIUM: Final = frozenset(
 """Debezium's sources of which it is known until where a run goes."""
 _OFF: Final = frozenset({"false", "0", "no", "off", ""})
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
+HOST_NAME: Final = re.compile(r"(?![.-])[A-Za-z0-9_.-]{1,253}(?<![.-])")
+ADDRESS: Final = re.compile(r"\[?([0-9A-Fa-f.]*+:[0-9A-Fa-f:.]*+)\]?")
+_PARTS: Final = {
+    "database.hostname": (re.compile(f"{HOST_NAME.pattern}|{ADDRESS.pattern}"), "the name or the address of a server"),
+    "database.port": (re.compile(r"[0-9]{1,5}"), "a number between 1 and 65535"),
+    "database.dbname": (re.compile(r"[^?&;#/\\%\s]{1,255}"), "the name of a database, without options"),
+    "database.protocol": (re.compile("jdbc:(?:mysql|mariadb)"), "jdbc:mysql or jdbc:mariadb"),
+    "database.jdbc.driver": (re.compile(r"com\.mysql\.cj\.jdbc\.Driver|org\.mariadb\.jdbc\.Driver"), "MySQL's or MariaDB's own driver"),
+}
+_LEADS_ELSEWHERE: Final = re.compile(r"(?:database|driver)\.(?:pg[a-z]+|service|localsocket(?:address)?|pipe)", re.IGNORECASE)
+_FILE_DATABASE: Final = re.compile(r"\bjdbc\s*:\s*(?:sqlite|h2|hsqldb|derby|duckdb)\s*:", re.IGNORECASE)
 HISTORY: Final = "schema.history.internal"
 KAFKA_HISTORY: Final = "io.debezium.storage.kafka.history.KafkaSchemaHistory"
 _HISTORY_CLIENT: Final = re.compile(rf"{re.escape(HISTORY)}\.(?:producer|consumer)\.(.*)", re.DOTALL)
@@ -74,7 +85,7 @@ def _refusal(key: str, value: str) -> str | None:
         return "config providers are those of the worker settings: remove this key"
     if (found := _OVERRIDE.fullmatch(key)) and found[1] not in TUNING:
         return f"a Java connector overrides only settings that tune its Kafka clients, not {found[1]}: remove this key"
-    return _driver_refusal(key, value) or _debezium_refusal(key, value)
+    return _driver_refusal(key, value) or _address_refusal(key, value) or _debezium_refusal(key, value)
 
 
 def _driver_refusal(key: str, value: str) -> str | None:
@@ -88,6 +99,19 @@ def _driver_refusal(key: str, value: str) -> str | None:
         return f"the driver's option {name} within the value can run code or read files of the host: remove it"
     if (is_url or key.startswith(_STATEMENTS)) and any(_INFILE.search(text) for text in texts):
         return "a statement with INFILE can read files of the host: remove it"
+    return None
+
+
+def _address_refusal(key: str, value: str) -> str | None:
+    """Of the parts of which Debezium composes a URL, as they are: each is what its name says, and adds no option."""
+    given = value.strip(_TRIMMED)
+    shape = _PARTS.get(key)
+    if given and shape is not None and not shape[0].fullmatch(given):
+        return f"it must be {shape[1]}"
+    if given and _LEADS_ELSEWHERE.fullmatch(key):
+        return "the server is that of database.hostname and database.port: remove this key"
+    if _FILE_DATABASE.search(value):
+        return "a database in a file of the host is not allowed"
     return None
 
 

@@ -6,19 +6,17 @@ a time limit. Knows nothing of the JVM or of Connect, nor of what is asked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.java.config_rules import ADDRESS, HOST_NAME
 
 HOST: Final = "database.hostname"
 PORT: Final = "database.port"
 CONNECT_SECONDS: Final = 10
-_HOST: Final = re.compile(r"(?![.-])[A-Za-z0-9_.-]{1,253}(?<![.-])")
-_ADDRESS: Final = re.compile(r"\[?([0-9A-Fa-f.]*+:[0-9A-Fa-f:.]*+)\]?")
 _ANSWER_SECONDS: Final = 30.0
 """For connection, statement and answer together: a server may accept a connection and never answer."""
 _OTHER_KEYS: Final = {
@@ -80,9 +78,9 @@ def given_keys(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[s
 def server_address(given: Mapping[str, str]) -> tuple[str, int]:
     """Host and port, an IPv6 address in brackets. Raises ConfigException for what is no name and no address of a server."""
     host = given.get(HOST, "")
-    if address := _ADDRESS.fullmatch(host):
+    if address := ADDRESS.fullmatch(host):
         host = f"[{address[1]}]"
-    elif not _HOST.fullmatch(host):
+    elif not HOST_NAME.fullmatch(host):
         raise ConfigException.of(HOST, host, "It must be the name or the address of a server.")
     port = given[PORT]
     if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65536:

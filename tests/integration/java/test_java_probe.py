@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
+import struct
+import threading
 import zipfile
 from argparse import Namespace
 from collections.abc import Iterator
@@ -228,3 +231,40 @@ def test_no_config_of_a_stranger_reads_files_of_the_host(probe: PluginProbe, tmp
     assert "producer.override.sasl.jaas.config" in found
     assert "a-secret-of-the-host" not in str(found)
     assert "krb5.keytab" not in str(found)
+
+
+def asks_for_passwords(server: socket.socket, heard: list[str]) -> None:
+    """A server that a config's author may have: it asks for the password in clear text. Ends with its socket."""
+    with suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            heard.append("")
+            with connection, suppress(OSError, struct.error):
+                length, code = struct.unpack(">ii", connection.recv(8, socket.MSG_WAITALL))
+                while code in (80877103, 80877104):  # TLS, Kerberos
+                    connection.sendall(b"N")
+                    length, code = struct.unpack(">ii", connection.recv(8, socket.MSG_WAITALL))
+                connection.recv(length - 8, socket.MSG_WAITALL)
+                connection.sendall(b"R" + struct.pack(">ii", 8, 3))
+                heard[-1] = connection.recv(1000).decode(errors="replace")
+
+
+def test_no_option_within_a_part_of_the_address_takes_the_password_to_another_server(probe: PluginProbe) -> None:
+    heard: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        threading.Thread(target=asks_for_passwords, args=(server, heard), daemon=True).start()
+        database = {"database.hostname": "127.0.0.1", "database.port": "1", "database.user": "u", "database.dbname": "d"}
+        config = {"name": "rows", "connector.class": POSTGRES, "topic.prefix": "p", "database.password": "s3cret-word", **database}
+        located = {**config, "connector.plugin.location": DEBEZIUM[0]}
+        options = f"PGHOST=127.0.0.1&PGPORT={port}"
+        for key, value in (
+            ("database.dbname", f"d?{options}"),
+            ("database.hostname", f"127.0.0.1/d?{options}&x="),
+            ("database.port", f"1/d?{options}&x="),
+        ):
+            assert key in errors(probe.validate(None, {**located, key: value}))
+            assert heard == [], key
+        probe.validate(None, {**located, "database.port": str(port)})
+        server.shutdown(socket.SHUT_RDWR)
+    assert any("s3cret-word" in text for text in heard), "where the config says so, it gets it"

@@ -67,6 +67,38 @@ def test_what_has_a_database_driver_run_code_or_read_files_is_refused(key: str, 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("database.dbname", "shop?PGHOST=evil.example&PGPORT=5432"),
+        ("database.dbname", "shop%3FPGHOST=evil"),
+        ("database.dbname", "a/b"),
+        ("database.hostname", "evil:3306/?allowX=true&x="),
+        ("database.hostname", "shop/x?y="),
+        ("database.hostname", "a,b"),
+        ("database.hostname", "shop@evil"),
+        ("database.port", "5432/x?PGHOST=evil"),
+        ("database.protocol", "jdbc:mysql://evil/?a=b&x="),
+        ("database.jdbc.driver", "x.Y"),
+        ("database.PGHOST", "evil"),
+        ("driver.pgport", "5432"),
+        ("driver.service", "other"),
+        ("driver.localSocketAddress", "/run/mysqld/mysqld.sock"),
+        ("connection.url", "jdbc:sqlite:/opt/airflow/airflow.db"),
+        ("hibernate.connection.url", " JDBC:H2:/opt/x"),
+    ],
+)
+def test_what_leads_to_another_server_or_a_file_is_refused(key: str, value: str) -> None:
+    assert [*refused_keys({"name": "c", key: value})] == [key]
+
+
+@pytest.mark.parametrize("host", ["shop", "db-1.example.com", "10.0.0.1", "::1", "[fe80::1]", " shop "])
+def test_the_address_of_a_database_is_its_configs_own(host: str) -> None:
+    database = {"database.hostname": host, "database.port": "5432", "database.dbname": "größe-1.x", "database.sslmode": "require"}
+    more = {"database.protocol": "jdbc:mysql", "connection.url": "jdbc:postgresql://h:5432/d?ssl=true"}
+    assert refused_keys({**database, **more}) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
         ("signal.enabled.channels", "source,file"),
         ("signal.enabled.channels", " kafka"),
         ("signal.enabled.channels", "source, some.Channel"),
