@@ -36,7 +36,7 @@ _DRIVER_CODE: Final = _words("""
 """)
 """Options of JDBC drivers, in lower case, by which a config would run code or read files of the host."""
 _OF_DRIVER: Final = r"(?:^|\.)(?:connection|database|datasource|driver|jdbc)\."
-_DRIVER: Final = re.compile(rf"{_OF_DRIVER}(?:.*\.)?([A-Za-z]+)\Z", re.DOTALL)
+_DRIVER: Final = re.compile(_OF_DRIVER)
 _URL_KEY: Final = re.compile(rf"{_OF_DRIVER}|(?<![a-z])ur[il]|Ur[il]|dbname|dsn|connection\.?string")
 _URL: Final = re.compile(r"\bjdbc\s*:", re.IGNORECASE)
 _URL_OPTION: Final = re.compile(r"\b([A-Za-z]+)\s*=\s*([^&;,()\s]*)")
@@ -90,9 +90,9 @@ def _refusal(key: str, value: str) -> str | None:
 
 def _driver_refusal(key: str, value: str) -> str | None:
     """Of a connector, such as Debezium's, that hands options and statements of a config to its database's driver."""
-    option = _DRIVER.search(key)
-    if option and _runs_code(option[1], value):
-        return f"the driver's option {option[1]} can run code or read files of the host: remove this key"
+    before, _, option = key.rpartition(".")
+    if _DRIVER.search(f"{before}.") and _runs_code(option, value):
+        return f"the driver's option {option} can run code or read files of the host: remove this key"
     texts = _decoded(value)
     is_url = _URL_KEY.search(key) is not None or any(_URL.search(text) for text in texts)
     for name in (name for text in texts for name, given in _URL_OPTION.findall(text) if is_url and _runs_code(name, given)):
