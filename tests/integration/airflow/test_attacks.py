@@ -292,6 +292,7 @@ def test_who_may_edit_all_connectors_has_no_secret_sent_elsewhere_and_reaches_no
     for change, reason in (
         ({"connector.class": "FileStreamSink", "topics": "t"}, "give the secret again"),
         ({"rest.url": "https://evil.example"}, "give the secret again"),
+        ({"database.dbname": "shop?PGHOST=evil.example&PGPORT=5432"}, "give the secret again"),
         ({"topic": "configs-fab"}, "configs-fab"),
         ({"note": "${airflow:shop:password}"}, "config.providers.airflow"),
     ):
