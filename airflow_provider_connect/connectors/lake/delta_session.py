@@ -19,7 +19,16 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
 from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, PATH, DeltaSettings
-from airflow_provider_connect.connectors.lake.rows import keyed_rows, lake_field, last_changes, projected, value_rows, without_keys
+from airflow_provider_connect.connectors.lake.rows import (
+    keyed_rows,
+    lake_field,
+    last_changes,
+    projected,
+    refuse_lost_fields,
+    value_rows,
+    with_fields_of,
+    without_keys,
+)
 from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.arrow import pa
@@ -84,12 +93,20 @@ class DeltaSession:
             self._keys.append(keys)
 
     def _evolve(self, rows: pa.Table) -> None:
-        """Add the columns that the rows have and the table lacks."""
-        if self._is_new or self._settings.evolve:
-            for field in map(lake_field, rows.schema):
-                if field.name not in self._schema.names:
-                    _require_type(field)
-                    self._schema = self._schema.append(field.with_nullable(True).remove_metadata())
+        """Add the columns, and the fields within columns, that the rows have and the table lacks."""
+        if not (self._is_new or self._settings.evolve):
+            return
+        for field in map(lake_field, rows.schema):
+            if field.name not in self._schema.names:
+                _require_type(field)
+                self._schema = self._schema.append(field.with_nullable(True).remove_metadata())
+                continue
+            there = self._schema.field(field.name)
+            wider = there.with_type(with_fields_of(there.type, field.type))
+            if not wider.equals(there):
+                _require_type(wider)
+                self._schema = self._schema.set(self._schema.get_field_index(field.name), wider)
+        refuse_lost_fields(rows.schema, self._schema)
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         """The rows that the table has."""

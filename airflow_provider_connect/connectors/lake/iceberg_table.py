@@ -21,11 +21,20 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import parse_transform
-from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType, PrimitiveType
+from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, StructType
 
 from airflow_provider_connect.connectors.lake.iceberg_settings import IcebergSettings, TableSettings
-from airflow_provider_connect.connectors.lake.rows import keyed_rows, lake_field, last_changes, projected, value_rows, without_keys
+from airflow_provider_connect.connectors.lake.rows import (
+    keyed_rows,
+    lake_field,
+    last_changes,
+    projected,
+    refuse_lost_fields,
+    value_rows,
+    without_keys,
+)
 from airflow_provider_connect.connectors.lake.table_offsets import StoredRow, StoredRows, property_name, stored_rows, to_text
 from airflow_provider_connect.errors import ConfigException, DataException, FencedException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
@@ -100,22 +109,40 @@ class TableWriter:
         is_new = not schema.fields
         if not rows.num_columns or not (is_new or self._settings.evolve):
             return
+        wanted = StructType(*map(_iceberg_field, map(lake_field, rows.schema)))
         with self._transaction.update_schema(allow_incompatible_changes=is_new) as update:
-            for field in map(lake_field, rows.schema):
-                found = next((each for each in schema.fields if each.name == field.name), None)
-                kind = _iceberg_type(field)
-                if found is None:
-                    doc = (field.metadata or {}).get(b"doc", b"").decode() or None
-                    is_required = is_new and not field.nullable and not self._settings.force_optional
-                    update.add_column((field.name,), kind, doc, required=is_required)
-                    continue
-                if (type(found.field_type), type(kind)) in _PROMOTIONS:
-                    assert isinstance(kind, PrimitiveType)
-                    update.update_column((field.name,), field_type=kind)
-                if found.required and field.nullable and field.name not in self._own.id_columns:
-                    update.make_column_optional((field.name,))
+            if is_new:
+                for field in wanted.fields:
+                    is_required = field.required and not self._settings.force_optional
+                    update.add_column((field.name,), field.field_type, field.doc, required=is_required)
+            else:
+                self._add_fields(update, (), schema.as_struct(), wanted)
         if is_new:
             self._partition()
+        refuse_lost_fields(rows.schema, self._arrow_schema())
+
+    def _add_fields(self, update: UpdateSchema, path: tuple[str, ...], there: StructType, wanted: StructType) -> None:
+        """Add to the struct below ``path`` the fields that it lacks, and widen those that it has."""
+        for field in wanted.fields:
+            found = there.field_by_name(field.name)
+            if found is None:
+                update.add_column((*path, field.name), field.field_type, field.doc)
+            else:
+                self._widen(update, (*path, field.name), found, field)
+
+    def _widen(self, update: UpdateSchema, path: tuple[str, ...], there: NestedField, wanted: NestedField) -> None:
+        """Let the field take the values of ``wanted``, those within structs, lists and maps too; a map's keys never change."""
+        old, new = there.field_type, wanted.field_type
+        if (type(old), type(new)) in _PROMOTIONS:
+            update.update_column(path, field_type=new)
+        if there.required and not wanted.required and path[0] not in self._own.id_columns:
+            update.make_column_optional(path)
+        if isinstance(old, StructType) and isinstance(new, StructType):
+            self._add_fields(update, path, old, new)
+        elif isinstance(old, ListType) and isinstance(new, ListType):
+            self._widen(update, (*path, "element"), old.element_field, new.element_field)
+        elif isinstance(old, MapType) and isinstance(new, MapType):
+            self._widen(update, (*path, "value"), old.value_field, new.value_field)
 
     def _partition(self) -> None:
         """Give a new table its partition spec."""
@@ -235,10 +262,10 @@ def _refuse_code(name: str, metadata: TableMetadata) -> None:
         raise ConfigException(f"Table {name} has the property {_RUNS_CODE}, which loads code: remove it from the table")
 
 
-def _iceberg_type(field: pa.Field) -> IcebergType:
+def _iceberg_field(field: pa.Field) -> NestedField:
     try:
         schema = visit_pyarrow(pa.schema([field]), _ConvertToIcebergWithoutIDs())
         assert isinstance(schema, Schema)
-        return schema.fields[0].field_type
+        return schema.fields[0]
     except (TypeError, ValueError, NotImplementedError) as error:
         raise DataException(f"Iceberg has no type for the field {field.name} ({field.type}): {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from airflow_provider_connect.errors import DataException
@@ -46,9 +46,39 @@ def lake_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, lake_type(field.type), field.nullable, None if doc is None else {"doc": doc})
 
 
+def with_fields_of(type: pa.DataType, given: pa.DataType) -> pa.DataType:
+    """``type`` with the fields of structs, in lists too, that only ``given`` has. They may be null. Nothing else changes, nor do maps."""
+    types = pa.types
+    if types.is_struct(type) and types.is_struct(given):
+        added = [field.with_nullable(True).remove_metadata() for field in given if field.name not in type.names]
+        theirs = {field.name: field.type for field in given}
+        return pa.struct([field.with_type(with_fields_of(field.type, theirs.get(field.name, field.type))) for field in type] + added)
+    if types.is_list(type) and types.is_list(given):
+        return pa.list_(type.value_field.with_type(with_fields_of(type.value_type, given.value_type)))
+    return type
+
+
+def refuse_lost_fields(given: pa.Schema, schema: pa.Schema) -> None:
+    """Raise DataException where a value has a field that its column lacks: ``projected`` would leave it out."""
+    for field in given:
+        for name in _lost_fields(field.type, schema.field(field.name).type, field.name):
+            raise DataException(f"The table cannot take the field {name}: within that map no field can be added")
+
+
+def _lost_fields(given: pa.DataType, there: pa.DataType, name: str) -> Iterator[str]:
+    if pa.types.is_struct(given) and pa.types.is_struct(there):
+        for field in given:
+            if field.name not in there.names:
+                yield f"{name}.{field.name}"
+            else:
+                yield from _lost_fields(field.type, there[field.name].type, f"{name}.{field.name}")
+    elif given.num_fields == there.num_fields == 1:  # a list, or a map, which has entries of a key and a value
+        yield from _lost_fields(given.field(0).type, there.field(0).type, name)
+
+
 def projected(rows: pa.Table, schema: pa.Schema, count: int) -> pa.Table:
-    """``rows`` as columns of ``schema``: what they lack is null, what only they have is left out. Raises DataException for a value that
-    does not fit, and for a null where the schema has none."""
+    """``rows`` as columns of ``schema``: what they lack is null, what only they have is left out, within structs too. Raises DataException
+    for a value that does not fit, and for a null where the schema has none."""
     columns = []
     for field in schema:
         column = rows[field.name] if field.name in rows.column_names else pa.nulls(count, field.type)

@@ -24,6 +24,7 @@ from airflow_provider_connect.sdk.schema import (
 from tests.conftest import CACHE
 from tests.integration.lake import test_delta_sink, test_iceberg_sink
 from tests.integration.lake.java_readers import read_by_java
+from tests.integration.lake.test_nested_fields import write_nested
 
 INNER = Schema.struct({"name": STRING_SCHEMA, "number": INT64_SCHEMA.as_optional()})
 TYPES = {
@@ -49,11 +50,13 @@ SPLIT = {
     test_iceberg_sink: {"iceberg.tables.evolve-schema-enabled": "true", "iceberg.tables.default-partition-by": "bucket(id,2)"},
     test_delta_sink: {"delta.table.evolve-schema-enabled": "true"},
 }
+KINDS = ("merged", "wide", "nested")
 MERGED = [(2, "e", 0.5), (3, "c", None), (4, None, 2.0), (5, "f", None)]
 
 
 def write(sink: Any, folder: Path) -> Path:
-    """``notes`` below ``merged``: rows that are added, changed and deleted by key while a column is added; below ``wide``: each type."""
+    """``notes`` below ``merged``: rows that are added, changed and deleted by key while a column is added; below ``wide``: each type;
+    below ``nested``: fields that were added within columns."""
     note, more = sink.note, Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional(), "price": FLOAT64_SCHEMA.as_optional()})
     settings = sink.config(folder / "merged", **sink.UPSERT) | SPLIT[sink]
     sink.deliver(settings, sink.batches([note(1, "a"), note(2, "b"), note(3, "c")]))
@@ -61,21 +64,23 @@ def write(sink: Any, folder: Path) -> Path:
     sink.deliver(settings, sink.batches(changes, more, first=3), claim_epoch=2)
     sink.deliver(settings, sink.batches([note(5, "f")], first=6), claim_epoch=3)
     sink.deliver(sink.config(folder / "wide"), sink.batches([WIDE_VALUE], WIDE))
+    write_nested(sink, folder / "nested")
     return folder
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """Both tables of both sinks, read by one Spark application."""
+    """The tables of both sinks, read by one Spark application."""
     folder = tmp_path_factory.mktemp("lakes")
-    for name in ("iceberg/merged", "iceberg/wide", "delta/merged", "delta/wide"):
-        (folder / name).mkdir(parents=True)
+    for kind in KINDS:
+        (folder / "iceberg" / kind).mkdir(parents=True)
+        (folder / "delta" / kind).mkdir(parents=True)
     iceberg, delta = write(test_iceberg_sink, folder / "iceberg"), write(test_delta_sink, folder / "delta")
     return read_by_java(
         CACHE,
         folder,
-        iceberg={kind: iceberg / kind for kind in ("merged", "wide")},
-        delta={f"delta {kind}": delta / kind / "notes" for kind in ("merged", "wide")},
+        iceberg={kind: iceberg / kind for kind in KINDS},
+        delta={f"delta {kind}": delta / kind / "notes" for kind in KINDS},
     )
 
 
@@ -92,3 +97,12 @@ def test_sparks_delta_reader_finds_the_rows(found: dict[str, list[dict[str, Any]
     assert rows(found["delta merged"]) == MERGED
     others = {"at": "2024-02-29 12:30:00.123000", "tags": ["ä", ""], "inner": {"name": "x", "number": None}}
     assert found["delta wide"] == [WIDE_ROW | others]
+
+
+def test_readers_in_java_find_fields_that_were_added_within_columns(found: dict[str, list[dict[str, Any]]]) -> None:
+    rows = sorted(found["nested"], key=lambda row: row["id"])
+    assert [row["a"] for row in rows] == ["Record(1, null)", "Record(2, Record(new))", "Record(3, null)"]
+    assert [row["list"] for row in rows] == [f"[{row['a']}, {row['a']}]" for row in rows]
+    inner = [{"x": "1", "y": None}, {"x": "2", "y": {"z": "new"}}, {"x": "3", "y": None}]
+    rows = sorted(found["delta nested"], key=lambda row: row["id"])
+    assert [(row["a"], row["list"], row["deep"]) for row in rows] == [(each, [each, each], {"of": [each]}) for each in inner]
