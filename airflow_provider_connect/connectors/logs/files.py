@@ -27,6 +27,9 @@ _WILDCARDS: Final = frozenset("*?[")
 _ANY_DEPTH: Final = "**"
 _OLD: Final = frozenset({"old", "bak"})
 
+Failures = dict[str, OSError]
+"""Why folders and files could not be read, by their paths."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
@@ -92,9 +95,10 @@ class PathPattern:
     def is_one_folder(self) -> bool:
         return not self.folders
 
-    def found_folders(self, allowed: AllowedPaths) -> Iterator[AllowedFolder]:
-        """The folders that there are now. Links below ``root`` are not followed. Raises ConfigException where ``root`` is not allowed."""
-        return _below(allowed.folder(PATHS, self.root), self.folders)
+    def found_folders(self, allowed: AllowedPaths, failures: Failures) -> Iterator[AllowedFolder]:
+        """The folders that there are now. Links below ``root`` are not followed. ``failures`` gets those that cannot be listed. Raises
+        ConfigException where ``root`` is not allowed."""
+        return _below(allowed.folder(PATHS, self.root), self.folders, failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +186,23 @@ def _listed(folder: AllowedFolder) -> Iterator[tuple[Iterable[os.DirEntry[str]],
         os.close(descriptor)
 
 
-def _below(folder: AllowedFolder, patterns: Sequence[BoundedRegex | None]) -> Iterator[AllowedFolder]:
+def _below(folder: AllowedFolder, patterns: Sequence[BoundedRegex | None], failures: Failures) -> Iterator[AllowedFolder]:
     if not patterns:
         yield folder
         return
     first, rest = patterns[0], patterns[1:]
     if first is None:
-        yield from _below(folder, rest)
-    with _listed(folder) as (entries, _):
-        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        yield from _below(folder, rest, failures)
+    try:
+        with _listed(folder) as (entries, _):
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        failures[text_of_path(folder.path)] = error
+        return
     for name in names:
         if first is None or first.matches(name):
             below = dataclasses.replace(folder, below=os.path.join(folder.below, name))
-            yield from _below(below, patterns if first is None else rest)
+            yield from _below(below, patterns if first is None else rest, failures)
 
 
 def _expression(pattern: str) -> BoundedRegex:

@@ -18,7 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from airflow_provider_connect.connectors.logs.files import LogFile, text_of_path
+from airflow_provider_connect.connectors.logs.files import Failures, LogFile, text_of_path
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -117,6 +117,7 @@ class FolderPositions:
     flushes_open: bool  # whether the last entry of a file that may go on is complete by time: it has several lines
     changes: list[Change] = field(default_factory=list)
     known: dict[Identity, Position] = field(default_factory=dict)
+    failures: Failures = field(default_factory=dict)
     _missing: dict[Identity, int] = field(default_factory=dict)
     _seen: set[Identity] = field(default_factory=set)
     _listed: list[list[int]] | None = None
@@ -143,14 +144,19 @@ class FolderPositions:
         return text_of_path(f"{self.path}/{file.name}")
 
     def unread(self, files: Sequence[LogFile], now: int, *, skips_old: bool = False) -> list[Unread]:
-        """What there is to read, in the order of ``files``. ``changes`` then has the offsets to be committed before anything of it.
-        ``skips_old``: a folder that was never read begins at the ends of its files."""
+        """What there is to read, in the order of ``files``. ``changes`` then has the offsets to be committed before anything of it, and
+        ``failures`` the files that could not be read. ``skips_old``: a folder that was never read begins at the ends of its files."""
+        self.failures = {}
         if self._rested and now < self._rest_ends and files == self._rested:
             return []
         found, arrived = self._recognised(files, now)
         skips_old = skips_old and self._listed is None
         for file in arrived:
-            identity = self._admit(file, files, skips_old=skips_old)
+            try:
+                identity = self._admit(file, files, skips_old=skips_old)
+            except OSError as error:
+                self.failures[self.path_of(file)] = error
+                continue
             if identity is not None:
                 found[identity] = file
         self._forget(now)
@@ -210,14 +216,17 @@ class FolderPositions:
             return True
         if position.bytes == 0 or (not file.is_compressed and file.size < position.bytes):
             return False
-        content = self.opened(file)
-        if content is None:  # renamed since: the next scan decides
-            return True
-        with closing(content):
-            try:
+        try:
+            content = self.opened(file)
+            if content is None:  # renamed since: the next scan decides
+                return True
+            with closing(content):
                 return position.has_content_of(content)
-            except BROKEN:
-                return False
+        except BROKEN:  # of which one is an OSError
+            return False
+        except OSError as error:  # the next scan decides
+            self.failures[self.path_of(file)] = error
+            return True
 
     def _admit(self, file: LogFile, files: Sequence[LogFile], *, skips_old: bool) -> Identity | None:
         """A file whose content has no position gets the one of its origin, or a new one; None: not now, as it is a copy in the making."""

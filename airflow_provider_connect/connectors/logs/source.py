@@ -27,7 +27,7 @@ from airflow_provider_connect.connectors.logs.config import (
     LineSettings,
     LogSettings,
 )
-from airflow_provider_connect.connectors.logs.files import PATHS, FolderFiles, LogFile, PathPattern
+from airflow_provider_connect.connectors.logs.files import PATHS, Failures, FolderFiles, LogFile, PathPattern, text_of_path
 from airflow_provider_connect.connectors.logs.formats import Parsed
 from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread, refuse_wrong
 from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
@@ -49,6 +49,8 @@ SCAN_SHARE: Final = 100
 """A scan takes one part of so many of the time …"""
 MOST_INTERVALS: Final = 10
 """… unless that would be later than after so many intervals."""
+MOST_NAMED: Final = 5
+"""Of the paths that cannot be read, in one message."""
 
 
 class FolderScan:
@@ -59,15 +61,24 @@ class FolderScan:
         self._config, self._allowed, self._offset = config, allowed, offset
         self._positions: dict[str, FolderPositions] = {}
         self._files: dict[str, FolderFiles] = {}
+        self.failures: Failures = {}
 
     def unread(self) -> Iterator[tuple[AllowedFolder, FolderPositions, list[Unread]]]:
-        """Each folder with what there is to read in it."""
+        """Each folder with what there is to read in it. ``failures`` then has the folders and files that could not be read."""
+        self.failures = {}
         number, count = self._settings.share
         for path, (folder, patterns) in self._folders().items():
-            if zlib.crc32(os.fsencode(path)) % count == number:
-                positions = self._of(path, folder)
+            if zlib.crc32(os.fsencode(path)) % count != number:
+                continue
+            positions = self._of(path, folder)
+            try:
                 files = self._files_of(path, patterns).listed(folder)
-                yield folder, positions, positions.unread(files, time.time_ns() // 1000, skips_old=self._config[START] == END)
+            except OSError as error:
+                self.failures[text_of_path(path)] = error
+                continue
+            unread = positions.unread(files, time.time_ns() // 1000, skips_old=self._config[START] == END)
+            self.failures |= positions.failures
+            yield folder, positions, unread
 
     @property
     def folders(self) -> list[str]:
@@ -77,7 +88,7 @@ class FolderScan:
     def _folders(self) -> dict[str, tuple[AllowedFolder, list[PathPattern]]]:
         found: dict[str, tuple[AllowedFolder, list[PathPattern]]] = {}
         for pattern in self._settings.patterns:
-            for folder in pattern.found_folders(self._allowed):
+            for folder in pattern.found_folders(self._allowed, self.failures):
                 found.setdefault(folder.path, (folder, []))[1].append(pattern)
         return found
 
@@ -127,12 +138,7 @@ class LogSourceTask(SourceTask):
         with self._reading:
             if self._is_stopped:
                 return None
-            try:
-                return self._next()
-            except PermissionError as error:
-                raise ConnectException(f"A file of {PATHS} may not be read: {error}") from error
-            except OSError as error:
-                raise RetriableException(f"A file of {PATHS} cannot be read: {error}") from error
+            return self._next()
 
     def datasets(self) -> Iterable[Dataset]:
         return [Dataset("file", folder) for folder in self._scan.folders]
@@ -149,6 +155,8 @@ class LogSourceTask(SourceTask):
                     return []
             elif self._unread:
                 self._open(*self._unread.popleft())
+            elif self._scan.failures and (self._config[FOLLOW] or not self._is_due()):
+                raise self._failure()
             elif self._is_due():
                 self._list()
             else:
@@ -163,6 +171,16 @@ class LogSourceTask(SourceTask):
             return time.monotonic() >= self._next_scan
         return self._is_incomplete and self._scans < MOST_SCANS
 
+    def _failure(self) -> ConnectException:
+        """For what could not be read, when all else is. The next poll lists again."""
+        failures, self._scan.failures = self._scan.failures, {}
+        self._scans, self._next_scan, self._is_incomplete = 0, 0.0, True
+        named = [f"{path} ({error.strerror or error})" for path, error in sorted(failures.items())]
+        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        text = f"Cannot read {', '.join(named[:MOST_NAMED])}{more}, which {PATHS} names. Other files were read"
+        is_refused = any(isinstance(error, PermissionError) for error in failures.values())
+        return ConnectException(text) if is_refused else RetriableException(text)
+
     def _list(self) -> None:
         begun = time.thread_time()
         self._scans, self._is_incomplete = self._scans + 1, False
@@ -176,12 +194,18 @@ class LogSourceTask(SourceTask):
         self._next_scan = time.monotonic() + wait
 
     def _open(self, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
-        content = unread.file.open(folder)
-        if content is None:  # renamed since
-            self._is_incomplete = True
-            return
-        self._folder = positions
-        self._reader = LogReader(content, unread, self._lines.encoding, self._lines.limits, self._lines.entries)
+        content = None
+        try:
+            content = unread.file.open(folder)
+            if content is None:  # renamed since
+                self._is_incomplete = True
+                return
+            self._folder = positions
+            self._reader = LogReader(content, unread, self._lines.encoding, self._lines.limits, self._lines.entries)
+        except OSError as error:
+            self._scan.failures[positions.path_of(unread.file)] = error
+            if content is not None:
+                content.close()
 
     def _read(self, reader: LogReader) -> bool:
         """False: there was no whole entry yet."""
@@ -191,6 +215,10 @@ class LogSourceTask(SourceTask):
             piece = reader.next()
         except ReplacedException:
             self._is_incomplete = True
+            self._close()
+            return True
+        except OSError as error:
+            self._scan.failures[positions.path_of(reader.unread.file)] = error
             self._close()
             return True
         if piece is None:
@@ -287,8 +315,10 @@ class LogSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether any file is not as it was when it was read to its end. Costs a listing of the folders."""
-        return any(unread for _, _, unread in FolderScan(config, self.allowed_paths, offsets).unread())
+        """Whether any file is not as it was when it was read to its end, or cannot be read, which a run reports. Costs a listing of the
+        folders."""
+        scan = FolderScan(config, self.allowed_paths, offsets)
+        return any(unread for _, _, unread in scan.unread()) or bool(scan.failures)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
