@@ -202,14 +202,17 @@ class Cluster:
     def ensure_compacted(self, topic: str, config: Config, factor_key: str) -> None:
         """Create a compacted topic of one partition where it is missing, with as many replicas as ``factor_key`` of ``config`` asks for."""
         if topic not in self.topics():
-            self.create([admin.NewTopic(topic, 1, config[factor_key], config=_COMPACTED)], factor_key)
+            for failure in self.create([admin.NewTopic(topic, 1, config[factor_key], config=_COMPACTED)], factor_key).values():
+                raise failure
 
-    def create(self, topics: Iterable[admin.NewTopic], factor_key: str) -> None:
+    def create(self, topics: Iterable[admin.NewTopic], factor_key: str) -> dict[str, ConnectException]:
         """Create topics and wait until brokers list them; one that another process has created is fine. ``factor_key`` is the setting of
-        their replication factor."""
+        their replication factor. Returns those that the cluster refuses, with the reasons. Raises RetriableException where it does not
+        answer, and ConnectException where ``factor_key`` does not fit it."""
         new = {topic.topic: topic for topic in topics}
         if not new:
-            return
+            return {}
+        refused = {}
         for name, future in self.admin_client.create_topics([*new.values()], request_timeout=self._seconds).items():
             try:
                 future.result(self._seconds + 1)
@@ -218,9 +221,27 @@ class Cluster:
                     continue
                 failure = self._failure(error.args[0], f"creating topic {name}")
                 if error.args[0].code() == client.KafkaError.INVALID_REPLICATION_FACTOR:
-                    failure = ConnectException(f"{failure.message}. Set {factor_key} to no more than its number of brokers")
-                raise failure from error
-        self.await_partitions(dict.fromkeys(new, 1))
+                    raise ConnectException(f"{failure.message}. Set {factor_key} to no more than its number of brokers") from error
+                if failure.retriable:
+                    raise failure from error
+                refused[name] = failure
+        self.await_partitions(dict.fromkeys(new.keys() - refused.keys(), 1))
+        return refused
+
+    def add_partitions(self, counts: Mapping[str, int]) -> dict[str, ConnectException]:
+        """Give topics as many partitions, and wait until brokers list them. Returns those that the cluster refuses, with the reasons.
+        Raises RetriableException where it does not answer."""
+        refused = {}
+        new = [admin.NewPartitions(topic, count) for topic, count in counts.items()]
+        for topic, future in self.admin_client.create_partitions(new).items() if new else ():
+            try:
+                self.answer(future, f"adding partitions to topic {topic}")
+            except RetriableException:
+                raise
+            except ConnectException as failure:
+                refused[topic] = failure
+        self.await_partitions({topic: count for topic, count in counts.items() if topic not in refused})
+        return refused
 
     def await_partitions(self, counts: Mapping[str, int]) -> None:
         """Wait until brokers list as many partitions of each topic: they answer a creation earlier than that. Returns after

@@ -29,14 +29,15 @@ class MirrorSourceConnector(SourceConnector):
     default_settings = RAW_CONVERTERS
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """1 which topics there are 2 what is missing in the target cluster, unless in a preview 3 partitions dealt out."""
+        """1 which topics there are 2 what is missing in the target cluster, unless in a preview; what that refuses is left out 3 partitions
+        dealt out."""
         if not self.config["enabled"]:
             return []
         config = of_task(SOURCE).parse(self.config)
         with clusters(config, self.allowed_paths) as (source, target):
             topics = self._topics(source, config)  # 1
             if not self.context.is_preview:  # 2
-                TopicSync(source, target, config, topics).run()
+                topics = TopicSync(source, target, config, topics).run()
                 if config["emit.offset-syncs.enabled"]:
                     holder = source if config["offset-syncs.topic.location"] == "source" else target
                     holder.ensure_compacted(offset_syncs_topic(config), config, "offset-syncs.topic.replication.factor")

@@ -29,16 +29,19 @@ def mirrored_topics(source: Cluster, config: Config) -> dict[str, int]:
 
 
 class TopicSync:
-    """Makes the target cluster's topics what those of the source cluster are. ``topics`` are the mirrored ones."""
+    """Makes the target cluster's topics what those of the source cluster are. ``topics`` are those to mirror, with partition counts."""
 
     def __init__(self, source: Cluster, target: Cluster, config: Config, topics: Mapping[str, int]) -> None:
-        self._source, self._target, self._config, self._topics = source, target, config, topics
+        self._source, self._target, self._config, self._topics = source, target, config, dict(topics)
         self._is_excluded = matching(config, "config.properties.exclude")
         policy = ReplicationPolicy.of(config)
         self._remote = {topic: policy.remote_topic(topic) for topic in topics}
 
-    def run(self) -> None:
-        """1 topics and partitions, without which nothing can be mirrored 2 settings and rights, whose errors are logged."""
+    def run(self) -> dict[str, int]:
+        """1 topics and partitions 2 settings and rights, whose errors are logged.
+
+        Returns the topics and partitions that can be mirrored. Those that the target cluster refuses are logged. Raises the refusal where
+        it refuses all."""
         known = self._target.topics()
         of_source = _described(self._source, self._topics)
         self._create(known, of_source)  # 1
@@ -49,6 +52,7 @@ class TopicSync:
         if self._config["sync.topic.acls.enabled"]:
             with _logged("rights"):
                 self._sync_acls()
+        return self._topics
 
     def _create(self, known: Mapping[str, int], of_source: Mapping[str, _Configs]) -> None:
         factor_key = "replication.factor"
@@ -62,16 +66,24 @@ class TopicSync:
             )
             for topic in missing
         )
-        self._target.create(new, factor_key)
+        refused = self._target.create(new, factor_key)
+        if refused and len(refused) == len(self._topics):
+            raise next(iter(refused.values()))
+        for topic in missing:
+            if self._remote[topic] in refused:
+                log.warning("Topic %s is not mirrored: %s", topic, refused[self._remote[topic]])
+                del self._topics[topic], self._remote[topic]
 
     def _add_partitions(self, known: Mapping[str, int]) -> None:
-        grown = {self._remote[topic]: count for topic, count in self._topics.items() if known.get(self._remote[topic], count) < count}
-        if grown:
-            new = [admin.NewPartitions(topic, count) for topic, count in grown.items()]
-            for topic, future in self._target.admin_client.create_partitions(new).items():
-                self._target.answer(future, f"adding partitions to topic {topic}")
-                log.info("Topic %s has %d partitions now, as in the source cluster", topic, grown[topic])
-            self._target.await_partitions(grown)
+        grown = {topic: count for topic, count in self._topics.items() if known.get(self._remote[topic], count) < count}
+        refused = self._target.add_partitions({self._remote[topic]: count for topic, count in grown.items()})
+        for topic, count in grown.items():
+            remote = self._remote[topic]
+            if remote in refused:
+                self._topics[topic] = known[remote]
+                log.warning("Of topic %s only the first %d partitions are mirrored: %s", topic, known[remote], refused[remote])
+            else:
+                log.info("Topic %s has %d partitions now, as in the source cluster", remote, count)
 
     def _sync_configs(self, of_source: Mapping[str, _Configs]) -> None:
         of_target = _described(self._target, self._remote.values())

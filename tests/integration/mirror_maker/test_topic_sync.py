@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.application.readiness import NO_WORK
 from tests.conftest import CACHE
@@ -87,6 +88,50 @@ def test_who_may_read_a_topic_may_read_its_counterpart(mirror: MirrorEnvironment
 
     eventually(lambda: found() >= expected)
     assert found() == expected
+
+
+def test_a_topic_that_cannot_be_created_is_named_and_stops_no_other(mirror: MirrorEnvironment, caplog: pytest.LogCaptureFixture) -> None:
+    """The names of topics have at most 249 characters."""
+    long, plain = mirror.topic("x" * (247 - len(mirror.unique))), mirror.topic("plain")
+    for topic in (long, plain):
+        produce(mirror.origin, topic, [(0, None, b"x", [], 0)])
+    mirror.run(mirror.config())
+    assert [value for _, _, value, _, _ in records(mirror.target, mirror.remote(plain))] == [b"x"]
+    [line] = [each.getMessage() for each in caplog.records if "is not mirrored" in each.getMessage()]
+    assert f"Topic {long} is not mirrored: the target cluster here refused creating topic {mirror.remote(long)}" in line
+    alter_topic(mirror.origin, plain, retention_ms="80000000")
+    mirror.run(mirror.config())
+    eventually(lambda: TopicAdmin(mirror.runs.settings).configs([mirror.remote(plain)])[mirror.remote(plain)]["retention.ms"] == "80000000")
+    mirror.runs.put_config(config := mirror.config(topics=long))
+    failed = mirror.runs.run(config)
+    assert failed.state is RunState.FAILED
+    assert f"refused creating topic {mirror.remote(long)}" in str(failed.error)
+
+
+def test_partitions_that_cannot_be_added_are_named_and_the_others_are_mirrored(
+    mirror: MirrorEnvironment, tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = mirror.topic(partitions=2)
+    produce(mirror.origin, topic, [(0, None, b"first", [], 0), (1, None, b"second", [], 0)])
+    remote, literal = mirror.remote(topic), ResourcePatternType.LITERAL
+    rights = {"super.users": "User:admin", "allow.everyone.if.no.acl.found": "true"}
+    with KafkaServer(tmp_path_factory.mktemp("strict"), CACHE, AUTHORIZED | rights) as server:
+        mirror.runs.properties["bootstrap.servers"] = server.bootstrap_servers
+        TopicAdmin(mirror.runs.settings).ensure_internal_topics()
+        make_topic(mirror.target, remote)
+        add_rights(
+            mirror.target,
+            [
+                AclBinding(ResourceType.TOPIC, remote, literal, "User:ANONYMOUS", "*", operation, permission)
+                for operation, permission in (
+                    (AclOperation.ALL, AclPermissionType.ALLOW),
+                    (AclOperation.ALTER, AclPermissionType.DENY),
+                )
+            ],
+        )
+        mirror.run(mirror.config())
+        assert [value for _, _, value, _, _ in records(mirror.target, remote)] == [b"first"]
+    assert f"Of topic {topic} only the first 1 partitions are mirrored" in caplog.text
 
 
 def test_the_worker_s_own_topics_are_neither_read_nor_written(mirror: MirrorEnvironment) -> None:
