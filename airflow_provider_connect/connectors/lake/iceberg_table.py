@@ -7,23 +7,26 @@ pyiceberg's own retry would not, so it is not used. Loaded by tasks alone.
 
 from __future__ import annotations
 
+import bisect
 import uuid
-import warnings
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.expressions import And, BooleanExpression, In
-from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, _dataframe_to_data_files, schema_to_pyarrow, visit_pyarrow
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
+from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions.visitors import IN_PREDICATE_LIMIT
+from pyiceberg.io.pyarrow import ArrowScan, _ConvertToIcebergWithoutIDs, _dataframe_to_data_files, schema_to_pyarrow, visit_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertTableUUID
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import parse_transform
-from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, StructType
+from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, PrimitiveType, StructType
 
 from airflow_provider_connect.connectors.lake.iceberg_settings import IcebergSettings, TableSettings
 from airflow_provider_connect.connectors.lake.rows import (
@@ -37,7 +40,7 @@ from airflow_provider_connect.connectors.lake.rows import (
 )
 from airflow_provider_connect.connectors.lake.table_offsets import StoredRow, StoredRows, property_name, stored_rows, to_text
 from airflow_provider_connect.errors import ConfigException, DataException, FencedException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 
@@ -218,32 +221,88 @@ class TableWriter:
     def _stage(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
         """1 rows of the keys go 2 data files come, in a snapshot that is there without any, too 3 the offset rows."""
         transaction = self._transaction
-        kept = self._delete(transaction) if self._settings.is_upsert and self._rows else []  # 1
+        if self._settings.is_upsert and self._rows and self._table.current_snapshot() is not None and self._deleted.num_rows:
+            self._delete(transaction)  # 1
         name, merged = property_name(self._connector), dict(self.stored)
         update = transaction.update_snapshot(snapshot_properties={})
         with update.fast_append() as append:  # 2
             stamped = {p: None if row is None else StoredRow(row.row, row.lineage, append.snapshot_id) for p, row in rows.items()}
-            for file in (*kept, *self._files):
+            for file in self._files:
                 append.append_data_file(file)
             append.snapshot_properties = {name: to_text({p: row for p, row in stamped.items() if row is not None})} if rows else {}
         if rows:  # 3
             merged = {p: row for p, row in (merged | stamped).items() if row is not None}
             transaction.set_properties({name: to_text(merged)})
 
-    def _delete(self, transaction: Transaction) -> list[DataFile]:
-        """Remove the rows of the keys; files with rows that a filter by column removes, too, and that stay."""
-        table = self._table
-        if table.current_snapshot() is None or not self._deleted.num_rows:
-            return []
-        filters = [In(name, self._deleted[name].unique().to_pylist()) for name in self._own.id_columns]  # type: ignore[call-arg, arg-type]
-        rows: BooleanExpression = And(*filters) if len(filters) > 1 else filters[0]
-        stays = []
-        if len(filters) > 1:
-            stays = self._written(transaction, without_keys(transaction._scan(rows).to_arrow(), self._deleted))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that nothing matched
-            transaction.delete(rows)
-        return stays
+    def _delete(self, transaction: Transaction) -> None:
+        """Remove the rows of the keys: one after another the files that have some are written anew without them."""
+        schema, keys = transaction.table_metadata.schema(), _Keys(transaction.table_metadata.schema(), self._deleted)
+        replaced = []
+        for task in transaction._scan(keys.row_filter).plan_files():
+            if not keys.may_be_in(task.file) or not keys.are_among(self._read(transaction, task, schema.select(*keys.names))):
+                continue
+            rows = self._read(transaction, task, schema)
+            replaced.append((task.file, self._written(transaction, keys.without(rows))))
+        if not replaced:
+            return
+        with transaction.update_snapshot().overwrite() as overwrite:
+            overwrite.delete_by_predicate(keys.row_filter)
+            for file, files in replaced:
+                overwrite.delete_data_file(file)
+                for each in files:
+                    overwrite.append_data_file(each)
+
+    def _read(self, transaction: Transaction, task: FileScanTask, schema: Schema) -> pa.Table:
+        return ArrowScan(transaction.table_metadata, self._table.io, schema, AlwaysTrue()).to_table([task])
+
+
+class _Keys:
+    """The keys whose rows are removed. Files that may have such rows pass ``row_filter``, by which pyiceberg leaves out files,
+    and then ``may_be_in``: pyiceberg itself leaves out none for more than 200 keys."""
+
+    def __init__(self, schema: Schema, keys: pa.Table) -> None:
+        self.names: list[str] = keys.column_names
+        self._keys = keys
+        self._sorted: list[tuple[int, PrimitiveType, pa.Array]] = []
+        self.row_filter: BooleanExpression = AlwaysTrue()
+        for name in self.names:
+            field = schema.find_field(name)
+            if not isinstance(field.field_type, PrimitiveType) or isinstance(field.field_type, FloatType | DoubleType):
+                continue  # NaN has no order
+            values = pc.unique(keys[name])
+            values = values.take(pc.array_sort_indices(values))
+            self._sorted.append((field.field_id, field.field_type, values))
+            self.row_filter = And(self.row_filter, _range_of(name, values))
+
+    def may_be_in(self, file: DataFile) -> bool:
+        """False: the bounds of a column leave no key out of which the file could have a row."""
+        for id, type, values in self._sorted:
+            lower, upper = (file.lower_bounds or {}).get(id), (file.upper_bounds or {}).get(id)
+            if lower is None or upper is None:
+                continue
+
+            def plain(value: pa.Scalar, type: PrimitiveType = type) -> Any:  # as bounds are
+                return literal(value.as_py()).to(type).value
+
+            index = bisect.bisect_left(values, from_bytes(type, lower), key=plain)
+            if index == len(values) or plain(values[index]) > from_bytes(type, upper):
+                return False
+        return True
+
+    def are_among(self, rows: pa.Table) -> bool:
+        """Whether a row has one of the keys."""
+        return bool(self.without(rows).num_rows < rows.num_rows)
+
+    def without(self, rows: pa.Table) -> pa.Table:
+        """The rows that stay."""
+        return without_keys(rows, self._keys)
+
+
+def _range_of(name: str, values: pa.Array) -> BooleanExpression:
+    """A filter that sorted values pass, others too where they are many."""
+    if len(values) <= IN_PREDICATE_LIMIT:
+        return In(name, values.to_pylist())  # type: ignore[call-arg, arg-type]
+    return And(GreaterThanOrEqual(name, values[0].as_py()), LessThanOrEqual(name, values[-1].as_py()))  # type: ignore[call-arg, arg-type]
 
 
 class _WithoutCode:

@@ -145,6 +145,6 @@ def last_changes(keys: pa.Table) -> tuple[pa.Table, pa.Array]:
 
 def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
     """The rows whose columns of these names are not among ``keys``."""
-    there: Any = pl.from_arrow(rows.select(keys.column_names))
+    there: Any = pl.from_arrow(rows.select(keys.column_names).cast(keys.schema))
     wanted: Any = pl.from_arrow(keys)
     return rows.take(there.with_row_index(ROW).join(wanted, on=keys.column_names, how="anti", maintain_order="left")[ROW].to_arrow())
