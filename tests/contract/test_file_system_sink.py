@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.filesystem.settings import format_of
+from airflow_provider_connect.connectors.filesystem.settings import format_of, without_meaning
 from airflow_provider_connect.connectors.filesystem.sink import FileSystemSinkConnector
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, location_of, open_store
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
@@ -97,6 +97,27 @@ def test_a_config_of_the_sink_for_s3_is_understood(caplog: pytest.LogCaptureFixt
     connector.start(config)
     assert "Settings without a meaning here: s3.part.size, storage.class" in caplog.text
     assert (location_of(config).host, format_of(config).extension) == ("orders", ".gz.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [("s3.S3SinkConnector", "s3"), ("gcs.GcsSinkConnector", "gcs"), ("azure.blob.AzureBlobStorageSinkConnector", "az")],
+)
+@pytest.mark.parametrize(
+    ("format", "codec", "extension"),
+    [("json.JsonFormat", "gzip", ".json.gz"), ("bytearray.ByteArrayFormat", "gzip", ".bin.gz"), ("json.JsonFormat", "none", ".json")],
+)
+def test_each_sink_names_the_codec_of_text_by_its_own_setting(name: str, prefix: str, format: str, codec: str, extension: str) -> None:
+    given = {
+        "connector.class": f"io.confluent.connect.{name}",
+        "format.class": f"io.confluent.connect.{prefix}.format.{format}",
+        f"{prefix}.compression.type": codec,
+        f"{prefix}.compression.level": "9",
+    }
+    assert PluginCatalog().find_connector(given["connector.class"]).load() is FileSystemSinkConnector
+    config = FileSystemSinkConnector.config_def.parse(given)
+    assert format_of(config).extension == extension
+    assert without_meaning(config) == [f"{prefix}.compression.level"]
 
 
 def test_what_is_asked_for_in_vain_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -43,11 +44,13 @@ DEFAULT, FIELD, TIME, DAILY, HOURLY = (
 )
 _DAY, _HOUR = "'year'=YYYY/'month'=MM/'day'=dd", "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
 _PERIODS: Final[Mapping[str, tuple[int, str]]] = {DAILY: (86_400_000, _DAY), HOURLY: (3_600_000, _HOUR)}
-_CODECS: Final = {"json": "s3.compression.type", "bytes": "s3.compression.type", "parquet": "parquet.codec", "avro": "avro.codec"}
+_OF_TEXT: Final = ("s3.compression.type", "gcs.compression.type", "az.compression.type")
+_CODECS: Final = {"json": _OF_TEXT, "bytes": _OF_TEXT, "parquet": ("parquet.codec",), "avro": ("avro.codec",)}
+"""The settings of the well-known sinks that name a codec, by formats."""
 _OF_OTHERS: Final = (
-    *("avro.", "azblob.", "behavior.on.", "confluent.", "connect.meta.data", "directory.delim", "enhanced.avro.", "format.bytearray."),
-    *("gcs.", "hadoop.", "hdfs.", "headers.format.class", "hive.", "keys.format.class", "logs.dir", "parquet.", "retry.backoff.ms"),
-    *("s3.", "schema.cache.size", "schemas.cache.config", "shutdown.timeout.ms", "storage.class", "store.url"),
+    *("avro.", "az.", "azblob.", "behavior.on.", "confluent.", "connect.meta.data", "directory.delim", "enhanced.avro."),
+    *("format.bytearray.", "gcs.", "hadoop.", "hdfs.", "headers.format.class", "hive.", "keys.format.class", "logs.dir", "parquet."),
+    *("retry.backoff.ms", "s3.", "schema.cache.size", "schemas.cache.config", "shutdown.timeout.ms", "storage.class", "store.url"),
 )
 _UNMET: Final = {
     "store.kafka.keys": "Keys are not written to files, values alone.",
@@ -239,13 +242,14 @@ class SinkSettings:
 def format_of(config: Config) -> FileFormat:
     """The format of the files. Raises ConfigException for an unknown one, for its codec and for its own settings."""
     name = format_name(config[FORMAT])
-    codec = config[COMPRESSION] or config.originals.get(_CODECS.get(name, ""))
+    given = (config.originals[key] for key in _CODECS.get(name, ()) if key in config.originals)
+    codec = config[COMPRESSION] or next(given, None)
     return file_format(name, codec, config.originals)
 
 
 def without_meaning(config: Config) -> list[str]:
     """The settings of the well-known sinks that are given and have no effect here."""
-    read = {*CONFIG_DEF.keys, *_CODECS.values(), "format.class"}
+    read = {*CONFIG_DEF.keys, *chain(*_CODECS.values()), "format.class"}
     return sorted(key for key in config.originals if key.startswith(_OF_OTHERS) and key not in read)
 
 
