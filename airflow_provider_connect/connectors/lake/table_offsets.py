@@ -7,7 +7,7 @@ for a table that an admin has rolled back: offsets go back with the rows, claims
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -54,21 +54,38 @@ def from_text(text: str | None) -> StoredRows:
 
 
 def stored_rows(metadata: Any, connector: str) -> StoredRows:  # Any: pyiceberg's TableMetadata
-    """The rows that hold for the table's current snapshot."""
+    """The rows that hold for the table's current snapshot. Costs one walk through the history, as far as the oldest snapshot of a row."""
     name = property_name(connector)
     rows = from_text(metadata.properties.get(name))
-    return {partition: _after_rollback(metadata, name, partition, each) for partition, each in rows.items()}
+    snapshots = {each.snapshot_id: each for each in metadata.snapshots}
+    left = {each.snapshot for each in rows.values()} & snapshots.keys()  # others have expired: their rows are in the table, or were removed
+    for snapshot in _history(metadata, snapshots):
+        if not left:
+            break
+        left.discard(snapshot.snapshot_id)
+    if not left:
+        return rows
+    rolled_back = [partition for partition, each in rows.items() if each.snapshot in left]
+    older = dict.fromkeys(rolled_back) | _newest_offsets(_history(metadata, snapshots), name, rolled_back)
+    return rows | {
+        partition: replace(rows[partition], row=replace(rows[partition].row, next_offset=offset)) for partition, offset in older.items()
+    }
 
 
-def _after_rollback(metadata: Any, name: str, partition: TopicPartition, stored: StoredRow) -> StoredRow:
-    """The row with the offset of the newest snapshot that is still in the table's history, where that no longer has the row's own."""
-    if metadata.snapshot_by_id(stored.snapshot) is None:
-        return stored  # expired: its rows are in the table, or were removed with it
-    snapshot, older = metadata.current_snapshot(), None
-    while snapshot is not None and snapshot.snapshot_id != stored.snapshot:
-        if older is None and snapshot.summary is not None:
-            older = from_text(snapshot.summary.additional_properties.get(name)).get(partition)
-        snapshot = metadata.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
-    if snapshot is not None:
-        return stored
-    return replace(stored, row=replace(stored.row, next_offset=None if older is None else older.row.next_offset))
+def _history(metadata: Any, snapshots: Mapping[int, Any]) -> Iterator[Any]:
+    """The current snapshot, its parent, and so on."""
+    snapshot = snapshots.get(metadata.current_snapshot_id)
+    while snapshot is not None:
+        yield snapshot
+        snapshot = snapshots.get(snapshot.parent_snapshot_id)
+
+
+def _newest_offsets(history: Iterable[Any], name: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+    """The offsets of partitions in the newest snapshots that have some."""
+    found: dict[TopicPartition, int | None] = {}
+    for snapshot in history:
+        if len(found) == len(partitions):
+            break
+        rows = {} if snapshot.summary is None else from_text(snapshot.summary.additional_properties.get(name))
+        found = {partition: rows[partition].row.next_offset for partition in partitions if partition in rows} | found
+    return found

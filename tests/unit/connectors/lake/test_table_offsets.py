@@ -1,0 +1,77 @@
+"""Which offset rows hold in an Iceberg table by its history, and what it costs to find out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from airflow_provider_connect.connectors.lake.table_offsets import StoredRow, property_name, stored_rows, to_text
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow
+
+pytest.importorskip("pyiceberg")
+from pyiceberg.table.metadata import TableMetadataV2
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 1)
+NAME = property_name("sink")
+
+
+def row(offset: int | None, snapshot: int) -> StoredRow:
+    return StoredRow(OffsetRow(offset, "claim:1", 1), 7, snapshot)
+
+
+def metadata(
+    count: int, current: int, stored: dict[TopicPartition, StoredRow], summaries: dict[int, dict[TopicPartition, StoredRow]]
+) -> TableMetadataV2:
+    """A table whose snapshots 1 … ``count`` follow each other, and whose head is ``current``."""
+    snapshots = [
+        {
+            "snapshot-id": number,
+            "parent-snapshot-id": number - 1 or None,
+            "sequence-number": number,
+            "timestamp-ms": number,
+            "manifest-list": "x",
+            "summary": {"operation": "append"} | ({NAME: to_text(summaries[number])} if number in summaries else {}),
+        }
+        for number in range(1, count + 1)
+    ]
+    return TableMetadataV2.model_validate(
+        {
+            "location": "/x",
+            "last-column-id": 0,
+            "schemas": [{"type": "struct", "fields": [], "schema-id": 0}],
+            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "properties": {NAME: to_text(stored)},
+            "snapshots": snapshots,
+            "current-snapshot-id": current,
+        }
+    )
+
+
+CASES = {
+    "the head": (4, {A: row(40, 4)}, {A: 40}),
+    "before the head": (4, {A: row(30, 3), B: row(5, 1)}, {A: 30, B: 5}),
+    "expired": (4, {A: row(40, 99)}, {A: 40}),
+    "rolled back": (2, {A: row(40, 4), B: row(5, 1)}, {A: 20, B: 5}),
+    "rolled back to before the first": (1, {A: row(40, 4), B: row(8, 3)}, {A: None, B: 5}),
+}
+
+
+@pytest.mark.parametrize(("current", "stored", "offsets"), CASES.values(), ids=CASES)
+def test_offsets_are_those_of_the_newest_snapshot_in_the_history(
+    current: int, stored: dict[TopicPartition, StoredRow], offsets: dict[TopicPartition, int | None]
+) -> None:
+    summaries = {1: {B: row(5, 1)}, 2: {A: row(20, 2)}, 3: {A: row(30, 3), B: row(8, 3)}, 4: {A: row(40, 4)}}
+    found = stored_rows(metadata(4, current, stored, summaries), "sink")
+    assert {partition: each.row.next_offset for partition, each in found.items()} == offsets
+    assert [each.row.claim for each in found.values()] == ["claim:1"] * len(stored)
+
+
+def test_a_row_that_is_no_longer_renewed_costs_one_walk_through_a_long_history() -> None:
+    count = 10_000
+    table = metadata(count, count, {A: row(9, count), B: row(5, 1)}, {number: {A: row(number, number)} for number in range(1, count + 1)})
+    begun = time.thread_time()
+    found = stored_rows(table, "sink")
+    assert time.thread_time() - begun < 0.5
+    assert found[B].row.next_offset == 5
