@@ -139,7 +139,7 @@ class SourceSettings:
     def files(self, store: Store, now_ms: int, after: str = "") -> Iterator[StoredFile]:
         """The files that are to be read or were, in the order of their paths, from behind ``after``. One listing of the store, in pages."""
         wanted = None if self.manifest is None else _manifest(store, self.manifest)
-        for file in store.files(self.prefix.rpartition("/")[0], after):
+        for file in store.files(self.prefix.rpartition("/")[0], max(after, _before(self.prefix))):
             if not file.path.startswith(self.prefix):
                 if file.path > self.prefix:
                     return
@@ -162,6 +162,12 @@ class SourceSettings:
         modified = file.modified_ms * 1000
         is_early = self.modified_from is not None and modified < self.modified_from
         return not is_early and (self.modified_to is None or modified < self.modified_to)
+
+
+def _before(prefix: str) -> str:
+    """A path that all paths with this prefix follow, as near to them as characters of ASCII allow."""
+    last = prefix[-1:]
+    return f"{prefix[:-1]}{chr(ord(last) - 1)}~" if "!" < last <= "~" else prefix[:-1]
 
 
 def _instant(config: Mapping[str, Any], name: str) -> int | None:

@@ -17,8 +17,10 @@ import pytest
 
 from airflow_provider_connect.connectors.filesystem.source import progress, task
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
+from airflow_provider_connect.connectors.filesystem.source.settings import SourceSettings
 from airflow_provider_connect.connectors.filesystem.source.task import FileSystemSourceTask
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
+from airflow_provider_connect.connectors.filesystem.stores.location import open_store
 from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
@@ -237,6 +239,43 @@ def test_a_million_files_are_one_listing_in_pages(folder: Folder, monkeypatch: p
     assert len(connector.task_configs(4)) == 2
     assert listed == [("", "0999997.json")]
     assert time.thread_time() - began < 10
+
+
+NAMES = [
+    *("a", "z/!", "z/- 1", "z/-", "z/orders", "z/orders-2025~x", "z/orders-2025\N{SNOWMAN}", "z/orders-2026", "z/orders-2026-1"),
+    *("z/orders-2026/x", "z/orders-2027", "z/\N{SNOWMAN}", "z/\N{SNOWMAN}1", "z/\ue000x", "zz", "~"),
+]
+PREFIXES = ["", "a", "z", "z/", "z/!", "z/-", "z/orders", "z/orders-2026", "z/orders-2026/", "z/\N{SNOWMAN}", "z/\ue000", "~"]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("after", ["", "z/orders-2026"])
+def test_a_prefix_leaves_out_no_file_that_begins_with_it(folder: Folder, prefix: str, after: str) -> None:
+    for name in NAMES:
+        folder.path.joinpath(f"{name}.json").parent.mkdir(exist_ok=True)
+        folder.add(f"{name}.json", 1)
+    folder.config["file.prefix"] = prefix
+    config = folder.connector().config
+    store = open_store(config, ALL_ALLOWED)
+    found = [file.path for file in SourceSettings.of(config).files(store, time.time_ns(), after)]
+    assert found == sorted(path for name in NAMES if (path := f"{name}.json").startswith(prefix) and path > after)
+
+
+def test_a_listing_begins_at_the_prefix(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket with a million objects before those that are meant has a thousand pages of them."""
+    begins, real = [], LocalStore.files
+
+    def files(self: LocalStore, under: str = "", after: str = "") -> Any:
+        begins.append((under, after))
+        return real(self, under, after)
+
+    monkeypatch.setattr(LocalStore, "files", files)
+    folder.config["file.prefix"] = "z/orders-2026"
+    for name in ("z/orders-2025-12-31", "z/orders-2026-01-01"):
+        folder.add(f"{name}.json", 1)
+    assert numbers(folder.run()) == [1]
+    assert {under for under, _ in begins} == {"z"}
+    assert all("z/orders-2025-12-31.json" < after < "z/orders-2026" for _, after in begins)
 
 
 # Offsets
