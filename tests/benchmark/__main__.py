@@ -33,7 +33,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=_some_of(ALL_WORKS), default=list(ALL_WORKS), help=f"some of {','.join(ALL_WORKS)}")
     parser.add_argument("--contestants", type=_some_of(CONTESTANTS), default=list(CONTESTANTS), help=f"some of {','.join(CONTESTANTS)}")
     parser.add_argument("--records", type=_numbers, default=[5_000_000, 20_000_000], help="numbers of records, separated by commas")
-    parser.add_argument("--rows", type=_numbers, default=[1_000_000, 5_000_000], help="numbers of rows of tables, separated by commas")
+    parser.add_argument("--rows", type=_numbers, default=[], help="numbers of rows of tables and lakes; by default those that have an aim")
     parser.add_argument("--runs", type=int, default=3, help="runs of each contestant")
     parser.add_argument("--out", type=Path, default=CHECKOUT / ".dev" / "bench.json", help="where the raw runs go")
     parser.add_argument("--document", type=Path, default=CHECKOUT / "docs" / "benchmarks.md", help="whose sections are replaced")

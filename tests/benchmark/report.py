@@ -57,7 +57,8 @@ def write_raw(path: Path, runs: Iterable[Run]) -> None:
 
 
 def race_table(work: Aimed, runs: Sequence[Run]) -> str:
-    """One work's runs as a Markdown table, a row for each contestant and number of records, with ratios against ours."""
+    """One work's runs as a Markdown table, a row for each contestant and number of records, with ratios against ours; and one for each aim
+    that was not raced."""
     lines = [
         "| records | contestant | runs | seconds (range) | records/s | CPU-s | peak MB | delivered | ours is faster | aim | CPU ratio |",
         "| ---: | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |",
@@ -69,6 +70,10 @@ def race_table(work: Aimed, runs: Sequence[Run]) -> str:
             lines.append(f"| {records:,} | A/A: {OURS} twice | {len(first)} + {len(second)} | {_spread(first, second)} | | | | | | | |")
         for name, theirs in contestants.items():
             lines.append(_row(work, records, name, theirs, contestants.get(OURS, [])))
+    raced = {(run.records, run.contestant) for run in runs}
+    for (records, name), wanted in sorted(work.aims.items()):
+        if (records, name) not in raced:
+            lines.append(f"| {records:,} | {name} | 0 | not raced | | | | | | ≥ {wanted} × | |")
     return "\n".join(lines) + "\n"
 
 

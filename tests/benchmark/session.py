@@ -23,7 +23,7 @@ from tests.benchmark.report import FIRST, OURS, SECOND, race_table, spread_text,
 from tests.benchmark.spark_peer import SPARK
 from tests.benchmark.start_works import TITLE, WORK, airflow_runs, ladder_table, submit_runs
 from tests.benchmark.table_works import TABLE_WORKS, TableRaces, TableWork
-from tests.benchmark.works import PEERS, WORKS, Direction, Work
+from tests.benchmark.works import PEERS, WORKS, Aimed, Direction, Work
 
 CONTESTANTS = (*PEERS, SPARK, OURS)
 _WARM_UP_RECORDS = 1_000_000
@@ -32,7 +32,8 @@ _REST_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to race: names of works and contestants, numbers of records and of table rows, runs of each, the file of raw runs."""
+    """What to race: names of works and contestants, numbers of records and of rows of tables and lakes (none: those that a
+    work has aims for), runs of each, the file of raw runs."""
 
     works: Sequence[str]
     contestants: Sequence[str]
@@ -40,6 +41,10 @@ class Plan:
     rows: Sequence[int]
     runs: int
     raw: Path
+
+    def rows_of(self, work: Aimed) -> list[int]:
+        """The numbers of rows that a work is raced with."""
+        return list(self.rows) or sorted({count for count, _ in work.aims})
 
 
 class Session:
@@ -114,7 +119,7 @@ class Session:
 
     def _race_tables(self, work: TableWork | LakeWork, bootstrap_servers: str) -> str:
         course = bootstrap_servers, self._scratch, self._cache, self._java, self._say
-        plan = self._plan.contestants, self._plan.rows, self._plan.runs
+        plan = self._plan.contestants, self._plan.rows_of(work), self._plan.runs
         for run in TableRaces(*course).run(work, *plan) if isinstance(work, TableWork) else LakeRaces(*course).run(work, *plan):
             self._note([run])
             self._say(str(run))
