@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
 from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, PATH, DeltaSettings
@@ -42,6 +42,8 @@ _UNKNOWN, _FORGOTTEN = -1, -2
 _DELETES: Final = "connect_deletes"
 _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """In texts of the library."""
+_OF_FILES: Final = "Generic LocalFileSystem error"
+"""In texts of the library for errors of the operating system, such as a disk that is full."""
 
 
 class DeltaSession:
@@ -216,11 +218,11 @@ def _require_type(field: pa.Field) -> None:
         raise DataException(f"Delta has no type for the field {field.name} ({field.type}): convert it, or leave it out") from error
 
 
-def translated(error: Exception) -> Exception:
-    """The exception of this package for one of deltalake."""
+def translated(error: Exception, folder: str) -> Exception:
+    """The exception of this package for one of deltalake, which seldom names the table's folder."""
     text = " ".join(_COLORS.sub("", f"{type(error).__name__}: {error}").split())
     if isinstance(error, TableNotFoundError):
         return ConfigException(f"There is no Delta table under {PATH} any more: {text}")
-    if isinstance(error, OSError):
-        return RetriableException(f"A file of the table cannot be used now ({PATH}): {text}")
+    if isinstance(error, OSError) or (isinstance(error, DeltaError) and _OF_FILES in text):
+        return RetriableException(f"A file of the table {folder} cannot be used now ({PATH}): {text}")
     return RetriableException(text) if isinstance(error, CommitFailedError) else error

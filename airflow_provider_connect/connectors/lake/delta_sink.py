@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from airflow_provider_connect.connectors.lake.delta_settings import CONFIG_DEF, DeltaSettings, mistakes
+from airflow_provider_connect.connectors.lake.delta_settings import CONFIG_DEF, PATH, DeltaSettings, mistakes
 from airflow_provider_connect.connectors.lake.lake_sink import LakeSink
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config
@@ -56,4 +56,4 @@ class DeltaSinkConnector(LakeSink):
     def translated(self, error: Exception) -> Exception:
         from airflow_provider_connect.connectors.lake.delta_session import translated
 
-        return translated(error)
+        return translated(error, self.config[PATH])

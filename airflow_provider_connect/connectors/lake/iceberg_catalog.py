@@ -149,7 +149,7 @@ def _hive_catalog(name: str, options: dict[str, str]) -> MetastoreCatalog:
     return HiveCatalog(name, **options)
 
 
-def translated(error: Exception) -> Exception:
+def translated(error: Exception, warehouse: str) -> Exception:
     """The exception of this package for one of pyiceberg, its stores or its catalogs."""
     if isinstance(error, ConnectException):
         return error
@@ -161,11 +161,11 @@ def translated(error: Exception) -> Exception:
     if isinstance(error, exceptions.UnauthorizedError | exceptions.ForbiddenError) or "authentication failed" in text:
         return ConfigException(f"The catalog refuses the credentials of {CATALOG}*: {text}")
     is_created = isinstance(error, sqlalchemy.exc.ProgrammingError) and "already exists" in text  # a SQL catalog's own tables
-    return RetriableException(f"{_place(error)}{text}") if is_created or isinstance(error, _RETRIABLE) else error
+    return RetriableException(f"{_place(error, warehouse)}{text}") if is_created or isinstance(error, _RETRIABLE) else error
 
 
-def _place(error: Exception) -> str:
+def _place(error: Exception, warehouse: str) -> str:
     """What cannot be used now, with its setting."""
     if isinstance(error, _AWAY):
         return f"The catalog cannot be used now ({URI}): "
-    return f"A file of a table cannot be used now ({WAREHOUSE}): " if isinstance(error, OSError) else ""
+    return f"A file of a table cannot be used now ({WAREHOUSE}={warehouse}): " if isinstance(error, OSError) else ""

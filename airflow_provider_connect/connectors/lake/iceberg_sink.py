@@ -8,7 +8,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.connectors.lake.iceberg_settings import CONFIG_DEF, IcebergSettings, catalog_options, ignored_keys, mistakes
+from airflow_provider_connect.connectors.lake.iceberg_settings import (
+    CONFIG_DEF,
+    WAREHOUSE,
+    IcebergSettings,
+    catalog_options,
+    ignored_keys,
+    mistakes,
+)
 from airflow_provider_connect.connectors.lake.lake_sink import LakeSink
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config
@@ -54,4 +61,4 @@ class IcebergSinkConnector(LakeSink):
     def translated(self, error: Exception) -> Exception:
         from airflow_provider_connect.connectors.lake.iceberg_catalog import translated
 
-        return translated(error)
+        return translated(error, self.config[WAREHOUSE])
