@@ -30,6 +30,8 @@ class Pagination(Protocol):
 
     positions_are_urls: ClassVar[bool] = False
     """Whether a position is the whole URL of a page. It has no other parameters then."""
+    rows_move: ClassVar[bool] = True
+    """Whether rows may move to another position when some are inserted, updated or deleted: false where a position names a row."""
 
     def params(self, position: Position | None) -> dict[str, Position]:
         """The query parameters of a page."""
@@ -57,6 +59,7 @@ class CursorPages(Pagination):
 
     The rows end without such a text, or where the boolean at ``more`` is false."""
 
+    rows_move: ClassVar[bool] = False
     param: str
     cursor: str | None = None
     last: str | None = None

@@ -6,11 +6,14 @@ of rows and an offset, which has the position of the next page, and behind the l
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -24,10 +27,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PARENT: Final = "parent."
-PAGE, CHILD, CHILD_PAGE = "page", "parents", "child_page"
-"""Keys of an offset: the position of the next page, how many of its parents are done, and the position in the next parent's pages."""
-SINCE, HIGHEST, COMPLETE = "since", "highest", "complete"
-OFFSET_KEYS: Final = frozenset({PAGE, CHILD, CHILD_PAGE, SINCE, HIGHEST, COMPLETE})
+PAGE, LAST = "page", "last"
+"""Keys of an offset: the position of a page, and a digest of the last row of it that is done; without ``last``, no row of it is done."""
+PARENT_ROW, CHILD_PAGE, CHILD_LAST = "parent", "child_page", "child_last"
+"""Of the parent that follows: the digest of its row, and page and last row among its children."""
+SINCE, HIGHEST, COMPLETE, REPEATS = "since", "highest", "complete", "repeats"
+"""``repeats``: rows may have been missed, so the next read begins at ``since`` again."""
+OFFSET_KEYS: Final = frozenset({PAGE, LAST, PARENT_ROW, CHILD_PAGE, CHILD_LAST, SINCE, HIGHEST, COMPLETE, REPEATS})
+_POSITIONS: Final = frozenset({PAGE, LAST, PARENT_ROW, CHILD_PAGE, CHILD_LAST})
 MOST_EMPTY_PAGES: Final = 1_000
 _EXPIRED: Final = frozenset({400, 404, 410, 422})
 _PLACEHOLDER: Final = re.compile(r"\{([\w.]+)\}")
@@ -78,8 +85,34 @@ class Resource:
         return {name for text in texts for name in _PLACEHOLDER.findall(text)}
 
 
-Event = tuple[list[Row], Any, Mapping[str, Any]]
-"""Rows, the rows whose cursor counts (a child's: the parent's), and the offset's keys behind them; {}: the read is complete."""
+Event = tuple[list[Row], Any, Mapping[str, Any], bool]
+"""Rows, the rows whose cursor counts (a child's: the parent's), the offset's keys behind them ({}: the read is complete), and whether all
+rows before them have been read."""
+
+
+class _Continued:
+    """Pages that go on behind the row which an earlier run has read last.
+
+    Rows that were inserted, updated or deleted since then move others to another page. So the pages begin with the one that had the row.
+    If it is found there or behind, no row was missed. All rows before it come again."""
+
+    def __init__(self, last: str | None, *, is_sure: bool) -> None:
+        self._last = last
+        self._is_sure = is_sure
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no row was missed, as far as is known yet."""
+        return self._is_sure and self._last is None
+
+    def new(self, rows: list[Row]) -> list[Row]:
+        """The rows of the next page that have not been read."""
+        if self._last is not None:
+            for number, row in enumerate(rows, 1):
+                if _digest(row) == self._last:
+                    self._last = None
+                    return rows[number:]
+        return rows
 
 
 class ResourceReader:
@@ -101,9 +134,31 @@ class ResourceReader:
         self._sleep = sleep
 
     def sorted_rows(self, cursor: Any) -> Iterator[list[Row]]:
-        """The rows from a cursor on; an empty list while the rate limit lets nothing be sent."""
-        for page in self._pages(self._resource, self._since(self._resource, cursor), None, None):
-            yield [] if page is None else page[0]
+        """The rows from a cursor on; an empty list while the rate limit lets nothing be sent.
+
+        The request behind a page asks for rows from that page's last value on, as long as its answer has new rows. A row that is updated in
+        the meantime moves to the end, and the next position of a page would skip another row. Not so for texts where a schema is given: it
+        may cast them to values of another order."""
+        field = self._resource.incremental.field if self._resource.incremental is not None else ""
+        since, last, is_by_value = cursor, list[Row](), True
+        while True:
+            is_behind = not last  # whether rows before the value asked for, which an API that rounds it repeats, are over
+            for page in self._pages(self._resource, self._since(self._resource, since), None, None):
+                if page is None:
+                    yield []
+                    continue
+                _, rows, following = page
+                new = [row for row in rows if row not in last] if last else rows
+                new = new if is_behind else _from(since, new, field)
+                yield new
+                is_by_value, is_behind = is_by_value and bool(new), is_behind or bool(new)
+                value = new[-1].get(field) if new else None
+                has_order = isinstance(value, int | float) or (isinstance(value, str) and self._resource.schema is None)
+                if is_by_value and has_order and following is not None and value != since:
+                    since, last = value, rows
+                    break
+            else:
+                return
 
     def rows(self, offset: Mapping[str, Any] | None) -> Iterator[Any]:
         """Pairs of rows and the offset behind them; an empty list between them.
@@ -112,11 +167,12 @@ class ResourceReader:
         start = {} if offset is None else dict(offset)
         since, highest = start.get(SINCE), start.get(HIGHEST, start.get(SINCE))
         held: tuple[list[Row], dict[str, Any]] | None = None
+        after: dict[str, Any] = {}
         for event in self._resumed(since, start):
             if event is not None:
-                rows, counted, at = event
+                rows, counted, at, is_sure = event
                 highest = self._highest(highest, counted)
-                after = _offset(since, highest, at)
+                after = _offset(since, highest, at, is_sure)
                 if not rows:
                     held = None if held is None else (held[0], after)
                 else:
@@ -126,8 +182,8 @@ class ResourceReader:
             yield []
         if held is not None:
             yield held
-        elif PAGE in start or CHILD in start:  # nothing is left of an earlier run's read: without rows its end cannot be committed
-            yield from self.rows(_offset(since, highest, {}))
+        elif start.keys() & _POSITIONS:  # nothing is left of an earlier run's read: without rows its end cannot be committed
+            yield from self.rows(after)
 
     def _resumed(self, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
         """From a page that an earlier run has reached; from the first one if the API no longer knows that page."""
@@ -137,45 +193,83 @@ class ResourceReader:
                 is_first = is_first and event is None
                 yield event
         except RefusedException as error:
-            if not is_first or error.status not in _EXPIRED or not start.keys() & {PAGE, CHILD, CHILD_PAGE}:
+            if not is_first or error.status not in _EXPIRED or not start.keys() & _POSITIONS:
                 raise
             log.warning("%s: the page of the last run is gone, the read begins again: %s", self._resource.name, error)
             yield from self._events(since, {})
 
     def _events(self, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
+        """Where rows can move between pages, an offset has the page that was read last, and else the next one."""
         if self._parent is not None:
             yield from self._children(self._parent, since, start)
             return
+        moves = self._resource.pages.rows_move and self._resource.incremental is not None
+        continued = _Continued(start.get(LAST), is_sure=_is_sure(start, moves))
+        at: dict[str, Any] = {}
         for page in self._pages(self._resource, self._since(self._resource, since), None, start.get(PAGE)):
-            yield None if page is None else (page[0], page[0], _at(page[1]))
+            if page is None:
+                yield None
+                continue
+            position, rows, following = page
+            if not moves or not at:
+                at = _at(PAGE, following)
+            if moves and rows:
+                at = {**_at(PAGE, position), LAST: _digest(rows[-1])}
+            new = continued.new(rows)
+            yield new, new, {} if following is None else at, continued.is_sure
 
     def _children(self, parent: Resource, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
         """The rows of each parent in turn."""
-        position, done, child_position = start.get(PAGE), int(start.get(CHILD, 0)), start.get(CHILD_PAGE)
+        position, last = start.get(PAGE), start.get(LAST)
+        continued = _Continued(last, is_sure=_is_sure(start, parent.pages.rows_move))
+        at = {name: start[name] for name in (PAGE, LAST) if name in start}
         for parents in self._pages(parent, self._since(parent, since), None, position):
             if parents is None:
                 yield None
                 continue
-            rows, following = parents
-            for number, parent_row in enumerate(rows[done:], done + 1):
+            position, rows, following = parents
+            new = continued.new(rows)
+            for number, parent_row in enumerate(new, 1):
+                digest = _digest(parent_row)
                 copied = {name: parent_row.get(of) for name, of in self._resource.parent_fields.items()}
-                for page in self._pages(self._resource, {}, parent_row, child_position):
+                resumed = start if start.get(PARENT_ROW) == digest else {}
+                start = {}
+                for page in self._child_pages(parent_row, resumed):
                     if page is None:
                         yield None
                         continue
-                    behind = {**_at(position), CHILD: number - 1, CHILD_PAGE: page[1]}
-                    if page[1] is None:
-                        behind = {**_at(position), CHILD: number} if number < len(rows) else _at(following)
-                    yield [{**row, **copied} for row in page[0]], [parent_row], behind
-                child_position = None
-            if not rows:
-                yield [], [], _at(following)
-            position, done, child_position = following, 0, None
+                    children, within = page
+                    if within is not None:
+                        behind = {**at, PARENT_ROW: digest, **within}
+                    else:
+                        at = {**_at(PAGE, position), LAST: digest}
+                        behind = {} if number == len(new) and following is None else at
+                    yield [{**row, **copied} for row in children], [parent_row], behind, continued.is_sure
+            if not new:
+                yield [], [], {} if following is None else at or _at(PAGE, following), continued.is_sure
+
+    def _child_pages(self, parent_row: Row, start: Mapping[str, Any]) -> Iterator[tuple[list[Row], dict[str, Any] | None] | None]:
+        """The new rows of each page of one parent's children, and the offset's keys within them; None behind the last."""
+        moves = self._resource.pages.rows_move
+        continued = _Continued(start.get(CHILD_LAST), is_sure=_is_sure(start, moves, CHILD_PAGE, CHILD_LAST))
+        for page in self._pages(self._resource, {}, parent_row, start.get(CHILD_PAGE)):
+            if page is None:
+                yield None
+                continue
+            position, rows, following = page
+            within = {**_at(CHILD_PAGE, position), CHILD_LAST: _digest(rows[-1])} if moves and rows else _at(CHILD_PAGE, following)
+            new = continued.new(rows)
+            if following is None:
+                yield new, None if continued.is_sure else {}
+            else:
+                yield new, within
+        if not continued.is_sure:
+            yield from self._child_pages(parent_row, {})
 
     def _pages(
         self, resource: Resource, since: Mapping[str, Position], parent_row: Row | None, position: Position | None
-    ) -> Iterator[tuple[list[Row], Position | None] | None]:
-        """The rows of each page, with the position of the next one; None while the rate limit lets nothing be sent.
+    ) -> Iterator[tuple[Position | None, list[Row], Position | None] | None]:
+        """The position of each page, its rows, and the position of the next one; None while the rate limit lets nothing be sent.
 
         Raises ConnectException for pages without end: a position that comes again, the same body again, or nothing but empty pages."""
         target = self._client.target_of(self._filled(resource.path, parent_row, in_path=True))
@@ -198,7 +292,7 @@ class ResourceReader:
             empty = 0 if rows else empty + 1
             if following is not None and (following in seen or (rows and answer.digest == digest) or empty > MOST_EMPTY_PAGES):
                 raise ConnectException(f"{resource.name}: pages without end: {_reason(following in seen, bool(rows))}")
-            yield rows, following
+            yield position, rows, following
             if following is None:
                 return
             seen.add(following)
@@ -217,7 +311,7 @@ class ResourceReader:
         for row in rows:
             value = row.get(incremental.field)
             title = f"the cursor {incremental.field!r} of a row is {value!r:.50}"
-            if value is None or isinstance(value, bool | dict | list):
+            if not _is_cursor(value):
                 raise DataException(f"{title}, and not a text or number")
             if highest is not None and isinstance(value, str) != isinstance(highest, str):
                 raise DataException(f"{title}, which cannot be compared with {highest!r:.50}")
@@ -239,15 +333,41 @@ class ResourceReader:
         return _PLACEHOLDER.sub(value, text)
 
 
-def _at(position: Position | None) -> dict[str, Any]:
-    return {} if position is None else {PAGE: position}
+def _at(key: str, position: Position | None) -> dict[str, Any]:
+    return {} if position is None else {key: position}
 
 
-def _offset(since: Any, highest: Any, at: Mapping[str, Any]) -> dict[str, Any]:
+def _offset(since: Any, highest: Any, at: Mapping[str, Any], is_sure: bool) -> dict[str, Any]:
     """The offset of a read that goes on at ``at``, or is complete."""
     if not at:
-        return {COMPLETE: True} if highest is None else {SINCE: highest}
-    return {name: value for name, value in {**at, SINCE: since, HIGHEST: highest}.items() if value is not None}
+        reached = highest if is_sure else since
+        return {COMPLETE: True} if reached is None else {SINCE: reached}
+    found = {**at, SINCE: since, HIGHEST: highest, REPEATS: None if is_sure or highest is None else True}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _is_sure(start: Mapping[str, Any], moves: bool, page: str = PAGE, last: str = LAST) -> bool:
+    """Whether a read that goes on at ``start`` has missed no row unless its last row is not found."""
+    return REPEATS not in start and (not moves or page not in start or last in start)
+
+
+def _is_cursor(value: Any) -> bool:
+    return value is not None and not isinstance(value, bool | dict | list)
+
+
+def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
+    """The rows from the first one on whose value is not below another of the same kind."""
+
+    def is_below(row: Row) -> bool:
+        value = row.get(field)
+        is_number = isinstance(value, int | float) and isinstance(since, int | float)
+        return (is_number or (isinstance(value, str) and isinstance(since, str))) and bool(value < since)
+
+    return list(dropwhile(is_below, rows))
+
+
+def _digest(row: Row) -> str:
+    return hashlib.sha256(json.dumps(row, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _reason(is_again: bool, has_rows: bool) -> str:

@@ -109,17 +109,17 @@ def test_github(api: Api, plugins: PluginCatalog) -> None:
         if asked.path == "/repos/octo/hello/issues" and "since" in asked.params:
             return [second]
         if asked.path == "/repos/octo/hello/issues":
-            assert asked.params == {"state": "all", "sort": "updated", "direction": "asc", "per_page": "100"}
+            assert asked.params == {"state": "all", "sort": "updated", "direction": "desc", "per_page": "100"}
             following = f"{api.url}/repositories/1296269/issues?state=all&per_page=100&after=Y3Vyc29y&page=2"
-            return Answered([first], headers={"Link": f'<{following}>; rel="next"'})
+            return Answered([second], headers={"Link": f'<{following}>; rel="next"'})
         if asked.path == "/repositories/1296269/issues":
-            return Answered([second], headers={"Link": f'<{api.url}/repositories/1296269/issues?page=1>; rel="prev"'})
+            return Answered([first], headers={"Link": f'<{api.url}/repositories/1296269/issues?page=1>; rel="prev"'})
         return [{"id": int(asked.path.split("/")[5]), "body": "Me as well", "user": {"login": "bob"}}]
 
     api.answer = answer
     config = {"base.url": api.url, "topic": "github.${resource}", "token": "gh", "owner": "octo", "repo": "hello"}
     done = run(declared(plugins, "GitHubIssues"), config, tasks=2)
-    assert (ids(done, "github.issues"), ids(done, "github.comments")) == ([1, 2], [1347, 1348])
+    assert (ids(done, "github.issues"), ids(done, "github.comments")) == ([2, 1], [1348, 1347])
     again = run(declared(plugins, "GitHubIssues"), config, tasks=2, offsets=done.offsets)
     assert (ids(again, "github.issues"), ids(again, "github.comments")) == ([2], [1348])
     assert {asked.params["since"] for asked in api.asked if "since" in asked.params} == {"2026-01-01T10:00:05Z"}

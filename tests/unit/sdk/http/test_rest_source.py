@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -165,10 +166,137 @@ def test_rows_that_are_not_sorted_begin_at_the_greatest_value(api: Api) -> None:
     assert sorted(values(first)) == [2, 3, 4, 5, 6, 7]
     assert first.offsets[partition_key({"partition": "rows"})] == {"since": 7}
     killed = read(api, resource, fault=Fault(CommitStep.COMMIT_TRANSACTION))
-    assert killed.offsets[partition_key({"partition": "rows"})] == {"page": 3, "highest": 4}
+    assert killed.offsets[partition_key({"partition": "rows"})] == {"last": ANY, "highest": 4}
     rest = read(api, resource, offsets=killed.offsets)
     assert sorted(values(killed) + values(rest)) == [2, 3, 4, 5, 6, 7]
     assert rest.offsets[partition_key({"partition": "rows"})] == {"since": 7}
+
+
+class Changing:
+    """Rows of an API that changes while it is read, sorted by ``at``, two a page."""
+
+    def __init__(self) -> None:
+        self.rows = {number: number for number in range(1, 8)}
+        self.newest_first = False
+
+    def __call__(self, asked: Asked) -> Any:
+        first = 2 * int(asked.params["page"]) - 2
+        found = [{"id": n, "at": at} for n, at in self.rows.items() if at >= int(asked.params.get("since", "0"))]
+        return sorted(found, key=lambda row: row["at"], reverse=self.newest_first)[first : first + 2]
+
+
+def updated(*numbers: int) -> Callable[[Changing], None]:
+    def move(changing: Changing) -> None:
+        changing.rows.update({number: 100 + number for number in numbers})
+
+    return move
+
+
+def deleted(*numbers: int) -> Callable[[Changing], None]:
+    def move(changing: Changing) -> None:
+        for number in numbers:
+            changing.rows.pop(number)
+
+    return move
+
+
+BY_NUMBER = Resource("rows", "/rows", pages=NumberedPages(), incremental=Incremental("at", "since", is_sorted=False))
+CHANGES = {
+    "none": updated(),
+    "an update of a row that was read": updated(1),
+    "updates of more rows than a page has": updated(1, 2, 3),
+    "an update of the last row that was read": updated(2),
+    "a row that is gone": deleted(1),
+    "more rows gone than a page has": deleted(1, 2, 3),
+}
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_read_that_another_run_continues_misses_no_row_that_has_moved(
+    api: Api, change: Callable[[Changing], None], nth: int, newest_first: bool
+) -> None:
+    api.answer = changing = Changing()
+    changing.newest_first = newest_first
+    killed = read(api, BY_NUMBER, fault=Fault(CommitStep.COMMIT_TRANSACTION, nth=nth))
+    seen, offsets = set(values(killed)), killed.offsets
+    assert 0 < len(seen) < 7
+    change(changing)
+    for _ in range(3):
+        done = read(api, BY_NUMBER, offsets=offsets)
+        seen, offsets = seen | set(values(done)), done.offsets
+    assert seen >= changing.rows.keys()
+    api.asked.clear()
+    read(api, BY_NUMBER, offsets=offsets)
+    assert api.targets()[0] == f"/rows?since={max(changing.rows.values())}&page=1"  # and it has come to its end
+
+
+def test_a_read_that_goes_on_in_an_unchanged_api_repeats_nothing(api: Api) -> None:
+    for nth in (1, 2, 3):
+        api.answer = Changing()
+        killed = read(api, BY_NUMBER, fault=Fault(CommitStep.COMMIT_TRANSACTION, nth=nth))
+        rest = read(api, BY_NUMBER, offsets=killed.offsets)
+        assert values(killed) + values(rest) == [1, 2, 3, 4, 5, 6, 7]
+        assert rest.offsets[partition_key({"partition": "rows"})] == {"since": 7}
+
+
+def test_a_read_that_may_have_missed_rows_is_repeated_after_another_kill_too(api: Api) -> None:
+    api.answer = changing = Changing()
+    killed = read(api, BY_NUMBER, fault=Fault(CommitStep.COMMIT_TRANSACTION, nth=2))
+    updated(1, 2, 3, 4)(changing)
+    again = read(api, BY_NUMBER, offsets=killed.offsets, fault=Fault(CommitStep.COMMIT_TRANSACTION, nth=1))
+    assert again.offsets[partition_key({"partition": "rows"})]["repeats"] is True
+    done = read(api, BY_NUMBER, offsets=again.offsets)
+    assert done.offsets[partition_key({"partition": "rows"})] == {"complete": True}
+    assert set(values(read(api, BY_NUMBER, offsets=done.offsets))) == {1, 2, 3, 4, 5, 6, 7}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize("page", [2, 3, 4])
+def test_rows_that_move_while_sorted_rows_are_read_hide_no_other_row(api: Api, page: int, change: Callable[[Changing], None]) -> None:
+    """Rows of one run, without a kill."""
+    resource = Resource("rows", "/rows", pages=NumberedPages(), incremental=Incremental("at", "since"))
+    requests = 0
+
+    def answer(asked: Asked) -> Any:
+        nonlocal requests
+        requests += 1
+        if requests == page:
+            change(changing)
+        return changing(asked)
+
+    changing, api.answer = Changing(), answer
+    done = read(api, resource)
+    assert {record.value["id"] for record in done.records} >= changing.rows.keys()
+    versions = [(record.value["id"], record.value["at"]) for record in done.records]
+    assert len(versions) == len(set(versions))
+
+
+def test_more_rows_of_one_value_than_a_page_has_come_once_each(api: Api) -> None:
+    api.answer = changing = Changing()
+    changing.rows = {1: 1, 2: 5, 3: 5, 4: 5, 5: 5, 6: 5, 7: 6, 8: 7, 9: 8}
+    done = read(api, Resource("rows", "/rows", pages=NumberedPages(), incremental=Incremental("at", "since")))
+    assert values(done) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("rounded_to", [3, 100])
+def test_an_api_that_rounds_or_ignores_the_value_asked_for_repeats_nothing(api: Api, rounded_to: int) -> None:
+    def answer(asked: Asked) -> Any:
+        since = int(asked.params.get("since", "0")) // rounded_to * rounded_to
+        return changing(Asked(asked.path, {**asked.params, "since": str(since)}, {}, {}))
+
+    changing, api.answer = Changing(), answer
+    done = read(api, Resource("rows", "/rows", pages=NumberedPages(), incremental=Incremental("at", "since")))
+    assert values(done) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_texts_that_a_schema_makes_numbers_are_read_page_by_page(api: Api) -> None:
+    rows = [{"id": number, "at": str(number)} for number in range(8, 13)]
+    api.answer = lambda asked: rows[2 * int(asked.params["page"]) - 2 :][:2]
+    schema = pa.schema([("id", pa.int64()), ("at", pa.int64())])
+    done = read(api, Resource("rows", "/rows", pages=NumberedPages(), incremental=Incremental("at", "since"), schema=schema))
+    assert values(done) == [8, 9, 10, 11, 12]
 
 
 def test_a_page_that_the_api_no_longer_knows_is_not_waited_for(api: Api, caplog: pytest.LogCaptureFixture) -> None:
@@ -220,6 +348,47 @@ def read_shop(api: Api, **more: Any) -> SourceRun:
 
 def of_topic(done: SourceRun, topic: str) -> list[Any]:
     return [record.value["id"] for record in done.records if record.topic == topic]
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_children_of_no_parent_are_missed_when_another_run_goes_on(api: Api, change: Callable[[Changing], None]) -> None:
+    """Four parents of two pages, three pages of children each."""
+
+    def answer(asked: Asked) -> Any:
+        if asked.path == "/orders":
+            return changing(asked)
+        number = int(asked.params["page"])
+        return [{"id": f"{asked.path.split('/')[2]}-{number}"}] if number <= 3 else []
+
+    orders = Resource("orders", "/orders", pages=NumberedPages(), incremental=Incremental("at", "since", is_sorted=False))
+    items = Resource("items", "/orders/{parent.id}/items", pages=NumberedPages(), parent="orders")
+    for nth in (4, 8, 11):
+        api.answer, changing = answer, Changing()
+        changing.rows = {1: 1, 2: 2, 3: 3, 4: 4}
+        killed = read(api, orders, items, fault=Fault(CommitStep.COMMIT_TRANSACTION, nth=nth))
+        change(changing)
+        seen, offsets = set(of_topic(killed, "t.items")), killed.offsets
+        for _ in range(3):
+            done = read(api, orders, items, offsets=offsets)
+            seen, offsets = seen | set(of_topic(done, "t.items")), done.offsets
+        assert seen >= {f"{order}-{number}" for order in changing.rows for number in (1, 2, 3)}, nth
+        assert offsets[partition_key({"partition": "items"})] == {"since": max(changing.rows.values())}
+
+
+def test_children_that_have_moved_are_read_again(api: Api) -> None:
+    children = list(range(1, 8))
+
+    def answer(asked: Asked) -> Any:
+        if asked.path == "/orders":
+            return [{"id": 1}]
+        return [{"id": child} for child in children][2 * int(asked.params["page"]) - 2 :][:2]
+
+    items = Resource("items", "/orders/{parent.id}/items", pages=NumberedPages(), parent="orders")
+    api.answer = answer
+    killed = read(api, Resource("orders", "/orders"), items, fault=Fault(CommitStep.COMMIT_TRANSACTION, nth=4))
+    assert of_topic(killed, "t.items") == [1, 2, 3, 4, 5, 6]
+    children[:4] = []
+    assert 7 in of_topic(read(api, Resource("orders", "/orders"), items, offsets=killed.offsets), "t.items")
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
