@@ -21,11 +21,12 @@ from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.task import CommitStep, SinkTask
 from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls, started
 from airflow_provider_connect.sdk.testing_contexts import FakeReporter, MemorySinkContext
+from airflow_provider_connect.sdk.testing_losses import LossTests
 from airflow_provider_connect.sdk.testing_objects import ObjectTests
 from airflow_provider_connect.sdk.testing_sources import ConnectorSuite
 
 
-class SinkConnectorSuite(ObjectTests, ConnectorSuite):
+class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
     """For sink connectors. The destination is empty when a test begins. Tasks are called as the framework calls them (``SinkCalls``)."""
 
     connector_class: ClassVar[type[SinkConnector]]

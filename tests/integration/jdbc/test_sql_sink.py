@@ -95,6 +95,38 @@ def test_kills_around_each_step_of_a_commit_lose_and_double_nothing(fault: Fault
     assert values_in(address) == ["a", "b", "c", "d", "e"]
 
 
+class ChecksAtTheCommit(TableSink):
+    """Its column refers to another table, which is checked at the commit."""
+
+    def open(self) -> Any:
+        connection = super().open()
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE IF NOT EXISTS known (value VARCHAR(100) PRIMARY KEY)")
+        cursor.execute("INSERT INTO known VALUES ('a'), ('b') ON CONFLICT DO NOTHING")
+        cursor.execute("ALTER TABLE records DROP CONSTRAINT IF EXISTS known_value")
+        reference = "FOREIGN KEY (value) REFERENCES known DEFERRABLE INITIALLY DEFERRED"
+        cursor.execute(f"ALTER TABLE records ADD CONSTRAINT known_value {reference}")
+        connection.commit()
+        return connection
+
+
+class ChecksWhenItWrites(ChecksAtTheCommit):
+    def write(self, transaction: Any, batch: Batch) -> None:
+        super().write(transaction, batch)
+        transaction.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+def test_what_a_deferred_constraint_refuses_is_left_out_alone_if_write_checks_it(postgresql_database: str) -> None:
+    config = {"url": postgresql_database, "name": "shop", "errors.tolerance": "all"}
+    batches = [batch("a", "zzz", "b")]
+    with pytest.raises(ConnectException, match="known_value"):
+        run(ChecksAtTheCommit(), config, batches=batches, exactly_once=True)
+    assert values_in(postgresql_database) == []
+    done = run(ChecksWhenItWrites(), config, batches=batches, exactly_once=True, claim_epoch=2)
+    assert set(done.reporter.offsets) == {1}
+    assert values_in(postgresql_database) == ["a", "b"]
+
+
 def test_a_zombie_that_wakes_up_between_its_rows_and_its_commit_writes_nothing(address: str) -> None:
     """It has read the database before the newer claim came."""
     config = {"url": address, "name": "shop"}

@@ -43,6 +43,41 @@ class TestMemory(MemorySuite):
     pass
 
 
+class KeepsRowsOverALoss(TableSink):
+    """A mistake: the batches that it keeps come again, and it still has them."""
+
+    def open(self) -> Any:
+        self.kept: list[Batch] = getattr(self, "kept", [])
+        return super().open()
+
+    def write(self, transaction: Any, batch: Batch) -> None:
+        self.kept.append(batch)
+
+    def flush(self, transaction: Any) -> None:
+        for batch in self.kept:
+            super().write(transaction, batch)
+        self.kept.clear()
+
+
+class KeepsRowsUntilTheyAreTakenBack(KeepsRowsOverALoss):
+    def forget(self) -> None:
+        if hasattr(self, "kept"):
+            self.kept.clear()
+
+
+class KeepsRowsWithoutSavepoints(KeepsRowsUntilTheyAreTakenBack):
+    def savepoint(self, transaction: Any) -> None:
+        return None
+
+
+class TestRowsThatAreKept(TestSqliteByItsDriver):
+    connector_class = KeepsRowsUntilTheyAreTakenBack
+
+
+class TestRowsThatAreKeptWithoutSavepoints(TestSqliteByItsDriver):
+    connector_class = KeepsRowsWithoutSavepoints
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> dict[str, str]:
     return {"url": f"sqlite:///{tmp_path / 'shop.db'}", "name": "shop"}
@@ -385,8 +420,10 @@ class Noted(MemorySink):
         self.kept = [*getattr(self, "kept", []), batch]
         if batch.value is not None and "lost" in batch.value.to_pylist() and self.calls.count("lost") == 0:
             self.calls.append("lost")
-            self.kept = []
             raise RetriableException("lost")
+
+    def forget(self) -> None:
+        self.kept = []
 
     def flush(self, transaction: Memory) -> None:
         for batch in self.kept:
@@ -477,6 +514,8 @@ class ForgetsThePartition(MemorySink):
         (TableSuite, CommitsWhenItWrites, "a_kill_at_any_line_loses_and_doubles_nothing"),
         (TableSuite, WritesOnAConnectionOfItsOwn, "a_kill_at_any_line_loses_and_doubles_nothing"),
         (TableSuite, KeepsRowsForLater, "records_arrive_in_order"),
+        (TableSuite, KeepsRowsOverALoss, "a_lost_connection_loses_and_doubles_nothing"),
+        (TableSuite, KeepsRowsOverALoss, "refused_records_are_reported_and_the_others_written"),
         (TableSuite, IgnoresErrors, "refused_records_are_reported_and_the_others_written"),
         (MemorySuite, StoresNoClaims, "older_claim_is_refused"),
         (MemorySuite, CommitsOffsetsApart, "a_kill_at_any_line_loses_and_doubles_nothing"),
