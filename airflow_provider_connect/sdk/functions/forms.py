@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final
@@ -60,4 +61,5 @@ def table_of_values(batch: Batch) -> pa.Table:
 
 
 def _pandas(batch: Batch) -> Any:
-    return table_of_values(batch).to_pandas()
+    """With Arrow's types: NumPy has no integers and booleans beside nulls, and rounds those that it makes floats of."""
+    return table_of_values(batch).to_pandas(types_mapper=sys.modules["pandas"].ArrowDtype)  # the annotation has loaded it

@@ -103,6 +103,11 @@ def test_the_form_is_that_of_the_annotation(connector: type[FunctionSink], last:
     assert task.required_columns == frozenset()
 
 
+def test_a_frame_of_pandas_rounds_no_integer_beside_a_null() -> None:
+    put(as_pandas, Batch.of("t", pa.table({"id": pa.array([2**53 + 1, None], pa.int64())})))
+    assert SEEN == [[{"id": 2**53 + 1}, {"id": None}]]
+
+
 def test_whole_batches_have_keys_and_offsets() -> None:
     @sink
     def as_batch(batch: Batch, context: Any) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
 
+import pandas  # type: ignore[import-untyped]
 import polars
 import pytest
 
@@ -45,6 +48,16 @@ def with_total() -> dict[str, pc.Expression]:
 @transformation
 def in_polars(orders: polars.DataFrame) -> polars.DataFrame:
     return orders.with_columns(polars.col("name").str.to_uppercase())
+
+
+@transformation
+def in_polars_with_a_field(orders: polars.DataFrame) -> polars.DataFrame:
+    return orders.with_columns(seen=True)
+
+
+@transformation
+def in_pandas(orders: pandas.DataFrame) -> pandas.DataFrame:
+    return orders.assign(seen=True)
 
 
 @transformation
@@ -248,3 +261,37 @@ def test_the_suite_names_the_fields_that_differ() -> None:
         "record 0: value_schema.amount is INT32 from apply_batch, STRING from apply",
         "record 0: value.amount is 1 from apply_batch, '1' from apply",
     ]
+
+
+MANY_TYPES: dict[str, tuple[pa.DataType, Any]] = {
+    "beyond 2**53": (pa.int64(), 2**53 + 1),
+    "small": (pa.int8(), 5),
+    "unsigned": (pa.uint32(), 2**32 - 1),
+    "float": (pa.float32(), 0.5),
+    "boolean": (pa.bool_(), True),
+    "text": (pa.string(), "a"),
+    "bytes": (pa.binary(), b"a"),
+    "date": (pa.date32(), date(2026, 1, 31)),
+    "timestamp": (pa.timestamp("ms", "UTC"), datetime(9000, 1, 1, 12, tzinfo=UTC)),
+    "time": (pa.time32("ms"), time(1, 2, 3)),
+    "decimal": (pa.decimal128(20, 2), Decimal("1.50")),
+    "list": (pa.list_(pa.int64()), [2**53 + 1, None]),
+    "struct": (pa.struct([("a", pa.int64())]), {"a": 2**53 + 1}),
+}
+
+
+@pytest.mark.parametrize("connector", [in_pandas, in_polars_with_a_field])
+@pytest.mark.parametrize("nulls", [0, 1])
+def test_frames_keep_the_types_and_values_of_all_columns(connector: type[FunctionTransformation], nulls: int) -> None:
+    """Beside a null too, which NumPy has no integers and booleans for."""
+    given = pa.table({name: pa.array([value] + [None] * nulls, type) for name, (type, value) in MANY_TYPES.items()})
+    whole = Batch.of("t", given)
+    changed = configured(connector, {}).apply_batch(whole)
+    assert isinstance(changed, Batch)
+    assert changed.value is not None
+    assert whole.value is not None
+    assert changed.value_schema is not None
+    assert whole.value_schema is not None
+    kinds = {field.name: field.schema.type for field in changed.value_schema.fields}
+    assert kinds == {**{field.name: field.schema.type for field in whole.value_schema.fields}, "seen": kinds["seen"]}
+    assert [{**row, "seen": True} for row in whole.value.to_pylist()] == changed.value.to_pylist()
