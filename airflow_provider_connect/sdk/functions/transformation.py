@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Final, overload
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import acero, pa, pc
@@ -20,6 +20,9 @@ from airflow_provider_connect.sdk.functions.signature import Signature, paramete
 from airflow_provider_connect.sdk.rows import RowSchema, table_of
 from airflow_provider_connect.sdk.transformations import Transformation
 
+MOST_KEPT: Final = 1_000
+"""Topics and types whose fields are kept at a time; without a limit a topic for each customer would fill the memory."""
+
 
 class FunctionTransformation(Transformation):
     """Applies one function. A subclass for each has ``function``, ``signature`` and ``is_expression``."""
@@ -31,7 +34,7 @@ class FunctionTransformation(Transformation):
 
     def configure(self, config: Config) -> None:
         self._arguments = self.signature.arguments(config)
-        self._rows: tuple[pa.DataType, RowSchema] | None = None
+        self._rows: dict[tuple[str, pa.DataType], RowSchema] = {}  # by topic and type that comes in, oldest use first
         if self.is_expression:
             self._expression = self.function(**self._arguments)
         else:
@@ -85,11 +88,20 @@ class FunctionTransformation(Transformation):
             return kept.replace(value=column_of(left, None))
         if not all(value is None or isinstance(value, Mapping) for value in left):
             return kept.replace(value=column_of(left, batch.value_schema))
-        if self._rows is None or not self._rows[0].equals(type):
-            self._rows = type, RowSchema(like=pa.schema(list(type)) if pa.types.is_struct(type) else None)
-        if not self._rows[1].known.names and all(value is None for value in left):  # no row yet from which to learn fields
+        rows = self._row_schema(batch.topic, type)
+        if not rows.known.names and all(value is None for value in left):  # no row yet from which to learn fields
             return kept
-        return _with_table(kept, self._rows[1].table([value or {} for value in left]))
+        return _with_table(kept, rows.table([value or {} for value in left]))
+
+    def _row_schema(self, topic: str, type: pa.DataType) -> RowSchema:
+        """The fields of what became of a topic's values of one type."""
+        rows = self._rows.pop((topic, type), None)
+        if rows is None:
+            rows = RowSchema(like=pa.schema(list(type)) if pa.types.is_struct(type) else None)
+            if len(self._rows) == MOST_KEPT:
+                self._rows.pop(next(iter(self._rows)))
+        self._rows[topic, type] = rows
+        return rows
 
 
 def _evaluated(table: pa.Table, expressions: Mapping[str, pc.Expression]) -> pa.Table:

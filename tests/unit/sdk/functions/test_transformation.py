@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk import Batch, Schema, SourceRecord, pa, pc, transformation
 from airflow_provider_connect.sdk.columns import json_column, values_of
-from airflow_provider_connect.sdk.functions.transformation import FunctionTransformation
+from airflow_provider_connect.sdk.functions.transformation import MOST_KEPT, FunctionTransformation
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, Struct
 from airflow_provider_connect.sdk.testing import TransformationSuite
 
@@ -236,6 +236,36 @@ def test_dropped_rows_and_nulls_do_not_change_the_fields_of_later_rows() -> None
     numbers = pa.struct([("amount", pa.int64()), ("at", pa.struct([("day", pa.int64())]))])
     assert in_turn(cents, [price(1.5)], [price(None)], [price(2.5)]) == [numbers] * 3
     assert in_turn(cents, [price(None)], [price(2.5)]) == [PRICE, numbers]  # nulls alone have the types that came in
+
+
+@transformation
+def with_extra(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "extra": row.get("note")}
+
+
+def fields_in_turn(*batches: Batch) -> list[list[str]]:
+    changing = configured(with_extra, {})
+    found = [changing.apply_batch(batch) for batch in batches]
+    return [[f.name for f in b.value_schema.fields] for b in found if isinstance(b, Batch) and b.value_schema is not None]
+
+
+def noted(topic: str, note: str | None) -> Batch:
+    return Batch.of(topic, pa.table({"id": [1], "note": pa.array([note], pa.string())}))
+
+
+def test_batches_of_other_topics_and_types_in_between_change_no_fields() -> None:
+    other = Batch.of("b", pa.table({"k": [1.5]}))
+    found = fields_in_turn(noted("a", "x"), other, noted("a", None), noted("b", None), noted("b", "x"), other, noted("b", None))
+    whole = ["id", "note", "extra"]
+    assert found == [whole, ["k"], whole, ["id", "note"], whole, ["k"], whole]
+
+
+def test_the_types_that_are_kept_are_bounded_and_the_oldest_goes_first() -> None:
+    batches = [noted(f"t{number}", "x") for number in range(MOST_KEPT)]
+    whole = ["id", "note", "extra"]
+    assert fields_in_turn(*batches, noted("t0", None))[-1] == whole  # is now the newest
+    found = fields_in_turn(*batches, noted("t0", None), noted("more", "x"), noted("t0", None), noted("t1", None))
+    assert found[-2:] == [whole, ["id", "note"]]
 
 
 def test_the_suite_names_the_fields_that_differ() -> None:
