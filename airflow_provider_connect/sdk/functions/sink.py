@@ -6,6 +6,7 @@ The decorator returns a connector class over the protocol of every sink. Each ``
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, overload
 
@@ -14,11 +15,13 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.functions.forms import form_of
-from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of
+from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
 from airflow_provider_connect.sdk.task import SinkTask
 
 _GIVEN: Final = ("context", "allowed_paths")
 """The parameters of a function, besides the first, that are not settings."""
+_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]")
+_VALUES: Final = re.compile(r"(\w+\.)*(list|List|Any|None|Table|DataFrame)")
 
 
 class FunctionSinkTask(SinkTask):
@@ -86,7 +89,7 @@ def _connector_class(author: Callable[..., Any]) -> type[FunctionSink]:
     if inspect.isgeneratorfunction(author) or inspect.iscoroutinefunction(author) or inspect.isasyncgenfunction(author):
         raise TypeError(f"{author.__qualname__}: a sink must not yield or be async: its body would not run when it is called")
     signature = Signature.of(author, without=(first, *_GIVEN))
-    required = SinkTask.required_columns if _names_batch(author.__annotations__.get(first)) else frozenset[str]()
+    required = SinkTask.required_columns if _may_be_batch(author, first) else frozenset[str]()
     shared = {"__module__": author.__module__, "__doc__": author.__doc__, "function": staticmethod(author)}
     task = {**shared, "__qualname__": f"{author.__qualname__}Task", "signature": signature, "required_columns": required}
     connector = {
@@ -98,6 +101,13 @@ def _connector_class(author: Callable[..., Any]) -> type[FunctionSink]:
     return type(author.__name__, (FunctionSink,), connector)
 
 
-def _names_batch(annotation: object) -> bool:
-    """Whether the function takes whole batches, keys and headers included; not evaluated, since pyarrow loads with some annotations."""
-    return annotation is Batch or (isinstance(annotation, str) and annotation.rpartition(".")[2] == Batch.__name__)
+def _may_be_batch(author: Callable[..., Any], parameter: str) -> bool:
+    """Whether the function may take whole batches, keys and headers included. An annotation that is text is not evaluated, since pyarrow
+    loads with some: any text takes batches that does not plainly take values alone."""
+    annotation = author.__annotations__.get(parameter)
+    if not isinstance(annotation, str):
+        return Batch in types_of(author, parameter)
+    plain, before = annotation, ""
+    while plain != before:  # without what stands in brackets, from the innermost on
+        plain, before = _BRACKETS.sub("", plain), plain
+    return not all(_VALUES.fullmatch(each.strip()) for each in plain.split("|"))

@@ -13,8 +13,10 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk import Batch, ExactlyOnceSupport, pa, sink
 from airflow_provider_connect.sdk.batch import KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of, json_column
+from airflow_provider_connect.sdk.functions.forms import form_of
 from airflow_provider_connect.sdk.functions.sink import FunctionSink
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
+from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.testing import MemorySinkContext, SinkConnectorSuite
 from tests.columns import from_kafka
 
@@ -117,6 +119,50 @@ def test_whole_batches_have_keys_and_offsets() -> None:
     task = put(as_batch, given)
     assert [(given, "at_least_once")] == SEEN
     assert "key" in task.required_columns
+
+
+ANNOTATIONS = """
+import typing
+import polars, polars as pl
+from typing import Annotated, Any, Optional
+from airflow_provider_connect.sdk import Batch, Batch as ConnectBatch, pa
+from airflow_provider_connect import sdk
+Alias = Batch
+Rows = list[dict]
+def function({}): ...
+"""
+
+
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations"])
+@pytest.mark.parametrize(
+    "annotation",
+    ["Batch", "ConnectBatch", "Batch | None", "None | sdk.Batch", "Optional[Batch]", "Alias", 'Annotated[Batch, "records"]', '"Batch"'],
+)
+def test_whole_batches_are_recognised_in_each_spelling(annotation: str, future: str) -> None:
+    names: dict[str, Any] = {"__name__": "plugin"}
+    exec(compile(future + ANNOTATIONS.format(f"batch: {annotation}"), "plugin", "exec", dont_inherit=True), names)
+    assert form_of(names["function"])[1](given := structs()) is given
+    assert sink(names["function"]).task_class.required_columns == SinkTask.required_columns
+
+
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations"])
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        "x",
+        "x: Any",
+        "x: list",
+        "x: list[dict[str, Any]]",
+        "x: list[dict[str, Any] | None] | None",
+        "x: typing.List[dict]",
+        "x: pa.Table",
+        "x: pl.DataFrame | None",
+    ],
+)
+def test_values_alone_need_no_keys_in_each_spelling(parameter: str, future: str) -> None:
+    names: dict[str, Any] = {"__name__": "plugin"}
+    exec(compile(future + ANNOTATIONS.format(parameter), "plugin", "exec", dont_inherit=True), names)
+    assert sink(names["function"]).task_class.required_columns == frozenset()
 
 
 @pytest.mark.parametrize(
