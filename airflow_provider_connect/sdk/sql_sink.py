@@ -50,7 +50,8 @@ class SqlSink(TransactionalSink):
         if _commits_each_statement(raw):
             raise ConnectException(f"{type(self).__name__}.open returned a connection that commits each statement; turn autocommit off")
         transaction = connection if _is_sqlalchemy(connection) else connection.cursor()
-        self._is_sqlite = hasattr(raw, "in_transaction")
+        # copies of sqlite3 and libsql have both; mysql-connector-python has the first, and psycopg2 the second
+        self._is_sqlite = hasattr(raw, "in_transaction") and hasattr(raw, "isolation_level")
         if self._is_sqlite and not raw.in_transaction:
             _execute(transaction, "BEGIN IMMEDIATE")
         return transaction

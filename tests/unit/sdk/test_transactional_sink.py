@@ -357,6 +357,21 @@ def test_a_connection_that_commits_each_statement_is_refused() -> None:
         SqlSink().begin(Driver(autocommit=True))
 
 
+def test_a_driver_of_mysql_that_shows_its_transaction_is_not_taken_for_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect.getmodule(Driver), "paramstyle", "pyformat", raising=False)
+
+    class MysqlConnector(Driver):
+        """As mysql-connector-python's: BEGIN IMMEDIATE is a syntax error there, and FOR UPDATE is needed."""
+
+        in_transaction = False
+
+    sink, driver = SqlSink(), MysqlConnector()
+    sink.read_offsets(sink.begin(driver), "c", [P])
+    statements = [sql for sql, _ in driver.statements]
+    assert not any(sql.startswith("BEGIN") for sql in statements)
+    assert statements[-1].endswith("FOR UPDATE")
+
+
 def test_a_connection_without_a_transaction_after_begin_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect.getmodule(Driver), "paramstyle", "qmark", raising=False)
 
