@@ -126,6 +126,8 @@ def started(value: Any, type: pa.DataType) -> pa.Scalar:
     if pa.types.is_timestamp(type) and type.tz is None and isinstance(value, str):
         value = value.removesuffix("Z")
         scalar = pa.scalar(value)
+    if pa.types.is_time(type):  # Arrow reads no time of day from text, but one behind a date
+        scalar = pa.scalar(f"1970-01-01 {value}").cast(pa.timestamp("ns"))
     return scalar if scalar.type.equals(type) else scalar.cast(type)
 
 
@@ -146,10 +148,11 @@ def json_value(value: Any) -> Any:  # Any: a scalar of Arrow or of Python, then 
             return plain
     elif types.is_string(scalar.type) or types.is_large_string(scalar.type):
         return scalar.as_py()
-    elif types.is_temporal(scalar.type) or types.is_decimal(scalar.type):
+    elif any(is_kind(scalar.type) for is_kind in (types.is_date, types.is_time, types.is_timestamp, types.is_decimal)):
         return scalar.cast(pa.string()).as_py()
     raise ConnectException(
-        f"A cursor {value!r:.200} cannot be an offset; the types are numbers of 64 bits, text, dates and times, and a dict of these"
+        f"A cursor {value!r:.200} cannot be an offset; the types are numbers of 64 bits, text, dates, times of day, timestamps and "
+        "decimals, and a dict of these"
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime
+from datetime import time as time_of_day
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -314,5 +315,6 @@ def cursor_argument(function: Callable[..., Any], reached: Any) -> dict[str, Any
 _PARSERS: Final[Mapping[object, Callable[[str], object]]] = {
     datetime: datetime.fromisoformat,
     date: date.fromisoformat,
+    time_of_day: time_of_day.fromisoformat,
     Decimal: Decimal,
 }

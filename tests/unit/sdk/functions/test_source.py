@@ -271,6 +271,11 @@ UTC = datetime.UTC
         ([datetime.datetime(2026, 1, 1, tzinfo=UTC), datetime.datetime(2026, 1, 1, 2, tzinfo=UTC)], "2026-01-01 02:00:00.000000Z"),
         ([datetime.datetime(2026, 1, 1), datetime.datetime(2026, 1, 1, 2, 0, 0, 5)], "2026-01-01 02:00:00.000005"),
         ([datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)], "2026-01-02"),
+        ([datetime.time(1, 2, 3), datetime.time(1, 2, 3, 4)], "01:02:03.000004"),
+        (pa.array([1, 2], pa.time64("ns")), "00:00:00.000000002"),
+        (pa.array([1, 2], pa.time32("s")), "00:00:02"),
+        (pa.array([0, 86_400_000], pa.date64()), "1970-01-02"),
+        (pa.array([1, 2], pa.timestamp("ms", "Europe/Berlin")), "1970-01-01 01:00:00.002+0100"),
         ([Decimal("1.5"), Decimal("2.5")], "2.5"),
         ([1.5, 2.5], 2.5),
         (["a", "b"], "b"),
@@ -280,9 +285,9 @@ def test_a_cursor_of_each_type_resumes(values: list[Any], saved: Any) -> None:
     seen: list[Any] = []
 
     @source(cursor="at")
-    def rows(cursor: Any = None) -> Iterator[list[dict[str, Any]]]:
+    def rows(cursor: Any = None) -> Iterator[Any]:
         seen.append(cursor)
-        yield [{"at": value} for value in values]
+        yield pa.table({"at": values})
 
     found = polled(task_of(rows))
     assert found[-1][1] == {"cursor": saved} == json.loads(json.dumps({"cursor": saved}))
@@ -321,6 +326,7 @@ def test_a_cursor_of_nanoseconds_and_one_that_widens() -> None:
         ([1.0, float("inf")], "cannot be an offset"),
         (pa.array([2**63], pa.uint64()), "cannot be an offset"),
         ([{"a": 1}], "cannot be an offset"),
+        ([datetime.timedelta(seconds=5)], "cannot be an offset; the types are numbers of 64 bits, text, dates, times of day"),
     ],
 )
 def test_a_cursor_from_which_no_run_could_resume_is_refused(values: Any, message: str) -> None:
@@ -391,10 +397,16 @@ def test_the_cursor_comes_as_its_annotation_has_it() -> None:
         seen.append(cursor)
         yield [{"at": datetime.date(2026, 1, 1)}]
 
-    for connector in (times, days):
+    @source(cursor="at")
+    def hours(cursor: datetime.time | None = None) -> Iterator[Any]:
+        seen.append(cursor)
+        yield [{"at": datetime.time(1, 2)}]
+
+    for connector in (times, days, hours):
         [(_, reached)] = polled(task_of(connector))
         polled(task_of(connector, offset(reached["cursor"])))
-    assert seen == [None, datetime.datetime(2026, 1, 1, tzinfo=UTC), datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)]
+    dates = [datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)]
+    assert seen == [None, datetime.datetime(2026, 1, 1, tzinfo=UTC), *dates, None, datetime.time(1, 2)]
 
 
 def test_a_cursor_may_come_with_its_rows() -> None:
