@@ -35,6 +35,14 @@ class ClashException(DataException):
         self.known = known
 
 
+class NoFieldsException(DataException):
+    """No field of the rows, nor of those before them, has a value. ``table`` has the rows, as columns of nulls."""
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__("Rows have no field with a value")
+        self.table = table
+
+
 class RowSchema:
     """The schema of one source's rows. It stays what is ``given``; or it begins with what is ``remembered``, and widens with each row as
     Arrow does: null to any type, integers to wider ones and to floats, structs by their fields."""
@@ -48,12 +56,13 @@ class RowSchema:
         self._written = self._typed()
 
     def table(self, rows: Rows) -> pa.Table:
-        """The rows as a table of the schema so far. Raises DataException for a clash, with field, types and row."""
+        """The rows as a table of the schema so far. Raises DataException for a clash, with field, types and row; NoFieldsException where
+        there is no field yet."""
         table = self._table_of_dicts(_dicts(rows)) if _is_dicts(rows) else table_of(rows)
         if not self.is_given and not table.schema.equals(self.known):
             self._widen(table.schema)
         if not self._written.names and (len(rows) if _is_dicts(rows) else len(table)):  # a table without columns has no rows
-            raise DataException("Rows have no field with a value")
+            raise NoFieldsException(table) if len(table) else DataException("Rows have no field with a value")
         if not self.is_given and table.schema.equals(self._written):
             return table
         return _conformed(table, self._written)

@@ -23,7 +23,7 @@ from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
-from airflow_provider_connect.sdk.rows import ClashException, RowSchema, encoded_schema
+from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, encoded_schema
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -33,6 +33,7 @@ SCHEMA, FIELDS = "schema", "fields"
 WHOLE: Final = "all"
 """The source partition of a source that has no partitions."""
 MOST_ROWS, MOST_BYTES, MOST_SECONDS = 5_000, 16 << 20, 1.0  # of single dicts that become one batch
+MOST_WAITING_ROWS: Final = 1_000_000
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 _OURS: Final = os.path.join(Path(__file__).resolve().parents[2], "")
 Partition = str | int | Mapping[str, object]
@@ -133,6 +134,7 @@ class PartitionRows:
         self._topic = topic
         self._source_partition = source_partition_of(partition)
         self._order = None if declared.cursor is None else CursorOrder(declared.cursor, reached, self.title)
+        self._waiting: list[tuple[pa.Table, Any]] = []  # rows without any value, and their cursors, until a field has a type
         self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
         given = {**declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
         given[PARTITION] = partition
@@ -150,6 +152,8 @@ class PartitionRows:
         try:
             if group is not None:
                 batches = self._batches(*group)
+            elif self._waiting:
+                raise NoFieldsException(self._waiting[0][0])
             else:
                 batches = [] if self._order is None else [self._batch(*waited) for waited in self._order.rest()]
         except DataException as error:
@@ -186,16 +190,31 @@ class PartitionRows:
 
     def _batches(self, rows: Any, cursor: Any) -> list[Batch]:
         if isinstance(rows, Batch):
+            if self._waiting:  # its offset would be behind them
+                raise NoFieldsException(self._waiting[0][0])
             offset = rows.source_offset if cursor is None else offset_of(cursor)
             found = [rows.replace(source_partition=self._source_partition, source_offset=offset)]
         else:
-            table = self.schema.rows.table(rows)
+            try:
+                table = self.schema.rows.table(rows)
+            except NoFieldsException as error:
+                self._wait(error, cursor)
+                return []
             if self._order is not None:
                 return [self._batch(*ready) for ready in self._order.ready(table)]
-            found = [self._batch(table, cursor)] if len(table) or cursor is not None else []
+            ready = [*((self.schema.rows.table(nulls), position) for nulls, position in self._waiting), (table, cursor)]
+            self._waiting.clear()
+            found = [self._batch(rows, position) for rows, position in ready if len(rows) or position is not None]
         if self.declared.has_cursor and any(batch.source_offset is None for batch in found):
             raise DataException("rows come without a cursor: yield them as a pair, rows and cursor, or name their field as the cursor")
         return found
+
+    def _wait(self, error: NoFieldsException, cursor: Any) -> None:
+        if self._order is not None:  # the cursor itself is null
+            raise error
+        self._waiting.append((error.table, cursor))
+        if sum(len(table) for table, _ in self._waiting) > MOST_WAITING_ROWS:
+            raise DataException(f"more than {MOST_WAITING_ROWS} rows have no field with a value; give their types by schema=")
 
     def _batch(self, table: pa.Table, cursor: Any) -> Batch:
         value, value_schema = self._column(table.to_struct_array())

@@ -262,6 +262,46 @@ def test_a_value_that_no_cast_brings_to_the_given_type_names_its_row() -> None:
         polled(task_of(rows))
 
 
+def of_pairs(*groups: Any) -> type[Any]:
+    @source
+    def rows() -> Iterator[Any]:
+        yield from groups
+
+    return rows
+
+
+def test_rows_whose_fields_are_all_null_wait_for_a_value() -> None:
+    whole = of_pairs([{"a": None}], pa.table({"a": pa.nulls(2)}), [{"a": 1, "b": None}], [{"a": None}])
+    found = [rows for rows, _ in polled(task_of(whole))]
+    assert found == [[{"a": None}], [{"a": None}] * 2, [{"a": 1}], [{"a": None}]]
+
+
+def test_cursors_of_rows_that_wait_come_with_them() -> None:
+    pairs = of_pairs(([{"a": None}], 1), ([{"a": 1}], 2))
+    assert polled(task_of(pairs)) == [([{"a": None}], {"cursor": 1}), ([{"a": 1}], {"cursor": 2})]
+
+
+@pytest.mark.parametrize("after", [[], [Batch.of("t", [1], source_partition={}, source_offset={"cursor": 5})]])
+def test_rows_that_wait_are_not_passed_by_an_offset_behind_them(after: list[Batch]) -> None:
+    with pytest.raises(ConnectException, match="no field with a value"):
+        polled(task_of(of_pairs(([{"a": None}], 1), *after)))
+
+
+def test_a_cursor_that_is_null_does_not_wait() -> None:
+    @source(cursor="a")
+    def rows() -> Iterator[Any]:
+        yield [{"a": None}]
+
+    with pytest.raises(ConnectException, match="no field with a value"):
+        polled(task_of(rows))
+
+
+def test_too_many_rows_without_a_value_fail_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_connect.sdk.functions.partition_rows.MOST_WAITING_ROWS", 3)
+    with pytest.raises(ConnectException, match="more than 3 rows have no field with a value"):
+        polled(task_of(of_pairs([{"a": None}] * 2, [{"a": None}] * 2)))
+
+
 UTC = datetime.UTC
 
 
