@@ -129,7 +129,8 @@ class TokenCredentials(Credentials):
     ) -> None:
         # both are encoded as in a form before they are joined (RFC 6749, 2.3.1)
         self._basic = _basic(quote_plus(client_id), quote_plus(client_secret.value))
-        super().__init__(secrets=(client_secret.value, self._basic))
+        self._lasting = (client_secret.value, self._basic)
+        super().__init__(secrets=self._lasting)
         self._declared = declared
         self._form = {"grant_type": "client_credentials"} | ({"scope": declared.scope} if declared.scope else {})
         if declared.in_body:
@@ -148,7 +149,7 @@ class TokenCredentials(Credentials):
             if isinstance(seconds, str) and seconds.isdecimal():
                 seconds = float(seconds)
             lasts = float(min(seconds, _LONGEST_SECONDS)) if isinstance(seconds, int | float) else _NO_EXPIRY_SECONDS
-            self.secrets += (token,)
+            self.secrets = (*self._lasting, *self.secrets[len(self._lasting) :][-1:], token)  # an answer may still repeat the one before
             self._headers = {"Authorization": f"Bearer {token}"}
             self._renew_at = self._now() + max(lasts - EARLY_SECONDS, lasts / 2)
         return self._headers

@@ -98,6 +98,23 @@ def _raw_path(url: Any) -> str:
     return path
 
 
+class RateLimit:
+    """At most so many requests a second, None for any number, over all clients that have it."""
+
+    def __init__(self, per_second: float | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._interval = 0.0 if per_second is None else 1 / per_second
+        self._now = now
+        self._next_at = 0.0
+
+    def wait_seconds(self) -> float:
+        """How long the next request has to wait; not above 0: it may be sent."""
+        return self._next_at - self._now()
+
+    def count(self) -> None:
+        """A request is sent."""
+        self._next_at = max(self._next_at, self._now()) + self._interval
+
+
 class RestClient:
     """Sends requests to one API, one at a time. A context manager: its end closes the connections."""
 
@@ -107,19 +124,16 @@ class RestClient:
         credentials: Credentials,
         *,
         headers: Mapping[str, str] | None = None,
-        requests_per_second: float | None = None,
+        limit: RateLimit | None = None,
         timeout_seconds: float = 30.0,
         most_bytes: int = MOST_BYTES,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._library = http_library()
         self._base = self._library.URL(base_url)
         self._origin = f"{self._base.scheme}://{self._base.netloc.decode('ascii')}"
         self._credentials = credentials
-        self._interval = 0.0 if requests_per_second is None else 1 / requests_per_second
+        self._limit = limit or RateLimit()
         self._most_bytes = most_bytes
-        self._now = now
-        self._next_at = 0.0
         sent = {"Accept": "application/json", "Accept-Encoding": _PACKED, "User-Agent": "airflow-provider-connect", **(headers or {})}
         self._new_client: Callable[[], Any] = partial(self._library.Client, timeout=timeout_seconds, headers=sent)
         self._client = self._new_client()
@@ -132,7 +146,7 @@ class RestClient:
 
     def wait_seconds(self) -> float:
         """How long the rate limit lets the next request wait; not above 0: it may be sent."""
-        return self._next_at - self._now()
+        return self._limit.wait_seconds()
 
     def target_of(self, path: str) -> str:
         """The path, and the query if it has one, of a resource below the base URL."""
@@ -162,7 +176,7 @@ class RestClient:
         Raises RetriableException for errors that pass: lost connections, timeouts, the statuses 408, 425, 429, 500 and 502 to 504, and 403
         with ``Retry-After``; it has the pause that the answer asks for. RefusedException: any other status. DataException: the body is not
         JSON."""
-        self._next_at = max(self._next_at, self._now()) + self._interval
+        self._limit.count()
         received, url = self._redirected(target, params)
         if received.status == 401 and self._credentials.renew():
             received, url = self._redirected(target, params)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
@@ -40,7 +41,7 @@ from airflow_provider_connect.sdk.functions.source import (
 )
 from airflow_provider_connect.sdk.http.credentials import Authentication, Credentials
 from airflow_provider_connect.sdk.http.resource import OFFSET_KEYS, PARENT, Resource, ResourceReader
-from airflow_provider_connect.sdk.http.rest_client import PACKAGES, RestClient, http_library
+from airflow_provider_connect.sdk.http.rest_client import PACKAGES, RateLimit, RestClient, http_library
 
 BASE_URL, TIMEOUT, TASK_COUNT = "base.url", "request.timeout.ms", "task.count"
 RESOURCE: Final = "${resource}"
@@ -48,12 +49,17 @@ RESOURCE: Final = "${resource}"
 
 
 class RestSourceTask(FunctionSourceTask):
-    """Reads its resources one after the other. A subclass for each API has ``functions``, by resource."""
+    """Reads its resources one after the other. A subclass for each API has ``api``."""
 
-    functions: ClassVar[Mapping[str, SourceFunction]]
+    api: ClassVar[_Api]
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        access = self.api.access(config, config[TASK_COUNT])
+        self._functions = {name: self.api.function_of(name, access) for name in self.api.resources}
 
     def declared_for(self, partition: Partition) -> SourceFunction:
-        return self.functions[str(partition)]
+        return self._functions[str(partition)]
 
     def topic_of(self, partition: Partition) -> str:
         return super().topic_of(partition).replace(RESOURCE, str(partition))
@@ -145,16 +151,15 @@ def rest_source(
         ConfigKey(TIMEOUT, Type.LONG, 30_000, validator=Range(at_least=1), doc="How long a connection, or a part of a body, may take."),
     ]
     config_def = ConfigDef(*own)
-    api = _Api(auth, dict(headers or {}), requests_per_second, frozenset(key.name for key in settings))
-    functions = {each.name: api.function_of(name, each, by_name.get(each.parent or ""), config_def) for each in resources}
-    declared = next(iter(functions.values()))
+    api = _Api(name, by_name, config_def, auth, dict(headers or {}), requests_per_second, [key.name for key in settings])
+    declared = api.function_of(next(iter(by_name)), None)
     declared = SourceFunction(declared.function, declared.signature, list(by_name), None, None, None, None)
     shared = {"__module__": sys._getframe(1).f_globals["__name__"], "declared": declared}
     keys = [
         ConfigKey(TASK_PARTITIONS, Type.STRING, json.dumps(list(by_name)), doc="The resources of this task, as JSON."),
         ConfigKey(TASK_COUNT, Type.INT, 1, doc="How many tasks there are."),
     ]
-    task = {**shared, "__qualname__": f"{name}Task", "config_def": config_def.with_keys(*keys), "functions": functions}
+    task = {**shared, "__qualname__": f"{name}Task", "config_def": config_def.with_keys(*keys), "api": api}
     connector = {
         **shared,
         "__qualname__": name,
@@ -167,34 +172,51 @@ def rest_source(
     return type(name, (RestSource,), connector)
 
 
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """What all requests of one task share: a token is obtained once, and the rate holds for all resources and over all errors."""
+
+    credentials: Credentials
+    limit: RateLimit
+
+
+@dataclass(frozen=True, slots=True)
 class _Api:
-    """What all resources share."""
+    """What all resources share. ``settings`` are the names of those that fill placeholders."""
 
-    def __init__(self, auth: Authentication | None, headers: Mapping[str, str], rate: float | None, settings: frozenset[str]) -> None:
-        self._auth = auth
-        self._headers = headers
-        self._rate = rate
-        self._settings = settings
+    name: str
+    resources: Mapping[str, Resource]
+    config_def: ConfigDef
+    auth: Authentication | None
+    headers: Mapping[str, str]
+    rate: float | None
+    settings: Sequence[str]
 
-    def function_of(self, api: str, resource: Resource, parent: Resource | None, config_def: ConfigDef) -> SourceFunction:
+    def access(self, config: Config, tasks: int) -> _Access:
+        """``tasks``: how many share the rate."""
+        credentials = Credentials() if self.auth is None else self.auth.credentials(config)
+        return _Access(credentials, RateLimit(None if self.rate is None else self.rate / tasks))
+
+    def function_of(self, name: str, access: _Access | None) -> SourceFunction:
+        """Reads one resource. Without ``access`` each call has its own."""
+        resource = self.resources[name]
+
         def read(config: Config, cursor: Any = None) -> Iterator[Any]:
-            with self._client(config) as client:
-                reader = ResourceReader(client, resource, parent, {name: config[name] for name in self._settings})
+            with self.client(config, access or self.access(config, 1)) as client:
+                reader = self.reader(client, resource, config)
                 yield from reader.sorted_rows(cursor) if resource.is_sorted else reader.rows(cursor)
 
-        read.__qualname__ = read.__name__ = f"{api}.{resource.name}"
+        read.__qualname__ = read.__name__ = f"{self.name}.{name}"
         field = resource.incremental.field if resource.is_sorted and resource.incremental else None
-        return SourceFunction(read, _WholeConfig(config_def, {}), None, field, resource.key, None, resource.schema)
+        return SourceFunction(read, _WholeConfig(self.config_def, {}), None, field, resource.key, None, resource.schema)
 
-    def _client(self, config: Config) -> RestClient:
-        credentials = Credentials() if self._auth is None else self._auth.credentials(config)
-        return RestClient(
-            config[BASE_URL],
-            credentials,
-            headers=self._headers,
-            requests_per_second=None if self._rate is None else self._rate / config[TASK_COUNT],
-            timeout_seconds=config[TIMEOUT] / 1000,
-        )
+    def client(self, config: Config, access: _Access) -> RestClient:
+        seconds = config[TIMEOUT] / 1000
+        return RestClient(config[BASE_URL], access.credentials, headers=self.headers, limit=access.limit, timeout_seconds=seconds)
+
+    def reader(self, client: RestClient, resource: Resource, config: Config) -> ResourceReader:
+        settings = {name: config[name] for name in self.settings}
+        return ResourceReader(client, resource, self.resources.get(resource.parent or ""), settings)
 
 
 class _WholeConfig(Signature):

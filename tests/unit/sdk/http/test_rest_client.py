@@ -212,6 +212,27 @@ def test_a_token_is_renewed_before_its_end(expires_in: object, seconds: float) -
         assert credentials.headers(request_token) == {"Authorization": f"Bearer token-{token}"}
 
 
+def test_one_token_serves_all_resources_of_a_task_and_outlives_errors(api: Api) -> None:
+    auth, failures = token_api(api), [503]
+    with_token = api.answer
+    api.answer = lambda asked: Answered("busy", failures.pop()) if failures and asked.path == "/b" else with_token(asked)
+    resources = [Resource(name, f"/{name}", pages=NumberedPages()) for name in ("a", "b", "c")]
+    source = rest_source("Shop", base_url=api.url, resources=resources, auth=auth)()
+    assert len(run(source, {"topic": "${resource}", **CLIENT}).records) == 9
+    assert len([asked for asked in api.asked if asked.path == "/token"]) == 1
+
+
+def test_the_secrets_of_a_long_task_do_not_grow() -> None:
+    tokens = iter(f"token-{number}" for number in range(1000))
+    credentials = TokenCredentials(ClientCredentialsAuth("https://x/token"), "me", Password(SECRET))
+    for _ in range(1000):
+        credentials.headers(lambda *_: {"access_token": next(tokens)})
+        credentials.renew()
+    assert credentials.secrets[0] == SECRET
+    assert credentials.secrets[2:] == ("token-998", "token-999")
+    assert credentials.masked(f"{SECRET} token-999 token-998") == "[hidden] [hidden] [hidden]"
+
+
 @pytest.mark.parametrize(
     "answered",
     [{}, [], {"access_token": 5}, {"access_token": "a\r\nb"}, Answered({"secret": SECRET}, 400), Answered(b"", 302, {"Location": "/x"})],
@@ -510,6 +531,21 @@ def test_requests_keep_their_rate(api: Api) -> None:
     began = time.monotonic()
     assert len(run(connector(None, NumberedPages(), requests_per_second=20), {"base.url": api.url, "topic": "t"}).records) == 4
     assert time.monotonic() - began >= 4 / 20
+
+
+def test_the_rate_holds_for_all_resources_of_a_task_and_over_errors(api: Api) -> None:
+    times, failures = [], [503, 503]
+
+    def answer(asked: Asked) -> Any:
+        times.append(time.monotonic())
+        return Answered("busy", failures.pop()) if failures and asked.path == "/b" else [{"id": 1}]
+
+    api.answer = answer
+    resources = [Resource(name, f"/{name}") for name in ("a", "b", "c", "d")]
+    source = rest_source("Shop", base_url=api.url, resources=resources, requests_per_second=5)()
+    assert len(run(source, {"topic": "${resource}"}).records) == 4
+    assert len(times) == 6
+    assert times[-1] - times[0] >= 4.9 / 5
 
 
 def test_a_wait_for_the_rate_ends_with_the_run(api: Api) -> None:
