@@ -33,7 +33,7 @@ class Pagination(Protocol):
     rows_move: ClassVar[bool] = True
     """Whether rows may move to another position when some are inserted, updated or deleted: false where a position names a row."""
 
-    def params(self, position: Position | None) -> dict[str, Position]:
+    def params(self, position: Position | None) -> Mapping[str, Position]:
         """The query parameters of a page."""
         raise NotImplementedError
 

@@ -284,7 +284,7 @@ class ResourceReader:
             if resource.pages.positions_are_urls and position is not None:
                 answer = self._client.get(str(position), {})
             else:
-                answer = self._client.get(target, params | resource.pages.params(position))
+                answer = self._client.get(target, {**params, **resource.pages.params(position)})
             rows = rows_at(answer.body, resource.records)
             following = resource.pages.following(position, Page(answer.body, rows, answer.links))
             if following is not None and resource.pages.positions_are_urls:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.plugins.catalog.location_reader import in_module
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.sdk.http.rest_source import RestSource
@@ -82,6 +83,23 @@ def test_each_style_of_paging(styles: Api, plugins: PluginCatalog) -> None:
     source = declared(plugins, "Styles")
     done = run(source, {"base.url": styles.url, "topic": "${resource}"}, tasks=3)
     assert {name: ids(done, name) for name in source.resources} == {name: [1, 2] for name in source.resources}
+
+
+def test_a_style_and_credentials_of_ones_own(api: Api, plugins: PluginCatalog) -> None:
+    rows = [{"id": number} for number in range(250)]
+
+    def answer(asked: Asked) -> Any:
+        if (asked.headers["x-app-id"], asked.headers["x-app-key"]) != ("me", "let-me-in"):
+            return Answered(f"no such key: {asked.headers['x-app-key']}", 403)
+        first, last = map(int, asked.params["range"].split("-"))
+        return rows[first : last + 1]
+
+    api.answer = answer
+    config = {"base.url": api.url, "topic": "rows", "app.id": "me", "app.key": "let-me-in"}
+    assert ids(run(declared(plugins, "Ranges"), config), "rows") == list(range(250))
+    assert [asked.params["range"] for asked in api.asked] == ["0-99", "100-199", "200-299"]
+    with pytest.raises(ConnectException, match=r"no such key: \[hidden\]"):
+        run(declared(plugins, "Ranges"), {**config, "app.key": "another-key"})
 
 
 def test_children(api: Api, plugins: PluginCatalog) -> None:
