@@ -48,6 +48,7 @@ __all__ = [
     "Partition",
     "SourceFunction",
     "source",
+    "source_partition_of",
 ]
 
 TASK_PARTITIONS: Final = "task.partitions"

@@ -36,6 +36,7 @@ SINCE, HIGHEST, COMPLETE, REPEATS = "since", "highest", "complete", "repeats"
 OFFSET_KEYS: Final = frozenset({PAGE, LAST, PARENT_ROW, CHILD_PAGE, CHILD_LAST, SINCE, HIGHEST, COMPLETE, REPEATS})
 _POSITIONS: Final = frozenset({PAGE, LAST, PARENT_ROW, CHILD_PAGE, CHILD_LAST})
 MOST_EMPTY_PAGES: Final = 1_000
+MOST_CHECKED_PAGES: Final = 3
 _EXPIRED: Final = frozenset({400, 404, 410, 422})
 _PLACEHOLDER: Final = re.compile(r"\{([\w.]+)\}")
 _SLICE_SECONDS: Final = 0.1
@@ -159,6 +160,27 @@ class ResourceReader:
                     break
             else:
                 return
+
+    def has_rows_beyond(self, cursor: Any) -> bool | None:
+        """Whether sorted rows lie behind a cursor; None: unknown. Asks for a few pages at most: one with rows of the cursor's value, and an
+        empty one behind it."""
+        incremental = self._resource.incremental
+        if incremental is None or (isinstance(cursor, str) and self._resource.schema is not None):  # its texts are not those of rows
+            return None
+        count = 0
+        for page in self._pages(self._resource, self._since(self._resource, cursor), None, None):
+            if page is None:
+                continue  # the rate limit
+            for row in page[1]:
+                value = row.get(incremental.field)
+                if not _is_cursor(value) or isinstance(value, str) != isinstance(cursor, str):
+                    return None
+                if value > cursor:
+                    return True
+            count += 1
+            if count == MOST_CHECKED_PAGES and page[2] is not None:
+                return None
+        return False
 
     def rows(self, offset: Mapping[str, Any] | None) -> Iterator[Any]:
         """Pairs of rows and the offset behind them; an empty list between them.

@@ -126,6 +126,7 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
         limit: RateLimit | None = None,
         timeout_seconds: float = 30.0,
+        request_seconds: float | None = None,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._library = http_library()
@@ -133,6 +134,7 @@ class RestClient:
         self._origin = f"{self._base.scheme}://{self._base.netloc.decode('ascii')}"
         self._credentials = credentials
         self._limit = limit or RateLimit()
+        self._request_seconds = request_seconds
         self._most_bytes = most_bytes
         sent = {"Accept": "application/json", "Accept-Encoding": _PACKED, "User-Agent": "airflow-provider-connect", **(headers or {})}
         self._new_client: Callable[[], Any] = partial(self._library.Client, timeout=timeout_seconds, headers=sent)
@@ -216,12 +218,13 @@ class RestClient:
     def _received(self, method: str, url: Any, headers: Mapping[str, str], form: Mapping[str, str] | None = None) -> _Received:
         """Sends one request. When its time is over, the connections are closed: a timeout of the library begins anew with each byte."""
         client, is_over = self._client, threading.Event()
+        seconds = self._request_seconds or REQUEST_SECONDS
 
         def end() -> None:
             is_over.set()
             client.close()
 
-        timer = threading.Timer(REQUEST_SECONDS, end)
+        timer = threading.Timer(seconds, end)
         timer.daemon = True
         timer.start()
         try:
@@ -229,7 +232,7 @@ class RestClient:
         except Exception:
             if not is_over.is_set():
                 raise
-            raise RetriableException(f"{method} {_shown_url(url)}: the answer has not arrived within {REQUEST_SECONDS:.0f} s") from None
+            raise RetriableException(f"{method} {_shown_url(url)}: the answer has not arrived within {seconds:.0f} s") from None
         finally:
             timer.cancel()
             timer.join()

@@ -25,8 +25,8 @@ from airflow_provider_connect.sdk.config_def import (
     Type,
     add_errors,
 )
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
-from airflow_provider_connect.sdk.functions.cursor import CURSOR
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader
+from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_of
 from airflow_provider_connect.sdk.functions.signature import Signature
 from airflow_provider_connect.sdk.functions.source import (
     FIELDS,
@@ -38,12 +38,14 @@ from airflow_provider_connect.sdk.functions.source import (
     FunctionSourceTask,
     Partition,
     SourceFunction,
+    source_partition_of,
 )
 from airflow_provider_connect.sdk.http.credentials import Authentication, Credentials
 from airflow_provider_connect.sdk.http.resource import OFFSET_KEYS, PARENT, Resource, ResourceReader
 from airflow_provider_connect.sdk.http.rest_client import PACKAGES, RateLimit, RestClient, http_library
 
 BASE_URL, TIMEOUT, TASK_COUNT = "base.url", "request.timeout.ms", "task.count"
+CHECK_SECONDS: Final = 10.0  # of one request of a check for new data, which runs in Airflow's process
 RESOURCE: Final = "${resource}"
 """Stands for the resource's name in the setting ``topic``."""
 
@@ -66,9 +68,10 @@ class RestSourceTask(FunctionSourceTask):
 
 
 class RestSource(FunctionSource):
-    """A connector of one API. A subclass for each has ``resources``, by name."""
+    """A connector of one API. A subclass for each has ``resources``, by name, and ``api``."""
 
     resources: ClassVar[Mapping[str, Resource]]
+    api: ClassVar[_Api]
 
     def start(self, config: Config) -> None:
         http_library()  # its absence fails the connector, and not each task
@@ -79,6 +82,20 @@ class RestSource(FunctionSource):
         values = super().validate(config)
         add_errors(values, PACKAGES.mistakes(BASE_URL, "[hidden]"))
         return values
+
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
+        """Asks for the first rows behind each cursor. Nothing is asked where the answer cannot be no: if a resource is not sorted by a
+        cursor, or has not been read yet."""
+        cursors = {name: cursor_of(offsets(source_partition_of(name))) for name in self.resources}
+        if not all(resource.is_sorted for resource in self.resources.values()) or None in cursors.values():
+            return None
+        answers: list[bool | None] = []
+        with self.api.client(config, self.api.access(config, 1), most_seconds=CHECK_SECONDS) as client:
+            for name, resource in self.resources.items():
+                answers.append(self.api.reader(client, resource, config).has_rows_beyond(cursors[name]))
+                if answers[-1]:
+                    return True
+        return None if None in answers else False
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         """The resources in turn. Each task learns how many there are: they share the rate limit."""
@@ -167,6 +184,7 @@ def rest_source(
         "config_def": config_def,
         "function": staticmethod(declared.function),
         "resources": by_name,
+        "api": api,
         "task_class": type(f"{name}Task", (RestSourceTask,), task),
     }
     return type(name, (RestSource,), connector)
@@ -210,9 +228,17 @@ class _Api:
         field = resource.incremental.field if resource.is_sorted and resource.incremental else None
         return SourceFunction(read, _WholeConfig(self.config_def, {}), None, field, resource.key, None, resource.schema)
 
-    def client(self, config: Config, access: _Access) -> RestClient:
+    def client(self, config: Config, access: _Access, *, most_seconds: float | None = None) -> RestClient:
+        """``most_seconds``: of one request, from its beginning to its end."""
         seconds = config[TIMEOUT] / 1000
-        return RestClient(config[BASE_URL], access.credentials, headers=self.headers, limit=access.limit, timeout_seconds=seconds)
+        return RestClient(
+            config[BASE_URL],
+            access.credentials,
+            headers=self.headers,
+            limit=access.limit,
+            timeout_seconds=seconds if most_seconds is None else min(seconds, most_seconds),
+            request_seconds=most_seconds,
+        )
 
     def reader(self, client: RestClient, resource: Resource, config: Config) -> ResourceReader:
         settings = {name: config[name] for name in self.settings}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk import (
     BearerAuth,
     ConfigKey,
@@ -137,6 +142,79 @@ def test_sorted_rows_resume_from_their_cursor(api: Api) -> None:
     api.asked.clear()
     assert read(api, SORTED, offsets=rest.offsets).records == []
     assert api.targets() == ["/rows?since=7&limit=2&offset=0", "/rows?since=7&limit=2&offset=1"]
+
+
+def asked_for_new_data(api: Api, *resources: Resource, reached: Any) -> bool | None:
+    connector, config = connector_of(*resources), {"base.url": api.url, "topic": "${resource}"}
+    api.asked.clear()
+    return connector.check_for_new_data(config, lambda partition: reached)
+
+
+@pytest.mark.parametrize(
+    ("reached", "answer", "requests"),
+    [
+        ({"cursor": 5}, True, 1),
+        ({"cursor": 7}, False, 2),  # an empty page behind the row that was read
+        ({"cursor": 9}, False, 1),
+        ({"cursor": "2026-01-01"}, None, 1),  # not comparable with the numbers of the rows
+        (None, None, 0),
+    ],
+)
+def test_the_first_rows_behind_a_cursor_decide_whether_a_run_starts(api: Api, reached: Any, answer: bool | None, requests: int) -> None:
+    api.answer = lambda asked: sorted_since(asked) if asked.params.get("since", "").isdigit() else ROWS
+    resource = Resource("rows", "/rows", pages=OffsetPages(3), incremental=Incremental("id", "since"))
+    assert asked_for_new_data(api, resource, reached=reached) is answer
+    assert len(api.asked) == requests
+
+
+def test_many_rows_of_one_value_start_a_run_rather_than_a_long_check(api: Api) -> None:
+    api.answer = lambda asked: [{"id": 7, "n": int(asked.params["offset"])}]
+    assert asked_for_new_data(api, SORTED, reached={"cursor": 7}) is None
+    assert len(api.asked) == 3
+
+
+def test_a_check_asks_each_resource_until_one_has_new_rows_and_nothing_where_it_cannot_say_no(api: Api) -> None:
+    others = [replace(SORTED, name=name, path=f"/{name}") for name in ("a", "b", "c")]
+    api.answer = lambda asked: ROWS if asked.path == "/b" and asked.params["offset"] == "0" else []
+    assert asked_for_new_data(api, *others, reached={"cursor": 5}) is True
+    assert [asked.path for asked in api.asked] == ["/a", "/b"]
+    assert asked_for_new_data(api, others[0], others[2], reached={"cursor": 5}) is False
+    for unsorted in (Resource("all", "/all"), BY_NUMBER):
+        assert asked_for_new_data(api, others[0], unsorted, reached={"cursor": 5}) is None
+        assert api.asked == []
+    texts = replace(SORTED, schema=pa.schema([("id", pa.string())]))
+    assert asked_for_new_data(api, texts, reached={"cursor": "5"}) is None
+    assert api.asked == []
+
+
+def test_a_check_of_an_api_that_is_not_available_raises_and_does_not_say_no(api: Api) -> None:
+    api.answer = lambda asked: Answered("busy", 503)
+    with pytest.raises(RetriableException, match="status 503"):
+        asked_for_new_data(api, SORTED, reached={"cursor": 5})
+
+
+def test_a_check_ends_although_the_answer_does_not(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_connect.sdk.http.rest_source.CHECK_SECONDS", 0.3)
+    over = threading.Event()
+    api.answer = lambda asked: over.wait(20) and []
+    began = time.monotonic()
+    with pytest.raises(RetriableException):
+        asked_for_new_data(api, SORTED, reached={"cursor": 5})
+    assert time.monotonic() - began < 10
+    over.set()
+
+
+def test_a_check_for_new_data_loads_no_pyarrow(api: Api) -> None:
+    api.answer = lambda asked: []
+    code = (
+        "import sys\nfrom airflow_provider_connect.sdk import Incremental, Resource, rest_source\n"
+        "rows = Resource('rows', '/rows', incremental=Incremental('id', 'since'))\n"
+        f"source = rest_source('Rows', base_url='{api.url}', topic='t', resources=[rows])\n"
+        "assert source().check_for_new_data({}, lambda _: {'cursor': 5}) is False\n"
+        "print({'pyarrow', 'numpy'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 class TestSortedRows(SourceConnectorSuite):
