@@ -15,8 +15,9 @@ import anyio
 import anyio.to_thread
 from starlette.requests import Request
 
-from airflow_provider_connect.errors import ConnectException, ForbiddenException
+from airflow_provider_connect.errors import ConnectException, ForbiddenException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Access, Right, User, require
 from airflow_provider_connect.rest.secrets import Secrets
@@ -148,3 +149,13 @@ def author_of(request: Request) -> str | None:
 
 def user_of(request: Request) -> User:
     return request.scope[USER]
+
+
+def known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
+    """The config as it is, if ``given`` may have parts of it to restore; None: there is no such connector."""
+    if not any(HIDDEN in value for value in given.values() if value):
+        return None
+    try:
+        return herder.connector_config(connector)
+    except NotFoundException:
+        return None

@@ -16,7 +16,6 @@ from starlette.responses import Response
 
 from airflow_provider_connect.errors import BadRequestException, ForbiddenException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.model.views import (
     ActiveTopics,
@@ -32,7 +31,7 @@ from airflow_provider_connect.model.views import (
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, empty, is_true, json_bytes, query
-from airflow_provider_connect.rest.calls import SECONDS, Calls, author_of, calls_of, user_of
+from airflow_provider_connect.rest.calls import SECONDS, Calls, author_of, calls_of, known_config, user_of
 from airflow_provider_connect.rest.request_checks import location_segment
 from airflow_provider_connect.rest.routes import Connector, Task, changes, reads, serves
 from airflow_provider_connect.rest.secrets import Secrets
@@ -85,7 +84,7 @@ async def put_config(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
     def put(herder: Herder, given: bodies.Config) -> Response:
-        config = _named(connector, calls.secrets.restored(given, _known_config(herder, connector, given)))
+        config = _named(connector, calls.secrets.restored(given, known_config(herder, connector, given)))
         info, is_new = herder.put_connector_config(connector, config, author=author_of(request))
         return _created(request, calls, info) if is_new else answer(calls.secrets.masked(info))
 
@@ -184,16 +183,6 @@ def _created(request: Request, calls: Calls, info: ConnectorInfo) -> Response:
     mounted_at = request.scope.get("root_path", "")
     location = f"{request.url.scheme}://{request.url.netloc}{mounted_at}/connectors/{location_segment(info.name)}"
     return answer(calls.secrets.masked(info), 201, {"Location": location})
-
-
-def _known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
-    """The config as it is, if ``given`` may have parts of it to restore; None: there is no such connector."""
-    if not any(HIDDEN in value for value in given.values() if value):
-        return None
-    try:
-        return herder.connector_config(connector)
-    except NotFoundException:
-        return None
 
 
 class Listing:
@@ -368,7 +357,7 @@ async def preview_connector(request: Request, connector: Connector) -> Response:
     def preview(herder: Herder, asked: bodies.AskedPreview) -> Response:
         config: dict[str, str] | None = None
         if asked.config is not None:
-            restored = calls.secrets.restored(asked.config, _known_config(herder, connector, asked.config))
+            restored = calls.secrets.restored(asked.config, known_config(herder, connector, asked.config))
             config = {key: text for key, text in restored.items() if text is not None}
         return answer(herder.preview(connector, config, records=asked.records, version=asked.version))
 

@@ -141,10 +141,12 @@ def _shown(key: str, value: str, passwords: frozenset[str]) -> str:
 def _restored(key: str, value: str | None, known: Mapping[str, str], passwords: frozenset[str]) -> str | None:
     if value is None or HIDDEN not in value:
         return value
-    is_mark = value == HIDDEN and _is_secret(key, value, passwords)
-    if key in known and (is_mark or value in (HIDDEN, without_url_passwords(known[key]))):
+    is_secret = _is_secret(key, value, passwords)
+    if key in known and value in (HIDDEN, known[key], without_url_passwords(known[key])):
         return known[key]
-    if is_mark or any(HIDDEN in password for password in url_passwords(value)):
+    if is_secret and value != HIDDEN:
+        raise ConfigException.of(key, HIDDEN, "this stands for a whole secret and is no part of one; give the secret itself")
+    if is_secret or any(HIDDEN in password for password in url_passwords(value)):
         reason = "this stands for a secret that is not shown, and the connector has none under this key; give the secret itself"
         raise ConfigException.of(key, value, reason)
     return value

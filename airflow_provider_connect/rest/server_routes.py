@@ -22,7 +22,7 @@ from airflow_provider_connect.model.views import HealthView, LoggerView
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, empty, is_true, query
-from airflow_provider_connect.rest.calls import HEALTH_SECONDS, calls_of, user_of
+from airflow_provider_connect.rest.calls import HEALTH_SECONDS, calls_of, known_config, user_of
 from airflow_provider_connect.rest.routes import Logger, Plugin, serves
 
 router = APIRouter(tags=["server"])
@@ -95,10 +95,11 @@ async def validate_config(request: Request, plugin: Plugin) -> Response:
 
     def check(herder: Herder, config: bodies.Config) -> Response:
         if name := config.get("name"):
-            require(calls.access, user_of(request), Right.CHANGE, name)
+            require(calls.access, user_of(request), Right.CHANGE, name)  # before its secrets reach a plugin's code
         elif not calls.access.may_create_some(user_of(request)):
             raise ForbiddenException("You may not create connectors of any name: give the config a 'name'")
-        validation = herder.validate(plugin, config)
+        restored = calls.secrets.restored(config, known_config(herder, name, config) if name else None)
+        validation = herder.validate(plugin, restored)
         return answer(validation, headers={WARNINGS_HEADER: json.dumps(validation.warnings)} if validation.warnings else None)
 
     return await calls.create_by(request, bodies.config, check)

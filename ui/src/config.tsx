@@ -2,7 +2,7 @@
 import { Box, Button, HStack, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { change, type Config, connectorPath, isAlone, type Row, textOf } from "./api";
-import { ConfigForm, useChecked, Verdict } from "./form";
+import { ConfigForm, isSecret, useChecked, Verdict } from "./form";
 import { ConfigHistory } from "./history";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
 import { usePolled } from "./polled";
@@ -88,18 +88,22 @@ function Editor({ row, edited, before, set, close, say }: EditorProps) {
       say({ kind: "error", text: textOf(failure) });
     }
   };
-  const shown = (key: string, value: string | null | undefined) => (/password|secret|token|credential/i.test(key) ? "[hidden]" : (value ?? "not set"));
+  const isHidden = (key: string) =>
+    isSecret(key, before) || (checked?.validation.configs.some((each) => each.definition?.name === key && each.definition.type === "PASSWORD") ?? false);
+  const line = (key: string) => {
+    if (isHidden(key)) return `${key}: a secret ${changed[key] === null ? "is removed" : "changes"}`;
+    return `${key}: ${before[key] ?? "not set"} → ${changed[key] ?? "not set"}`;
+  };
   const ask = () =>
     setQuestion({
       title: `Change ${keys.length} ${keys.length === 1 ? "setting" : "settings"} of ${row.name}?`,
-      text: keys.map((key) => (isPassword(key) ? `${key}: a secret changes` : `${key}: ${shown(key, before[key])} → ${shown(key, changed[key])}`)).join("\n"),
+      text: keys.map(line).join("\n"),
       label: "Change config",
       act: save,
     });
-  const isPassword = (key: string) => checked?.validation.configs.some((each) => each.definition?.name === key && each.definition.type === "PASSWORD") ?? false;
   return (
     <Box>
-      <ConfigForm config={edited} set={set} checked={checked} error={error} />
+      <ConfigForm config={edited} stored={before} set={set} checked={checked} error={error} />
       {dryRun.found}
       <HStack position="sticky" bottom={0} bg="bg" py={2}>
         <Button size="sm" disabled={!keys.length || !isRight} onClick={ask}>

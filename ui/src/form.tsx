@@ -1,11 +1,12 @@
 // A form of a config, made from the definitions and the answers of `validate` while one types.
 import { Alert, Box, Button, Field, Heading, HStack, Input, NativeSelect, Text } from "@chakra-ui/react";
 import { useEffect, useMemo, useState } from "react";
-import { type Checked, type Config, type Definition, textOf, validate, type Value } from "./api";
+import { ApiError, type Checked, type Config, type Definition, textOf, validate, type Value } from "./api";
 import { Problem } from "./parts";
 
 const WAIT_MS = 400;
 const AGAIN_MS = 5000;
+const HIDDEN = "[hidden]"; // what the server shows for a secret, and takes for the one that it has
 
 /** The server's view of `config`, asked for when it has not changed for a while. */
 export function useChecked(config: Config): { checked: Checked | undefined; error: string | undefined; isCurrent: boolean } {
@@ -24,7 +25,8 @@ export function useChecked(config: Config): { checked: Checked | undefined; erro
         (error: unknown) => {
           if (aborter.signal.aborted) return;
           setAnswer({ of: text, error: textOf(error) });
-          timer = window.setTimeout(ask, AGAIN_MS); // the plugin may answer when the machine is less busy
+          const isRefused = error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
+          if (!isRefused) timer = window.setTimeout(ask, AGAIN_MS); // the plugin may answer when the machine is less busy
         },
       );
     };
@@ -39,11 +41,16 @@ export function useChecked(config: Config): { checked: Checked | undefined; erro
 
 type Key = { definition: Definition; value: Value };
 
-export function ConfigForm({ config, set, checked, error }: { config: Config; set: (config: Config) => void; checked: Checked | undefined; error: string | undefined }) {
+const NOTHING: Config = {};
+
+type FormProps = { config: Config; stored?: Config; set: (config: Config) => void; checked: Checked | undefined; error: string | undefined };
+
+/** `stored`: the connector's config as the server shows it; none of a new one. */
+export function ConfigForm({ config, stored = NOTHING, set, checked, error }: FormProps) {
   const [search, setSearch] = useState("");
   const [all, setAll] = useState(false);
   const [added, setAdded] = useState("");
-  const { groups, unknown, hidden } = useMemo(() => grouped(config, checked, search, all), [config, checked, search, all]);
+  const { groups, unknown, hidden } = useMemo(() => grouped(config, stored, checked, search, all), [config, stored, checked, search, all]);
   const put = (key: string, value: string | undefined) => {
     const after = { ...config };
     if (value === undefined) delete after[key];
@@ -75,7 +82,7 @@ export function ConfigForm({ config, set, checked, error }: { config: Config; se
             {group}
           </Heading>
           {keys.map((key) => (
-            <Setting key={key.definition.name} of={key} given={config[key.definition.name]} put={put} />
+            <Setting key={key.definition.name} of={key} given={config[key.definition.name]} isStored={stored[key.definition.name] === HIDDEN} put={put} />
           ))}
         </Box>
       ))}
@@ -87,7 +94,11 @@ export function ConfigForm({ config, set, checked, error }: { config: Config; se
           <HStack key={key} mb={1}>
             <Field.Root>
               <Field.Label>{key}</Field.Label>
-              <Input size="sm" autoComplete="off" type={looksSecret(key) ? "password" : "text"} value={config[key] ?? ""} onChange={(event) => put(key, event.target.value)} />
+              {isSecret(key, stored) ? (
+                <Secret given={config[key]} isStored={stored[key] === HIDDEN} set={(text) => put(key, text ?? "")} />
+              ) : (
+                <Input size="sm" autoComplete="off" value={config[key] ?? ""} onChange={(event) => put(key, event.target.value)} />
+              )}
             </Field.Root>
             <Button size="xs" variant="outline" alignSelf="end" onClick={() => put(key, undefined)}>
               Remove <span className="connect-hidden">{key}</span>
@@ -120,10 +131,25 @@ export function ConfigForm({ config, set, checked, error }: { config: Config; se
   );
 }
 
-const looksSecret = (key: string) => /password|secret|token|credential|private/i.test(key);
+/** Whether a value is not shown: the server hides it, or its key is named like a secret. */
+export const isSecret = (key: string, stored: Config) => stored[key] === HIDDEN || /password|secret|token|credential|private/i.test(key);
+
+/** A secret, which the server never shows: a field that is left empty keeps the one that it has. */
+function Secret({ given, isStored, set }: { given: string | undefined; isStored: boolean; set: (text: string | undefined) => void }) {
+  return (
+    <Input
+      size="sm"
+      type="password"
+      autoComplete="new-password"
+      placeholder={given === HIDDEN ? "unchanged" : ""}
+      value={given === HIDDEN ? "" : (given ?? "")}
+      onChange={(event) => set(event.target.value || (isStored ? HIDDEN : undefined))}
+    />
+  );
+}
 
 /** The settings shown by group, in the server's order; those of the config that no definition has; how many are left out. */
-function grouped(config: Config, checked: Checked | undefined, search: string, all: boolean) {
+function grouped(config: Config, stored: Config, checked: Checked | undefined, search: string, all: boolean) {
   const groups = new Map<string, Key[]>();
   const defined = new Set<string>(["connector.class", "name"]);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
@@ -133,7 +159,7 @@ function grouped(config: Config, checked: Checked | undefined, search: string, a
     defined.add(definition.name);
     if (definition.name === "connector.class" || definition.name === "name" || !value.visible) continue;
     const text = `${definition.name} ${definition.display_name} ${definition.documentation}`.toLowerCase();
-    const matters = all || words.length > 0 || definition.name in config || definition.required || definition.importance === "HIGH" || value.errors.length > 0;
+    const matters = all || words.length > 0 || definition.name in config || definition.name in stored || definition.required || definition.importance === "HIGH" || value.errors.length > 0;
     if (!matters) hidden += 1;
     if (!matters || !words.every((word) => text.includes(word))) continue;
     const group = definition.group ?? "Settings";
@@ -144,7 +170,10 @@ function grouped(config: Config, checked: Checked | undefined, search: string, a
   return { groups: sorted, unknown: Object.keys(config).filter((key) => !defined.has(key)), hidden };
 }
 
-function Setting({ of: { definition, value }, given, put }: { of: Key; given: string | undefined; put: (key: string, value: string | undefined) => void }) {
+type SettingProps = { of: Key; given: string | undefined; isStored: boolean; put: (key: string, value: string | undefined) => void };
+
+/** `isStored`: the server has a secret for it. */
+function Setting({ of: { definition, value }, given, isStored, put }: SettingProps) {
   const { name, type } = definition;
   const list = `connect-values-${name}`;
   const fallback = definition.default_value;
@@ -165,13 +194,21 @@ function Setting({ of: { definition, value }, given, put }: { of: Key; given: st
           </NativeSelect.Field>
           <NativeSelect.Indicator />
         </NativeSelect.Root>
+      ) : type === "PASSWORD" || isStored ? (
+        <HStack width="100%">
+          <Secret given={given} isStored={isStored} set={(text) => put(name, text)} />
+          {isStored ? (
+            <Button size="xs" variant="outline" onClick={() => put(name, given === undefined ? HIDDEN : undefined)}>
+              {given === undefined ? "Keep" : "Remove"} <span className="connect-hidden">{name}</span>
+            </Button>
+          ) : null}
+        </HStack>
       ) : (
         <Input
           size="sm"
-          type={type === "PASSWORD" ? "password" : "text"}
           autoComplete="off"
           spellCheck={false}
-          placeholder={type === "PASSWORD" ? "" : placeholder}
+          placeholder={placeholder}
           list={value.recommended_values.length ? list : undefined}
           value={given ?? ""}
           onChange={(event) => change(event.target.value)}

@@ -1,9 +1,16 @@
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.chromium import find_chromium
+from tests.conftest import CACHE, CHECKOUT
 from tests.integration.standalone.agent import Agent
+
+SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
+HANG_MS = 180_000
 
 
 @pytest.fixture
@@ -19,3 +26,25 @@ def make_agent(tmp_path: Path, bootstrap: str) -> Iterator[Callable[..., Agent]]
     yield make
     for agent in made:
         agent.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = find_chromium(CACHE)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
+        yield browser
+        browser.close()
+
+
+def opened(browser: Browser, agent: Agent) -> tuple[Page, list[str]]:
+    """The page, and what goes wrong in it."""
+    page = browser.new_page()
+    page.set_default_timeout(HANG_MS)
+    expect.set_options(timeout=HANG_MS)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.goto(f"http://127.0.0.1:{agent.port}/ui")
+    return page, wrong

@@ -1,48 +1,22 @@
 """The page on ``connect-standalone``, in a real Chromium: no Airflow, with React of its own."""
 
 import json
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
-import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from airflow_provider_connect.dev.own_server import is_listening
-from tests.chromium import beyond, find_chromium, serious
-from tests.conftest import CACHE, CHECKOUT
+from tests.chromium import beyond, serious
 from tests.integration.standalone.agent import Agent, properties, wait_for
+from tests.integration.standalone.conftest import SCREENSHOTS, opened
 
 MakeAgent = Callable[..., Agent]
-SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
-HANG_MS = 180_000
 REFUSES = "refuses"
 HOSTILE = "<img src=x onerror='document.title=\"hacked\"'>"
-
-
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    chromium = find_chromium(CACHE)
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
-        yield browser
-        browser.close()
-
-
-def opened(browser: Browser, agent: Agent) -> tuple[Page, list[str]]:
-    """The page, and what goes wrong in it."""
-    page = browser.new_page()
-    page.set_default_timeout(HANG_MS)
-    expect.set_options(timeout=HANG_MS)
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    page.goto(f"http://127.0.0.1:{agent.port}/ui")
-    return page, wrong
 
 
 def refusing(topic: str, file: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
 from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.views import ConfigKeyView
-from airflow_provider_connect.rest.access import OpenToAll
+from airflow_provider_connect.rest.access import OpenToAll, Right
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.stores.admin_connection import server_info
@@ -241,6 +241,76 @@ def test_a_tasks_config_is_hidden_as_its_connectors(plugins: Plugins) -> None:
 def test_a_hidden_secret_of_another_connector_is_refused_by_its_key(plugins: Plugins) -> None:
     with pytest.raises(ConfigException, match=r"for configuration pin: this stands for a secret"):
         Secrets(plugins.keys).restored({"connector.class": "Shop", "pin": HIDDEN}, None)
+
+
+@pytest.mark.parametrize("value", ["[hidden]hunter2", "hunter2[hidden]", "[hidden][hidden]"])
+def test_the_mark_within_a_secret_is_refused_by_its_key(plugins: Plugins, value: str) -> None:
+    """A form that shows the mark as the password's own text has what one types appended to it."""
+    known = {"connector.class": "Shop", "pin": "1234", "my.password": "5678"}
+    for key in ("pin", "my.password"):
+        given: dict[str, str | None] = {**known, key: value}
+        for attempt in (lambda: Secrets(plugins.keys).restored(given, known), lambda: Secrets(plugins.keys).patched({key: value}, known)):  # noqa: B023
+            with pytest.raises(ConfigException, match=f"for configuration {key}: .*give the secret itself") as refused:
+                attempt()
+            assert "hunter2" not in refused.value.message
+        damaged = {**known, key: value}
+        assert Secrets(plugins.keys).patched({"colour": "red"}, damaged) == {"colour": "red"}, "another setting can still be changed"
+
+
+def test_the_mark_within_a_secret_is_refused_by_each_verb() -> None:
+    environment, known, wrong = RunEnvironment(), {**CONFIG, "my.password": "topsecret"}, {**CONFIG, "my.password": "[hidden]hunter2"}
+    environment.herder.create_connector("c", known)
+    plugin = CONFIG["connector.class"]
+    with TestClient(app_of(environment)) as client:
+        answers = [
+            client.post("/connectors", json={"name": "new", "config": wrong}),
+            client.put("/connectors/c/config", json=wrong),
+            client.patch("/connectors/c/config", json={"my.password": "[hidden]hunter2"}),
+            client.put(f"/connector-plugins/{plugin}/config/validate", json={**wrong, "name": "c"}),
+            client.put(f"/connector-plugins/{plugin}/config/validate", json=wrong),
+        ]
+    for answer in answers:
+        assert answer.status_code == 400, answer.text
+        assert "my.password" in answer.json()["message"]
+    assert environment.herder.connector_config("c")["my.password"] == "topsecret"
+
+
+def test_a_validation_has_the_secrets_that_the_connector_has() -> None:
+    """A plugin may log in to validate: with the mark for a password it would fail, and lock the account."""
+    environment = RunEnvironment()
+    known = {**CONFIG, "name": "c", "connection.url": "jdbc:postgresql://shop/db", "my.password": "topsecret"}
+    environment.herder.create_connector("c", known)
+    environment.probe.asked.clear()
+    path, given = f"/connector-plugins/{CONFIG['connector.class']}/config/validate", {**known, "my.password": HIDDEN}
+    with TestClient(app_of(environment)) as client:
+        assert client.put(path, json={**given, "topic": "others"}).status_code == 200
+        assert [each["my.password"] for each in environment.probe.asked] == ["topsecret"]
+        for elsewhere in ({"connection.url": "jdbc:postgresql://thief/db"}, {"name": "other"}, {"connector.class": "Thief"}):
+            refused = client.put(path, json={**given, **elsewhere})
+            assert refused.status_code == 400, elsewhere
+            assert "my.password" in refused.json()["message"]
+            assert "topsecret" not in refused.text
+        del given["name"]
+        assert client.put(path, json=given).status_code == 400
+    assert len(environment.probe.asked) == 1, "no plugin's code was called"
+
+
+def test_no_secret_comes_back_for_who_may_not_change_the_connector() -> None:
+    environment = RunEnvironment()
+    environment.herder.create_connector("c", {**CONFIG, "my.password": "topsecret"})
+    environment.probe.asked.clear()
+    app = create_app(herder=lambda: environment.herder, access=OfOthers(), info=lambda: server_info(environment.settings))
+    path = f"/connector-plugins/{CONFIG['connector.class']}/config/validate"
+    with TestClient(app) as client:
+        assert client.put(path, json={**CONFIG, "name": "c", "my.password": HIDDEN}).status_code == 403
+    assert environment.probe.asked == []
+
+
+class OfOthers(OpenToAll):
+    """A user who may change no connector but those that are named otherwise."""
+
+    def may(self, user: object, right: Right, connector: str) -> bool:
+        return connector != "c"
 
 
 def test_a_plugin_is_asked_once_in_a_while(plugins: Plugins) -> None:

@@ -1,0 +1,143 @@
+"""Changes by the page on ``connect-standalone``, in a real Chromium: what is typed reaches the server as it is."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.chromium import serious
+from tests.integration.standalone.agent import Agent
+from tests.integration.standalone.conftest import opened
+from tests.unit.plugins.locations import tree
+
+ACCOUNT = """\
+from pathlib import Path
+
+from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SourceConnector, SourceTask, Type, pa
+
+
+class AccountTask(SourceTask):
+    def start(self, config):
+        self.config, self.partition = config, {"account": 9223372036854775807}
+        self.is_done = bool(self.context.offset(self.partition))
+
+    def poll(self):
+        if self.is_done:
+            return None
+        self.is_done = True
+        offset = {"id": 1780000000000000123}
+        return Batch.of(self.config["topic"], value=pa.array(["a row"]), source_partition=self.partition, source_offset=offset)
+
+    def stop(self):
+        pass
+
+
+class AccountSource(SourceConnector):
+    \"\"\"Logs in to be validated, as connectors of databases do. All logins are noted.\"\"\"
+
+    task_class = AccountTask
+    config_def = ConfigDef(
+        ConfigKey("topic"), ConfigKey("logins"), ConfigKey("note", default=""), ConfigKey("login.password", Type.PASSWORD)
+    )
+
+    def task_configs(self, max_tasks):
+        return [self.config]
+
+    def alter_offsets(self, config, offsets):
+        return True
+
+    def validate(self, config):
+        values = super().validate(config)
+        with Path(config["logins"]).open("a") as logins:
+            logins.write(config.get("login.password", "") + " " + config.get("x.api.password", "") + "\\n")
+        if config.get("login.password") not in ("topsecret", "hunter2"):
+            next(value for value in values if value.name == "topic").errors.append("the login is refused")
+        return values
+"""
+NAME = "account"
+
+
+@pytest.fixture(scope="module")
+def agent(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    folder = tmp_path_factory.mktemp("agent")
+    tree(folder / "plugins" / "account", "account", "1.0", {"account.py": ACCOUNT}, "source:AccountSource = account:AccountSource")
+    agent = Agent(folder, bootstrap, {"plugin.path": str(folder / "plugins")})
+    agent.start()
+    yield agent
+    agent.stop()
+
+
+@pytest.fixture
+def account(agent: Agent, unique: str) -> Iterator[Path]:
+    """A connector that logs in, ``NAME``; the file of its logins."""
+    logins = agent.folder / f"{unique}.logins"
+    config = {"connector.class": "AccountSource", "topic": unique, "logins": str(logins), "note": "old", "login.password": "topsecret"}
+    created = agent.request("POST", "/connectors", {"name": NAME, "config": {**config, "x.api.password": "further"}})
+    assert created[0] == 201, created
+    yield logins
+    agent.request("DELETE", f"/connectors/{NAME}")
+
+
+@pytest.fixture
+def page(browser: Browser, agent: Agent) -> Iterator[Page]:
+    page, _ = opened(browser, agent)
+    yield page
+    page.close()
+
+
+def at(page: Page, agent: Agent, query: str) -> None:
+    page.goto(f"http://127.0.0.1:{agent.port}/ui{query}")
+
+
+def confirmed(page: Page, label: str) -> None:
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_role("button", name=label).click()
+    dialog.wait_for(state="hidden")
+
+
+def test_a_secret_is_kept_replaced_and_removed_by_the_form(page: Page, agent: Agent, account: Path) -> None:
+    account.write_text("")
+    at(page, agent, f"?connector={NAME}&tab=config")
+    page.get_by_role("button", name="Edit config").click()
+    password = page.get_by_label("login.password", exact=False).first
+    expect(password).to_have_value("")
+    expect(password).to_have_attribute("placeholder", "unchanged")
+    page.get_by_role("textbox", name="note").fill("a note")
+    expect(page.get_by_text("1 changed")).to_be_visible()
+    expect(page.get_by_text("No errors")).to_be_visible()
+    assert logins(account) == {"topsecret further"}, "each validation logs in with the password that the connector has"
+    password.press_sequentially("hunter2")
+    expect(page.get_by_text("2 changed")).to_be_visible()
+    password.fill("")
+    expect(page.get_by_text("1 changed")).to_be_visible()
+    password.press_sequentially("hunter2")
+    expect(page.get_by_text("No errors")).to_be_visible()
+    assert serious(page) == []
+    page.get_by_role("button", name="Change config").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("login.password: a secret changes")
+    expect(page.get_by_role("alertdialog")).to_contain_text("note: old → a note")
+    confirmed(page, "Change config")
+    expect(page.get_by_text("The config is changed.")).to_be_visible()
+
+    account.write_text("")
+    page.get_by_role("button", name="Edit config").click()
+    expect(page.get_by_text("No errors")).to_be_visible()
+    assert logins(account) == {"hunter2 further"}, "the password that was typed is the one that is stored"
+    page.get_by_role("button", name="Remove login.password").click()
+    expect(page.get_by_text(re.compile("^[1-9] error"))).to_be_visible()  # it is required
+    expect(page.get_by_role("button", name="Change config")).to_be_disabled()
+    page.get_by_role("button", name="Keep login.password").click()
+    page.get_by_label("x.api.password", exact=False).first.press_sequentially("other")
+    expect(page.get_by_text("1 changed")).to_be_visible()
+    expect(page.get_by_text("No errors")).to_be_visible()
+    page.get_by_role("button", name="Change config").click()
+    confirmed(page, "Change config")
+    expect(page.get_by_text("The config is changed.")).to_be_visible()
+    assert account.read_text().splitlines()[-1] == "hunter2 other"
+
+
+def logins(file: Path) -> set[str]:
+    """The passwords of all logins that had one."""
+    return {line for line in file.read_text().splitlines() if line[0] != " "}
