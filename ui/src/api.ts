@@ -1,4 +1,5 @@
 // Requests to Kafka Connect's REST API and to the routes of the page, with the cookie of Airflow's UI.
+import { type Json, parsed, written } from "./json";
 
 export type Config = Record<string, string>;
 export type RunView = { run: string; tasks: number; records: number; bytes: number; seconds: number; cpu_seconds: number; first_ms: number; last_ms: number };
@@ -28,7 +29,6 @@ export type Status = {
   connector: { state: string; worker_id: string; version?: string; trace?: string };
   tasks: { id: number; state: string; worker_id: string; version?: string; trace?: string }[];
 };
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type Offset = { partition: Record<string, Json>; offset: Record<string, Json> | null };
 export type Lag = { partitions: { topic: string; partition: number; position: number | null; end: number; lag: number }[]; lag: number; left_out: number };
 export type Texts = Record<string, string | null>;
@@ -123,7 +123,7 @@ async function send(path: string, method: string, body: unknown, signal?: AbortS
   const init: RequestInit = { method, headers: { Accept: "application/json" }, credentials: "same-origin", signal: signal ?? null };
   if (method !== "GET") {
     init.headers = { Accept: "application/json", "Content-Type": "application/json" };
-    if (body !== undefined) init.body = JSON.stringify(body);
+    if (body !== undefined) init.body = written(body);
   }
   let response: Response;
   try {
@@ -148,12 +148,12 @@ async function messageOf(response: Response): Promise<string> {
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await (await send(path, "GET", undefined, signal)).json()) as T;
+  return parsed(await (await send(path, "GET", undefined, signal)).text()) as T;
 }
 
 export async function change(method: "POST" | "PUT" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<unknown> {
   const text = await (await send(path, method, body)).text();
-  return text ? JSON.parse(text) : null;
+  return text ? parsed(text) : null;
 }
 
 export async function validate(config: Config, signal: AbortSignal): Promise<Checked> {

@@ -2,7 +2,8 @@
 import { Box, Button, Heading, HStack, Input, Table, Text } from "@chakra-ui/react";
 import { type ReactNode, useState } from "react";
 import { Link } from "react-router-dom";
-import { change, type ConfigRevision, connectorPath, get, type Json, type OffsetChange, type OffsetUndo, type Row, textOf } from "./api";
+import { change, type ConfigRevision, connectorPath, get, type OffsetChange, type OffsetUndo, type Row, textOf } from "./api";
+import { type Json, written } from "./json";
 import { Confirm, Problem, type Question, type Said, TitledTable, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { whileStopped } from "./verbs";
@@ -11,7 +12,7 @@ import { ago, count } from "./words";
 const MOST_SHOWN = 20;
 
 const value = (text: string | null | undefined) => (text === null || text === undefined ? "not set" : text);
-const json = (some: Json | undefined) => (some === null || some === undefined ? "none" : JSON.stringify(some));
+const json = (some: Json | undefined) => (some === null || some === undefined ? "none" : written(some));
 const time = (ms: number) => <span title={new Date(ms).toLocaleString()}>{ago(ms)}</span>;
 
 const isCreation = ({ changes }: ConfigRevision) => changes.some(({ key, old }) => key === "connector.class" && old === null);

@@ -1,20 +1,21 @@
 // A connector's offsets: seen, edited and reset. The connector is stopped for a change, and goes on as it was.
 import { Box, Button, HStack, Input, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { change, connectorPath, isAlone, type Json, type Offset, type Row, textOf } from "./api";
+import { change, connectorPath, isAlone, type Offset, type Row, textOf } from "./api";
 import { OffsetsHistory } from "./history";
+import { Exact, type Json, parsed, written } from "./json";
 import { LagTable } from "./lag";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { whileStopped } from "./verbs";
 
-const text = (value: Json | undefined) => (value === null || value === undefined ? "none" : JSON.stringify(value));
+const text = (value: Json | undefined) => (value === null || value === undefined ? "none" : written(value));
 
 /** What is wrong with an offset as it is typed; empty: nothing. */
 function wrong(typed: string): string {
   try {
-    const value = JSON.parse(typed) as Json;
-    if (value !== null && (typeof value !== "object" || Array.isArray(value))) return "An offset is a JSON object, or null to remove it";
+    const value = parsed(typed);
+    if (value !== null && (typeof value !== "object" || value instanceof Exact || Array.isArray(value))) return "An offset is a JSON object, or null to remove it";
     return "";
   } catch {
     return 'This is no JSON, such as {"position": 0}';
@@ -47,7 +48,7 @@ export function OffsetsTab({ row, say }: { row: Row; say: (said: Said) => void }
       text: `${changes.map((each) => `${text(each.partition)}\n  ${text(each.offset)} → ${edited[text(each.partition)]}`).join("\n")}\n\n${stops} Records may be delivered again, or be left out.`,
       label: "Change offsets",
       act: () => {
-        const offsets = changes.map((each) => ({ partition: each.partition, offset: JSON.parse(edited[text(each.partition)] ?? "null") as Json }));
+        const offsets = changes.map((each) => ({ partition: each.partition, offset: parsed(edited[text(each.partition)] ?? "null") }));
         return carryOut("The offsets are changed.", () => change("PATCH", connectorPath(row.name, "/offsets"), { offsets }));
       },
     });

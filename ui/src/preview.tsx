@@ -1,7 +1,8 @@
 // A dry run of a config: its first records, and nothing written.
 import { Box, Button, Heading, Table, Text } from "@chakra-ui/react";
 import { type ReactNode, useState } from "react";
-import { change, type Config, connectorPath, type Json, type Preview, textOf } from "./api";
+import { change, type Config, connectorPath, type Preview, textOf } from "./api";
+import { type Json, written } from "./json";
 import { Problem, TitledTable } from "./parts";
 import { count } from "./words";
 
@@ -30,7 +31,7 @@ export function useDryRun(name: string, config: Config, say: (failure: string | 
   return { button, found: preview ? <Previewed preview={preview} /> : null, isBusy };
 }
 
-const json = (value: Json) => (typeof value === "string" ? value : JSON.stringify(value));
+const json = (value: Json) => (typeof value === "string" ? value : written(value));
 
 function Previewed({ preview }: { preview: Preview }) {
   return (

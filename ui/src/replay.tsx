@@ -2,8 +2,9 @@
 import { Box, Button, Heading, HStack, Table, Text } from "@chakra-ui/react";
 import { useEffect, useRef, useState } from "react";
 import { Link } from "react-router-dom";
-import { change, connectorPath, type DeadLetter, type Edit, isAlone, type Json, type Preview, type PreviewedRecord, type Replay, type ReplayRequest, type ReplayView, type Row, textOf } from "./api";
+import { change, connectorPath, type DeadLetter, type Edit, isAlone, type Preview, type PreviewedRecord, type Replay, type ReplayRequest, type ReplayView, type Row, textOf } from "./api";
 import { Choice, SettingLines, settingsOf, Typed } from "./fields";
+import { type Json, written } from "./json";
 import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable } from "./parts";
 import { usePolled } from "./polled";
 import { count, shortClass } from "./words";
@@ -172,12 +173,13 @@ function LastReplay({ last, error }: { last: ReplayView | undefined; error: stri
   );
 }
 
-const json = (value: Json) => (value === null ? "null" : typeof value === "string" ? value : JSON.stringify(value));
+const json = (value: Json) => (value === null ? "null" : typeof value === "string" ? value : written(value));
 
 /** Which record of the queue a record of the dry run was; empty: a transformation has created another record. */
 function originOf({ source_offset: at }: PreviewedRecord): string {
   if (at === null || typeof at !== "object" || Array.isArray(at)) return "";
-  return `${at["partition"]}:${at["offset"]}`;
+  const { partition, offset } = at as Record<string, Json>;
+  return `${String(partition)}:${String(offset)}`;
 }
 
 function Tried({ tried: { preview, failure }, records }: { tried: { preview: Preview | null; failure: string }; records: DeadLetter[] }) {

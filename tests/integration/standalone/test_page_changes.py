@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import serious
-from tests.integration.standalone.agent import Agent
+from tests.integration.standalone.agent import Agent, wait_for
 from tests.integration.standalone.conftest import opened
 from tests.unit.plugins.locations import tree
 
@@ -120,6 +120,7 @@ def test_a_secret_is_kept_replaced_and_removed_by_the_form(page: Page, agent: Ag
     expect(page.get_by_role("alertdialog")).to_contain_text("note: old → a note")
     confirmed(page, "Change config")
     expect(page.get_by_text("The config is changed.")).to_be_visible()
+    page.get_by_role("button", name="Dismiss").click()
 
     account.write_text("")
     page.get_by_role("button", name="Edit config").click()
@@ -141,3 +142,18 @@ def test_a_secret_is_kept_replaced_and_removed_by_the_form(page: Page, agent: Ag
 def logins(file: Path) -> set[str]:
     """The passwords of all logins that had one."""
     return {line for line in file.read_text().splitlines() if line[0] != " "}
+
+
+def test_whole_numbers_of_64_bits_are_shown_and_sent_as_they_are(page: Page, agent: Agent, account: Path) -> None:
+    path, partition = f"/connectors/{NAME}/offsets", {"account": 9223372036854775807}
+    wait_for(lambda: agent.request("GET", path)[1]["offsets"])
+    at(page, agent, f"?connector={NAME}&tab=offsets")
+    offset = page.get_by_role("textbox", name='Offset of {"account":9223372036854775807}')
+    expect(offset).to_have_value('{"id":1780000000000000123}')
+    offset.fill('{"id": 1780000000000000125}')
+    page.get_by_role("button", name="Change offsets").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text('{"id":1780000000000000123} → {"id": 1780000000000000125}')
+    confirmed(page, "Change offsets")
+    expect(page.get_by_text("The offsets are changed. The connector goes on.")).to_be_visible()
+    expect(offset).to_have_value('{"id":1780000000000000125}')
+    assert agent.request("GET", path)[1]["offsets"] == [{"partition": partition, "offset": {"id": 1780000000000000125}}]
