@@ -152,8 +152,13 @@ type RowsProps = {
   order: (key: string, descends: boolean) => void;
 };
 
-/** Of a thousand rows, only those in sight and some beyond are in the document. */
-function Rows({ rows, isEmpty, selected, select, all, toggleAll, mayChange, sort, descends, order }: RowsProps) {
+function Rows({ isEmpty, ...shown }: RowsProps) {
+  if (shown.rows.length) return <RowsInSight {...shown} />;
+  return <Text p={4}>{isEmpty ? "There are no connectors that you may see." : "No connector fits the search. Change it, or choose other states and types."}</Text>;
+}
+
+/** Of a thousand rows, only those in sight and some beyond are in the document. Where it is scrolled to, and its height, end with its box. */
+function RowsInSight({ rows, selected, select, all, toggleAll, mayChange, sort, descends, order }: Omit<RowsProps, "isEmpty">) {
   const area = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -172,7 +177,6 @@ function Rows({ rows, isEmpty, selected, select, all, toggleAll, mayChange, sort
     if (!after.delete(name)) after.add(name);
     select(after);
   };
-  if (!rows.length) return <Text p={4}>{isEmpty ? "There are no connectors that you may see." : "No connector fits the search. Change it, or choose other states and types."}</Text>;
   return (
     <Box
       ref={area}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.chromium import serious
 from tests.integration.standalone.agent import Agent, wait_for
@@ -157,3 +157,33 @@ def test_whole_numbers_of_64_bits_are_shown_and_sent_as_they_are(page: Page, age
     expect(page.get_by_text("The offsets are changed. The connector goes on.")).to_be_visible()
     expect(offset).to_have_value('{"id":1780000000000000125}')
     assert agent.request("GET", path)[1]["offsets"] == [{"partition": partition, "offset": {"id": 1780000000000000125}}]
+
+
+@pytest.fixture
+def many(agent: Agent, unique: str) -> Iterator[list[str]]:
+    """Sixty connectors that are STOPPED: more than the list shows at once."""
+    config = {"connector.class": "FileStreamSource", "file": str(agent.folder / "none.txt"), "topic": unique}
+    names = [f"many-{number:02}" for number in range(60)]
+    for name in names:
+        created = agent.request("POST", "/connectors", {"name": name, "config": config, "initial_state": "STOPPED"})
+        assert created[0] == 201, created
+    yield names
+    for name in names:
+        agent.request("DELETE", f"/connectors/{name}")
+
+
+def test_the_list_is_at_its_top_after_a_filter_that_nothing_fits(page: Page, agent: Agent, many: list[str]) -> None:
+    at(page, agent, "")
+    box = page.get_by_role("region", name="Table of connectors")
+    box.evaluate("(box) => box.scrollTo(0, box.scrollHeight)")
+    expect(row(page, many[-1])).to_be_in_viewport()
+    page.get_by_label("State", exact=True).select_option("FAILED")
+    expect(page.get_by_text("No connector fits the search.")).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 2400})
+    page.get_by_label("State", exact=True).select_option("")
+    expect(row(page, many[0])).to_be_in_viewport()
+    expect(row(page, many[30])).to_be_in_viewport()  # of a box that is higher than when the page was loaded
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.locator(f"tr[data-connector={name}]")
