@@ -1,7 +1,7 @@
 // One connector: state and verbs, tasks with traces, runs, offsets, topics, config. The tab shown stands in the URL.
 import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { Link } from "react-router-dom";
+import { Link, useNavigate } from "react-router-dom";
 import { change, connectorPath, type Detail, isAlone, type Row, type Status, textOf } from "./api";
 import { NewestRun } from "./attempts";
 import { BackfillsTab } from "./backfills";
@@ -26,6 +26,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
   const [said, setSaid] = useState<Said>(null);
   const [question, setQuestion] = useState<Question | null>(null);
   const [busy, setBusy] = useState<string | null>(null);
+  const navigate = useNavigate();
   const wanted = parameters.get("tab") ?? "";
   const tab = TITLES[wanted] ? wanted : "tasks";
   if (!value) {
@@ -60,7 +61,11 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
       title: `Delete ${name}?`,
       text: "The connector ends and its config is removed. Its offsets stay, and a later connector of this name goes on from them.",
       label: "Delete",
-      act: () => act("delete", "The connector is deleted.", () => change("DELETE", connectorPath(name))),
+      act: () =>
+        act("delete", "The connector is deleted.", async () => {
+          await change("DELETE", connectorPath(name));
+          if (back) void navigate(back, { replace: true, state: { deleted: name } });
+        }),
     });
   return (
     <Box>

@@ -1,7 +1,7 @@
 // The list of connectors: search, filter, sort, and verbs on many at once. What is searched and chosen stands in the URL.
 import { Box, Button, Heading, HStack, Input, NativeSelect, Table, Text } from "@chakra-ui/react";
 import { Fragment, useEffect, useMemo, useRef, useState } from "react";
-import { Link } from "react-router-dom";
+import { Link, useLocation } from "react-router-dom";
 import { isAlone, type Overview, type Row } from "./api";
 import { Confirm, Notice, Problem, type Question, type Said, Tick, useTitle, Waiting } from "./parts";
 import { usePolled } from "./polled";
@@ -39,7 +39,8 @@ export function ConnectorList() {
   const { value, error, reload } = usePolled<Overview>("ui/connectors", 5);
   const [parameters, setQuery] = useQuery();
   const [selected, setSelected] = useState(selection);
-  const [said, setSaid] = useState<Said>(null);
+  const { deleted } = (useLocation().state ?? {}) as { deleted?: string };
+  const [said, setSaid] = useState<Said>(deleted === undefined ? null : { kind: "success", text: `The connector ${deleted} is deleted.` });
   const [question, setQuestion] = useState<Question | null>(null);
   const [busy, setBusy] = useState<VerbName | null>(null);
   const shown = useMemo(() => chosen(value?.connectors ?? [], parameters), [value, parameters]);

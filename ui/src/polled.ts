@@ -23,6 +23,7 @@ export function usePolled<T>(path: string | null, seconds: number): Answer<T> {
           setCount((count) => count + 1);
         } catch (error) {
           if (aborter.signal.aborted) return;
+          if (error instanceof ApiError && error.status === 404) known.delete(path); // it is gone, and not only out of reach
           setFailure({ path, error: textOf(error), status: error instanceof ApiError ? error.status : 0 });
         }
       }

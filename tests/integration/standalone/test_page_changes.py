@@ -159,6 +159,34 @@ def test_whole_numbers_of_64_bits_are_shown_and_sent_as_they_are(page: Page, age
     assert agent.request("GET", path)[1]["offsets"] == [{"partition": partition, "offset": {"id": 1780000000000000125}}]
 
 
+def test_a_connector_is_stopped_and_deleted(page: Page, agent: Agent, account: Path) -> None:
+    at(page, agent, f"?connector={NAME}")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    confirmed(page, "Stop")
+    expect(page.get_by_text("A stopped connector has no tasks.")).to_be_visible()
+    assert agent.states(NAME) == ["STOPPED"]
+    page.get_by_role("button", name="Delete").click()
+    assert serious(page, "[role=alertdialog]") == []
+    page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="Connectors", level=1)).to_be_visible()
+    expect(page.get_by_text(f"The connector {NAME} is deleted.")).to_be_visible()
+    expect(page.locator(f"tr[data-connector={NAME}]")).to_have_count(0)
+    assert agent.request("GET", f"/connectors/{NAME}/config")[0] == 404
+    page.go_back()
+    page.go_forward()
+    expect(page.get_by_role("heading", name="Connectors", level=1)).to_be_visible()
+
+
+def test_nothing_is_shown_of_a_connector_that_another_user_has_deleted(page: Page, agent: Agent, account: Path) -> None:
+    at(page, agent, f"?connector={NAME}")
+    expect(page.get_by_role("button", name="Delete")).to_be_visible()
+    assert agent.request("DELETE", f"/connectors/{NAME}")[0] == 204
+    expect(page.get_by_text("There is no such connector")).to_be_visible()
+    expect(page.get_by_role("button", name="Delete")).to_have_count(0)
+    page.get_by_role("link", name="All connectors").click()
+    expect(page.get_by_role("heading", name="Connectors", level=1)).to_be_visible()
+
+
 @pytest.fixture
 def many(agent: Agent, unique: str) -> Iterator[list[str]]:
     """Sixty connectors that are STOPPED: more than the list shows at once."""
