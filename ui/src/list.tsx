@@ -49,7 +49,8 @@ export function ConnectorList() {
 
   if (!value) return error ? <Problem title="The connectors cannot be listed">{error}</Problem> : <Waiting what="Reading the connectors" />;
   const changeable = shown.filter((row) => row.may_change);
-  const acted = value.connectors.filter((row) => row.may_change && selected.has(row.name));
+  const acted = changeable.filter((row) => selected.has(row.name));
+  const others = value.connectors.filter((row) => row.may_change && selected.has(row.name)).length - acted.length;
   const act = async (verb: VerbName) => {
     const names = acted.filter((row) => VERBS[verb].sense(row.state)).map((row) => row.name);
     setBusy(verb);
@@ -58,7 +59,8 @@ export function ConnectorList() {
     const texts = [`${done.length} ${done.length === 1 ? "connector" : "connectors"} ${VERBS[verb].done}.`];
     texts.push(...refused.slice(0, 10).map(([name, reason]) => `${name}: ${reason}`));
     setSaid({ kind: refused.length ? "error" : "success", text: texts.join("\n") });
-    select(new Set(refused.map(([name]) => name)));
+    const settled = new Set(acted.map((row) => row.name));
+    select(new Set([...[...selection].filter((name) => !settled.has(name)), ...refused.map(([name]) => name)]));
     reload();
   };
   const ask = (verb: VerbName, some: number) => {
@@ -97,7 +99,7 @@ export function ConnectorList() {
       {error ? <Problem title="The list is not up to date">{error}</Problem> : null}
       {value.connectors.some((row) => row.may_change) ? (
         <HStack wrap="wrap" mb={2} role="group" aria-label="Actions on selected connectors">
-          <Text fontSize="sm">{acted.length} selected</Text>
+          <Text fontSize="sm">{`${acted.length} selected${others ? `, and ${others} that ${others === 1 ? "is" : "are"} not listed and left alone` : ""}`}</Text>
           {(Object.keys(VERBS) as VerbName[]).map((verb) => {
             const some = acted.filter((row) => VERBS[verb].sense(row.state)).length;
             return (
@@ -115,7 +117,11 @@ export function ConnectorList() {
         selected={selected}
         select={select}
         all={all}
-        toggleAll={() => select(new Set(all ? [] : changeable.map((row) => row.name)))}
+        toggleAll={() => {
+          const after = new Set(selected);
+          for (const { name } of changeable) void (all ? after.delete(name) : after.add(name));
+          select(after);
+        }}
         mayChange={changeable.length > 0}
         sort={parameters.get("sort") ?? "name"}
         descends={parameters.get("dir") === "desc"}

@@ -213,5 +213,33 @@ def test_the_list_is_at_its_top_after_a_filter_that_nothing_fits(page: Page, age
     expect(row(page, many[30])).to_be_in_viewport()  # of a box that is higher than when the page was loaded
 
 
+def test_verbs_on_many_leave_alone_what_is_not_listed(page: Page, agent: Agent, many: list[str]) -> None:
+    at(page, agent, "?q=many-0")
+    for name in many[:2]:
+        row(page, name).get_by_text(f"Select {name}").check(force=True)
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    page.get_by_label("Search connectors").fill("many-3")
+    row(page, many[30]).get_by_text(f"Select {many[30]}").check(force=True)
+    expect(page.get_by_text("1 selected, and 2 that are not listed and left alone")).to_be_visible()
+    assert serious(page) == []
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_text("1 connector resumed.")).to_be_visible()
+    wait_for(lambda: agent.states(many[30])[:1] == ["RUNNING"])
+    assert [agent.states(name) for name in many[:2]] == [["STOPPED"]] * 2
+
+    page.get_by_text("Select all that are listed").check(force=True)
+    expect(page.get_by_text("10 selected, and 2 that are not listed and left alone")).to_be_visible()
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_text("9 connectors resumed.")).to_be_visible()
+    page.get_by_text("Select all that are listed").check(force=True)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("Stop 10 connectors?")
+    confirmed(page, "Stop")
+    expect(page.get_by_text("10 connectors stopped.")).to_be_visible()
+    wait_for(lambda: all(agent.states(name) == ["STOPPED"] for name in many[30:40]))
+    page.get_by_label("Search connectors").fill("many-0")
+    expect(page.get_by_text("2 selected", exact=True)).to_be_visible()
+
+
 def row(page: Page, name: str) -> Locator:
     return page.locator(f"tr[data-connector={name}]")
