@@ -137,7 +137,7 @@ export function OffsetsHistory({ row, say, changed }: Parts & { changed: () => v
         label: "Go back",
         act: async () => {
           try {
-            say({ kind: "success", text: `The offsets are set back. ${await whileStopped(row.name, () => change("POST", `${path}/undo`, to))}` });
+            say({ kind: "success", text: await whileStopped(row.name, "The offsets are set back.", () => change("POST", `${path}/undo`, to)) });
           } catch (failure) {
             say({ kind: "error", text: textOf(failure) });
           }

@@ -34,7 +34,7 @@ export function OffsetsTab({ row, say }: { row: Row; say: (said: Said) => void }
   const isWrong = changes.some((each) => wrong(edited[text(each.partition)] ?? ""));
   const carryOut = async (done: string, act: () => Promise<unknown>) => {
     try {
-      say({ kind: "success", text: `${done} ${await whileStopped(row.name, act)}` });
+      say({ kind: "success", text: await whileStopped(row.name, done, act) });
       setEdited({});
     } catch (failure) {
       say({ kind: "error", text: textOf(failure) });

@@ -50,25 +50,31 @@ export async function forEach(names: string[], act: (name: string) => Promise<un
   return { done, failed };
 }
 
-/** Carries out `act` with the connector stopped, and has it do again what users have asked of it. Returns what became of it.
+/** Carries out `act` with the connector stopped, and has it do again what users have asked of it. Returns `done`, and what became of the connector.
  *
- * After a failure that may have changed something the connector stays STOPPED. */
-export async function whileStopped(name: string, act: () => Promise<unknown>): Promise<string> {
+ * After a failure that may have changed something the connector stays STOPPED. An error tells what was done, and whether the connector stays STOPPED. */
+export async function whileStopped(name: string, done: string, act: () => Promise<unknown>): Promise<string> {
   const { target } = await get<Detail>(`ui/connectors/${encodeURIComponent(name)}`);
   if (target === "STOPPED") {
     await act();
-    return "The connector stays stopped.";
+    return `${done} The connector stays stopped.`;
   }
   await change("PUT", connectorPath(name, "/stop"));
-  const goOn = () => change("PUT", connectorPath(name, target === "PAUSED" ? "/pause" : "/resume"));
+  const goOn = async (before: string) => {
+    try {
+      await change("PUT", connectorPath(name, target === "PAUSED" ? "/pause" : "/resume"));
+    } catch (error) {
+      throw new ApiError(0, `${before} But the connector may still be STOPPED, since it could not be ${target === "PAUSED" ? "paused again" : "resumed"}: ${textOf(error)}`);
+    }
+  };
   try {
     await act();
   } catch (error) {
     const isRefused = error instanceof ApiError && error.status >= 400 && error.status < 500;
     if (!isRefused) throw new ApiError(0, `The connector stays STOPPED: ${textOf(error)}`);
-    await goOn();
+    await goOn(textOf(error));
     throw error;
   }
-  await goOn();
-  return target === "PAUSED" ? "The connector is paused again." : "The connector goes on.";
+  await goOn(done);
+  return `${done} ${target === "PAUSED" ? "The connector is paused again." : "The connector goes on."}`;
 }

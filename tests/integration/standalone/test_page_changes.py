@@ -159,6 +159,20 @@ def test_whole_numbers_of_64_bits_are_shown_and_sent_as_they_are(page: Page, age
     assert agent.request("GET", path)[1]["offsets"] == [{"partition": partition, "offset": {"id": 1780000000000000125}}]
 
 
+def test_what_was_done_is_shown_where_the_connector_cannot_be_resumed(page: Page, agent: Agent, account: Path) -> None:
+    wait_for(lambda: agent.request("GET", f"/connectors/{NAME}/offsets")[1]["offsets"])
+    at(page, agent, f"?connector={NAME}&tab=offsets")
+    page.route("**/resume", lambda route: route.abort())  # the server is restarted just then
+    page.get_by_role("button", name="Reset all").click()
+    confirmed(page, "Reset offsets")
+    expect(page.get_by_text(re.compile("The offsets are reset. But the connector may still be STOPPED, .* resumed"))).to_be_visible()
+    assert agent.states(NAME) == ["STOPPED"]
+    page.get_by_role("textbox", name=re.compile("^Offset of")).wait_for(state="detached")
+    page.unroute("**/resume")
+    page.get_by_role("button", name="Resume").click()
+    wait_for(lambda: agent.states(NAME) == ["RUNNING", "RUNNING"])
+
+
 def test_a_connector_is_stopped_and_deleted(page: Page, agent: Agent, account: Path) -> None:
     at(page, agent, f"?connector={NAME}")
     page.get_by_role("button", name="Stop", exact=True).click()
