@@ -65,7 +65,7 @@ def doctor(arguments: Any) -> None:
 
 
 def _findings() -> Iterator[Finding]:
-    yield from _packages()
+    yield from package_findings()
     yield from airflow_findings()  # before Spark, whose Connection needs the database
     yield from _java_and_spark()
     settings, findings = settings_findings()
@@ -80,7 +80,7 @@ def _findings() -> Iterator[Finding]:
     yield from page_findings()
 
 
-def _packages() -> Iterator[Finding]:
+def package_findings() -> Iterator[Finding]:
     """What this package asks for beside it, and the extras of which something is not installed."""
     try:
         asked = [Requirement(text) for text in requires(DISTRIBUTION) or ()]
@@ -93,10 +93,11 @@ def _packages() -> Iterator[Finding]:
     base = [each for each in asked if each.marker is None or each.marker.evaluate({"extra": ""})]
     if lacking := _lacking(base):
         yield wrong("packages", f"Not as required: {'; '.join(lacking)}", f"pip install --upgrade {DISTRIBUTION}")
-    missing = []
+    missing, is_whole = [], not lacking
     for extra in extras:
         wanted = [each for each in asked if each not in base and each.marker is not None and each.marker.evaluate({"extra": extra})]
         lacking = _lacking(wanted)
+        is_whole &= not lacking
         if extra == "airflow" and lacking:
             yield wrong("packages", f"Not as required: {'; '.join(lacking)}", f"pip install '{DISTRIBUTION}[airflow]'")
         elif lacking:
@@ -104,7 +105,7 @@ def _packages() -> Iterator[Finding]:
     if missing:
         text = f"Extras that are not installed, for connectors that need them: {', '.join(missing)}"
         yield warning("packages", text, f"pip install '{DISTRIBUTION}[{','.join(missing)}]'")
-    elif not lacking:
+    elif is_whole:
         yield ok("packages", f"{DISTRIBUTION} {version(DISTRIBUTION)} with all extras")
 
 
