@@ -71,13 +71,14 @@ function Classes() {
 
 function Form({ className }: { className: string }) {
   const [, setParameters] = useSearchParams();
-  const [name, setName] = useState("");
+  const [typed, setTyped] = useState("");
+  const name = typed.trim();
   const [config, setConfig] = useState<Config>({ "connector.class": className });
-  const { checked, error, isCurrent } = useChecked({ ...config, name: name || "unnamed" });
+  const { checked, error, isForbidden, isCurrent } = useChecked(name ? { ...config, name } : config);
   const [isCreating, setIsCreating] = useState(false);
   const [said, setSaid] = useState<Said>(null);
   const dryRun = useDryRun(name, config, (failure) => setSaid(failure === null ? null : { kind: "error", text: failure }));
-  const isRight = name.trim() !== "" && isCurrent && checked?.validation.error_count === 0;
+  const isRight = name !== "" && isCurrent && checked?.validation.error_count === 0;
   const create = async () => {
     setIsCreating(true);
     try {
@@ -90,15 +91,16 @@ function Form({ className }: { className: string }) {
   };
   return (
     <Box>
-      <Field.Root required maxW="720px" mb={2}>
+      <Field.Root required invalid={isForbidden} maxW="720px" mb={2}>
         <Field.Label>
           Name
           <Field.RequiredIndicator />
         </Field.Label>
-        <Input size="sm" value={name} onChange={(event) => setName(event.target.value)} />
+        <Input size="sm" value={typed} onChange={(event) => setTyped(event.target.value)} />
         <Field.HelperText>Its DAG, its consumer group and its offsets are named after it.</Field.HelperText>
+        <Field.ErrorText>{error}</Field.ErrorText>
       </Field.Root>
-      <ConfigForm config={config} set={setConfig} checked={checked} error={error} />
+      <ConfigForm config={config} set={setConfig} checked={checked} error={isForbidden ? undefined : error} />
       <Notice said={said} clear={() => setSaid(null)} />
       {dryRun.found}
       <HStack position="sticky" bottom={0} bg="bg" py={2} wrap="wrap">

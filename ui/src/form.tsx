@@ -8,9 +8,11 @@ const WAIT_MS = 400;
 const AGAIN_MS = 5000;
 const HIDDEN = "[hidden]"; // what the server shows for a secret, and takes for the one that it has
 
-/** The server's view of `config`, asked for when it has not changed for a while. */
-export function useChecked(config: Config): { checked: Checked | undefined; error: string | undefined; isCurrent: boolean } {
-  const [answer, setAnswer] = useState<{ of: string; checked?: Checked; error?: string }>();
+type Answer = { checked: Checked | undefined; error: string | undefined; isForbidden: boolean; isCurrent: boolean };
+
+/** The server's view of `config`, asked for when it has not changed for a while. `isForbidden`: the user may not have a connector of that name. */
+export function useChecked(config: Config): Answer {
+  const [answer, setAnswer] = useState<{ of: string; checked?: Checked; error?: string; isForbidden?: boolean }>();
   const [last, setLast] = useState<Checked>();
   const text = JSON.stringify(config);
   useEffect(() => {
@@ -24,7 +26,7 @@ export function useChecked(config: Config): { checked: Checked | undefined; erro
         },
         (error: unknown) => {
           if (aborter.signal.aborted) return;
-          setAnswer({ of: text, error: textOf(error) });
+          setAnswer({ of: text, error: textOf(error), isForbidden: error instanceof ApiError && error.status === 403 });
           const isRefused = error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
           if (!isRefused) timer = window.setTimeout(ask, AGAIN_MS); // the plugin may answer when the machine is less busy
         },
@@ -36,7 +38,12 @@ export function useChecked(config: Config): { checked: Checked | undefined; erro
       aborter.abort();
     };
   }, [text]);
-  return { checked: answer?.checked ?? last, error: answer?.error, isCurrent: answer?.of === text && answer.checked !== undefined };
+  return {
+    checked: answer?.checked ?? last,
+    error: answer?.error,
+    isForbidden: answer?.isForbidden ?? false,
+    isCurrent: answer?.of === text && answer.checked !== undefined,
+  };
 }
 
 type Key = { definition: Definition; value: Value };

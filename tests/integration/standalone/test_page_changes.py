@@ -257,3 +257,26 @@ def test_verbs_on_many_leave_alone_what_is_not_listed(page: Page, agent: Agent, 
 
 def row(page: Page, name: str) -> Locator:
     return page.locator(f"tr[data-connector={name}]")
+
+
+def test_a_config_is_validated_under_the_name_that_is_typed_and_a_refusal_once(page: Page, agent: Agent, unique: str) -> None:
+    sent: list[str | None] = []
+    page.on("request", lambda each: sent.append(each.post_data_json.get("name")) if each.url.endswith("/validate") else None)
+    at(page, agent, "?new=1&class=FileStreamSource")
+    expect(page.get_by_text(re.compile("^[1-9].* errors?$"))).to_be_visible()
+    page.get_by_label("Name", exact=False).first.fill(f" {unique} ")
+    page.get_by_role("textbox", name=re.compile("^topic")).first.fill(unique)
+    page.get_by_role("textbox", name=re.compile(r"^file\b")).first.fill(str(agent.folder / "none.txt"))
+    expect(page.get_by_text("No errors")).to_be_visible()
+    assert set(sent) == {None, unique}
+    page.get_by_label("Name of a further setting").fill("x.password")
+    page.get_by_role("button", name="Add setting").click()
+    page.get_by_label("x.password", exact=False).first.fill("[hidden]")
+    expect(page.get_by_text("The config cannot be checked")).to_be_visible()
+    asked = len(sent)
+    page.wait_for_timeout(7000)  # longer than it waits before it asks again
+    assert len(sent) == asked
+    page.get_by_role("button", name="Remove x.password").click()
+    page.get_by_role("button", name="Create connector").click()
+    page.get_by_role("heading", name=unique, level=1).wait_for()
+    assert agent.request("GET", f"/connectors/{unique}/config")[0] == 200
