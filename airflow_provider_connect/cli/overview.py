@@ -12,25 +12,12 @@ from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.page import ConnectorRow, ConnectorRows, row_of
+from airflow_provider_connect.model.progress import Progress, Rates
 from airflow_provider_connect.model.verbs import Verb
 from airflow_provider_connect.model.view_json import of_json
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, WorkerView
 
 _PATH = "/ui/connectors"
-_WINDOW_SECONDS = 30.0
-_SHORTEST_SECONDS = 5.0
-
-Key = tuple[str | None, ...]
-"""A connector and the claims of its applications."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What the applications of a connector that run now have delivered since they began; ``rate`` in records a second. None: not known."""
-
-    records: int | None = None
-    bytes: int | None = None
-    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +52,7 @@ class Line:
     @property
     def seconds_left(self) -> float | None:
         """Until a sink is at the ends of its topics, at the rate of now. None: not known, or a source: its end is not known."""
-        return self.row.lag / self.rate if self.row.lag and self.rate else None
-
-
-class Rates:
-    """Records a second of the last half minute, from counts at successive calls; before there are any, those of the whole run."""
-
-    def __init__(self) -> None:
-        self._samples: dict[Key, list[tuple[float, int]]] = {}
-
-    def of(self, counts: Mapping[Key, tuple[int, float | None]], at: float) -> dict[Key, float | None]:
-        """``counts`` are records and, where that is known, the seconds that their delivery took; ``at`` is a monotonic time in seconds."""
-        kept = {
-            key: [*(each for each in self._samples.get(key, ()) if at - each[0] <= _WINDOW_SECONDS), (at, records)]
-            for key, (records, _) in counts.items()
-        }
-        self._samples = kept
-        return {key: _rate(kept[key], records, seconds) for key, (records, seconds) in counts.items()}
-
-
-def _rate(samples: list[tuple[float, int]], records: int, seconds: float | None) -> float | None:
-    (first, before), (last, _) = samples[0], samples[-1]
-    if last - first >= _SHORTEST_SECONDS and (records > before or not seconds):
-        return max(records - before, 0) / (last - first)
-    return records / seconds if seconds else None
+        return None if self.progress is None else self.progress.seconds_left(self.row.lag)
 
 
 class Overview:
@@ -129,14 +93,7 @@ class Overview:
         return [row for views in found.values() if (row := row_of_views(views)) is not None]
 
     def _progress(self) -> dict[str, Progress]:
-        applications: dict[str, list[WorkerView]] = {}
-        for worker in self._workers():
-            applications.setdefault(worker.connector, []).append(worker)
-        counts = {
-            _key(name, found): (count, _longest(found)) for name, found in applications.items() if (count := _records(found)) is not None
-        }
-        rates = self._rates.of(counts, self._now())
-        return {name: Progress(_records(found), _bytes(found), rates.get(_key(name, found))) for name, found in applications.items()}
+        return self._rates.progress(self._workers(), self._now())
 
     def _workers(self) -> list[WorkerView]:
         if not self._has_workers:
@@ -157,21 +114,3 @@ def row_of_views(views: Mapping[str, ConnectorInfo | ConnectorStatusView]) -> Co
     if not isinstance(info, ConnectorInfo):
         return None
     return row_of(info, status if isinstance(status, ConnectorStatusView) else None, may_change=False, last_run=None)
-
-
-def _key(connector: str, applications: Iterable[WorkerView]) -> Key:
-    return (connector, *sorted({each.claim or "" for each in applications}))
-
-
-def _records(applications: Iterable[WorkerView]) -> int | None:
-    known = [each.records for each in applications if each.records is not None]
-    return sum(known) if known else None
-
-
-def _bytes(applications: Iterable[WorkerView]) -> int | None:
-    known = [each.bytes for each in applications if each.bytes is not None]
-    return sum(known) if known else None
-
-
-def _longest(applications: Iterable[WorkerView]) -> float | None:
-    return max((each.seconds for each in applications if each.seconds), default=None)

@@ -89,10 +89,22 @@ class ConnectorRows:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgressView:
+    """What the applications that run now have delivered since they began; ``rate`` in records a second. ``left``: records before the ends
+    of a sink's topics; ``seconds_left`` is how long they take at this rate. None: not known."""
+
+    records: int | None
+    bytes: int | None
+    rate: float | None
+    left: int | None
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorDetail:
     """One connector with its runs, the newest first. ``target`` is the state that users have asked for, STARTED, PAUSED or STOPPED, which
     the status follows in time. ``defined_in``: the DAG file that has its config; None: REST may change it. ``attempts`` are those of the
-    newest run."""
+    newest run. ``progress`` None: nothing of it runs, or what runs is not known yet."""
 
     row: ConnectorRow
     target: str
@@ -100,6 +112,7 @@ class ConnectorDetail:
     defined_in: str | None
     runs: Sequence[RunView]
     attempts: Sequence[AttemptView] = ()
+    progress: ProgressView | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ verb of the API.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
@@ -33,10 +34,12 @@ from airflow_provider_connect.model.page import (
     BackfillRows,
     ConnectorDetail,
     PlanView,
+    ProgressView,
     ReplayView,
     RunView,
     row_of,
 )
+from airflow_provider_connect.model.progress import Rates
 from airflow_provider_connect.model.replays import Replay, replay_connector
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.view_json import to_json
@@ -53,6 +56,8 @@ BUNDLE_PATH = "/ui/connect.js"
 _HOST = "host.js"  # React, Chakra and the router, which Airflow's UI has otherwise
 _LAG_SECONDS = 5.0
 _HOURS_SECONDS = 10.0
+_PROGRESS_SECONDS = 2.0
+_OLD_SECONDS = 15.0
 _SEARCHES, _SEARCHES_OF_ALL = 2, 8
 _DEAD_LETTERS = "20"
 _LONGEST_NUMBER = 10
@@ -128,13 +133,30 @@ class PageFacts:
     The lags of all sinks take requests to Kafka, the records by hour a scan of a day's rows. Neither may make the list wait or fail.
     """
 
-    def __init__(self, calls: Calls, runs: Runs) -> None:
-        self.runs = runs
-        self.lags: Refreshed[Mapping[str, int]] = Refreshed("lag of sinks", lambda: _lags(calls.herder()), {}, seconds=_LAG_SECONDS)
+    def __init__(self, calls: Calls, runs: Runs, now: Callable[[], float] = time.monotonic) -> None:
+        self.runs, self._now = runs, now
+        self.lags: Refreshed[Mapping[str, int]] = Refreshed("lag of sinks", lambda: _all_lags(calls.herder()), {}, seconds=_LAG_SECONDS)
         self.hours: Refreshed[Mapping[str, Sequence[int]]] = Refreshed("records by hour", runs.by_hour, {}, seconds=_HOURS_SECONDS)
+        self._rates = Rates()
+        self._progress: Refreshed[tuple[float, Mapping[str, ProgressView]]] = Refreshed(
+            "progress of runs", lambda: self._measured(calls.herder()), (float("-inf"), {}), seconds=_PROGRESS_SECONDS, now=now
+        )
         self.secrets = Secrets(lambda *plugin: calls.herder().plugin_config(*plugin), hides_unknown=True)
         self.searches = Searches()
         self.row_bytes = RowBytes()
+
+    def progress(self, connector: str) -> ProgressView | None:
+        """What the connector delivers now, as it was some seconds ago; what was measured before that is not of now."""
+        at, known = self._progress.known()
+        return known.get(connector) if self._now() - at < _OLD_SECONDS else None
+
+    def _measured(self, herder: Herder) -> tuple[float, Mapping[str, ProgressView]]:
+        found = self._rates.progress(herder.workers(), now := self._now())
+        lags = _lags(herder, found)  # of the same instant: what was left before does not fit what has been delivered since
+        return now, {
+            name: ProgressView(each.records, each.bytes, each.rate, left := lags.get(name), each.seconds_left(left))
+            for name, each in found.items()
+        }
 
 
 class Searches:
@@ -194,9 +216,13 @@ class RowBytes:
             self._kept = {key: kept for key, kept in list(self._kept.items()) if key[0] in existing}
 
 
-def _lags(herder: Herder) -> Mapping[str, int]:
+def _all_lags(herder: Herder) -> Mapping[str, int]:
     herder.task_metrics()  # has the batch log read to its end
-    return {name: int(found["records-lag"]) for name, found in herder.sink_lags(herder.connectors()).items()}
+    return _lags(herder, herder.connectors())
+
+
+def _lags(herder: Herder, connectors: Collection[str]) -> Mapping[str, int]:
+    return {name: int(found["records-lag"]) for name, found in herder.sink_lags(connectors).items()}
 
 
 @cache
@@ -279,7 +305,7 @@ async def get_detail(request: Request, connector: Connector) -> Response:
         )
         target = str(state.target_state(connector) or TargetState.STARTED)
         may_delete = calls.access.may(user, Right.DELETE, connector)
-        return answer(ConnectorDetail(row, target, may_delete, defined_in, runs, facts.runs.attempts(connector)))
+        return answer(ConnectorDetail(row, target, may_delete, defined_in, runs, facts.runs.attempts(connector), facts.progress(connector)))
 
     return await calls.read(request, connector, shown)
 

@@ -22,7 +22,9 @@ export type Row = {
   has_dag: boolean | null;
 };
 export type Overview = { connectors: Row[]; may_create: boolean };
-export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[]; attempts: Attempt[] };
+/** Of what runs now; null: not known. */
+export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null };
+export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[]; attempts: Attempt[]; progress: Progress | null };
 export type Status = {
   name: string;
   type: string;

@@ -1,6 +1,6 @@
 // One connector: state and verbs, tasks with traces, runs, offsets, topics, config. The tab shown stands in the URL.
 import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-ui/react";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Link, useNavigate } from "react-router-dom";
 import { change, connectorPath, type Detail, isAlone, type Row, type Status, textOf } from "./api";
 import { NewestRun } from "./attempts";
@@ -11,6 +11,7 @@ import { OffsetsTab } from "./offsets";
 import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable, useTitle, Waiting } from "./parts";
 import { Throughput } from "./plot";
 import { usePolled } from "./polled";
+import { LiveProgress } from "./progress";
 import { useQuery } from "./query";
 import { Facts } from "./row";
 import { type VerbName, VERBS } from "./verbs";
@@ -21,7 +22,10 @@ const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: 
 
 export function ConnectorView({ name, back }: { name: string; back?: string }) {
   useTitle(`${name} · Connect`);
-  const { value, error, status, reload } = usePolled<Detail>(`ui/connectors/${encodeURIComponent(name)}`, 5);
+  const [isLive, setIsLive] = useState(false);
+  const { value, error, status, reload } = usePolled<Detail>(`ui/connectors/${encodeURIComponent(name)}`, isLive ? 2 : 5);
+  const hasProgress = Boolean(value?.progress);
+  useEffect(() => setIsLive(hasProgress), [hasProgress]);
   const [parameters, setQuery] = useQuery();
   const [said, setSaid] = useState<Said>(null);
   const [question, setQuestion] = useState<Question | null>(null);
@@ -104,6 +108,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         </HStack>
       </HStack>
       <Facts row={row} />
+      {value.progress ? <LiveProgress progress={value.progress} /> : null}
       {value.defined_in ? (
         <Text fontSize="sm" mb={2}>
           Defined in {value.defined_in}: its config is changed there.

@@ -34,6 +34,13 @@ export function ahead(ms: number, now = Date.now()): string {
   return `in ${Math.round(seconds / 86_400)} days`;
 }
 
+/** A time that something takes. */
+export function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.ceil(seconds)} s`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
+}
+
 export const shortClass = (name: string) => name.slice(name.lastIndexOf(".") + 1);
 
 const PALETTES: Record<string, string> = { RUNNING: "green", PAUSED: "yellow", STOPPED: "gray", FAILED: "red", UNASSIGNED: "blue", RESTARTING: "blue" };

@@ -1,21 +1,24 @@
 """Changes by the page on ``connect-standalone``, in a real Chromium: what is typed reaches the server as it is."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from tests.chromium import serious
 from tests.integration.standalone.agent import Agent, wait_for
-from tests.integration.standalone.conftest import opened
+from tests.integration.standalone.conftest import SCREENSHOTS, opened
+from tests.integration.worker.environment import make_topic, send
 from tests.unit.plugins.locations import tree
 
 ACCOUNT = """\
+import time
 from pathlib import Path
 
-from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SourceConnector, SourceTask, Type, pa
+from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SinkConnector, SinkTask, SourceConnector, SourceTask, Type, pa
 
 
 class AccountTask(SourceTask):
@@ -55,15 +58,35 @@ class AccountSource(SourceConnector):
         if config.get("login.password") not in ("topsecret", "hunter2"):
             next(value for value in values if value.name == "topic").errors.append("the login is refused")
         return values
+
+
+class SlowTask(SinkTask):
+    def start(self, config):
+        pass
+
+    def put(self, batch):
+        time.sleep(len(batch) / 5_000)
+
+    def stop(self):
+        pass
+
+
+class SlowSink(SinkConnector):
+    task_class = SlowTask
+    config_def = ConfigDef()
+
+    def task_configs(self, max_tasks):
+        return [{}]
 """
+ENTRIES = "source:AccountSource = account:AccountSource", "sink:SlowSink = account:SlowSink"
 NAME = "account"
 
 
 @pytest.fixture(scope="module")
 def agent(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     folder = tmp_path_factory.mktemp("agent")
-    tree(folder / "plugins" / "account", "account", "1.0", {"account.py": ACCOUNT}, "source:AccountSource = account:AccountSource")
-    agent = Agent(folder, bootstrap, {"plugin.path": str(folder / "plugins")})
+    tree(folder / "plugins" / "account", "account", "1.0", {"account.py": ACCOUNT}, *ENTRIES)
+    agent = Agent(folder, bootstrap, {"plugin.path": str(folder / "plugins"), "offset.flush.interval.ms": "500"})
     agent.start()
     yield agent
     agent.stop()
@@ -261,7 +284,12 @@ def row(page: Page, name: str) -> Locator:
 
 def test_a_config_is_validated_under_the_name_that_is_typed_and_a_refusal_once(page: Page, agent: Agent, unique: str) -> None:
     sent: list[str | None] = []
-    page.on("request", lambda each: sent.append(each.post_data_json.get("name")) if each.url.endswith("/validate") else None)
+
+    def note(request: Request) -> None:
+        if request.url.endswith("/validate"):
+            sent.append((request.post_data_json or {}).get("name"))
+
+    page.on("request", note)
     at(page, agent, "?new=1&class=FileStreamSource")
     expect(page.get_by_text(re.compile("^[1-9].* errors?$"))).to_be_visible()
     page.get_by_label("Name", exact=False).first.fill(f" {unique} ")
@@ -280,3 +308,40 @@ def test_a_config_is_validated_under_the_name_that_is_typed_and_a_refusal_once(p
     page.get_by_role("button", name="Create connector").click()
     page.get_by_role("heading", name=unique, level=1).wait_for()
     assert agent.request("GET", f"/connectors/{unique}/config")[0] == 200
+
+
+def test_what_a_sink_delivers_is_followed_to_its_end(page: Page, agent: Agent, unique: str) -> None:
+    make_topic(agent.bootstrap, unique)
+    send(agent.bootstrap, unique, [str(number) for number in range(90_000)])  # eighteen seconds for this sink
+    config = {"connector.class": "SlowSink", "topics": unique}
+    assert agent.request("POST", "/connectors", {"name": unique, "config": config})[0] == 201
+    at(page, agent, f"?connector={unique}")
+    progress = page.get_by_role("group", name="Progress of what runs now")
+    expect(progress).to_have_text(re.compile(r"Delivered: [\d,]+ records · [\d,]+ records/s · [\d,]+ left · \d+ s at this rate"))
+    bar = progress.get_by_role("progressbar", name="Delivered")
+    percents, lefts = [percent_of(bar)], [left_of(progress)]
+    assert serious(page) == []
+    page.screenshot(path=SCREENSHOTS / "page-progress-light.png")
+    ends = time.monotonic() + 180
+    while percents[-1] < 100 and time.monotonic() < ends:
+        page.wait_for_timeout(500)
+        percents.append(percent_of(bar))
+        lefts.append(left_of(progress))
+    assert percents == sorted(percents)
+    assert lefts == sorted(lefts, reverse=True)
+    assert len(set(percents)) > 3, "it was seen on its way"
+    expect(progress).to_contain_text("Delivered: 90,000 records")
+    expect(progress).to_contain_text("nothing left")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    confirmed(page, "Stop")
+    progress.wait_for(state="detached")
+    agent.request("DELETE", f"/connectors/{unique}")
+
+
+def percent_of(bar: Locator) -> int:
+    return int(bar.get_attribute("aria-valuenow") or "0")
+
+
+def left_of(progress: Locator) -> int:
+    found = re.search(r"([\d,]+) left", progress.text_content() or "")
+    return int(found[1].replace(",", "")) if found else 0

@@ -1,4 +1,4 @@
-"""``airflow connect top``: what a frame shows of connectors, in terminals of several sizes; and the rates of runs in progress."""
+"""``airflow connect top``: what a frame shows of connectors, in terminals of several sizes."""
 
 import io
 from collections.abc import Sequence
@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from airflow_provider_connect.cli.overview import Line, Overview, Progress, Rates
+from airflow_provider_connect.cli.overview import Line, Overview
 from airflow_provider_connect.cli.printing import print_rows
 from airflow_provider_connect.cli.top import SORTS, frame
 from airflow_provider_connect.client.conversation import ServerException
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.model.page import ConnectorRow, PlanView, RunView
+from airflow_provider_connect.model.progress import Progress
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView, WorkerView
 
 NOW_MS = 1_000_000_000_000.0
@@ -107,16 +108,6 @@ def test_texts_of_strangers_steer_no_terminal() -> None:
 )
 def test_lines_are_sorted(order: str, names: list[str]) -> None:
     assert [each.row.name for each in sorted([WAITS, RUNS, FAILED], key=SORTS[order])] == names
-
-
-def test_a_rate_is_that_of_the_last_half_minute() -> None:
-    rates, key = Rates(), ("c", "claim")
-    assert rates.of({key: (100, 50.0)}, 0.0) == {key: 2.0}  # of the whole run
-    assert rates.of({key: (110, 50.0)}, 1.0) == {key: 2.2}
-    assert rates.of({key: (200, 60.0)}, 10.0) == {key: 10.0}
-    assert rates.of({key: (200, 60.0)}, 39.0) == {key: 200 / 60}  # nothing has come since the second call: commits are far apart
-    assert rates.of({("c", "other"): (5, None)}, 40.0) == {("c", "other"): None}
-    assert rates.of({("c", "other"): (5, None)}, 50.0) == {("c", "other"): 0.0}
 
 
 class RealConnect:

@@ -3,17 +3,23 @@
 import gzip
 import json
 import re
+import time
 from hashlib import sha256
 from threading import Semaphore
 from typing import Any
 
+from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.page import ConnectorRow, PlanView, RunView, row_of
+from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.view_json import of_json
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
-from airflow_provider_connect.rest.page import RowBytes, bundle
+from airflow_provider_connect.rest.access import OpenToAll
+from airflow_provider_connect.rest.calls import Calls
+from airflow_provider_connect.rest.page import NoRuns, PageFacts, RowBytes, bundle
 from airflow_provider_connect.rest.refreshed import Refreshed
 from tests.conftest import CHECKOUT
+from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 UI = CHECKOUT / "ui"
 MOST_BYTES = 150_000
@@ -152,3 +158,25 @@ def test_what_is_dear_is_made_behind_the_requests_and_once_at_a_time() -> None:
         settled()
         assert value._value == expected
     assert (value.known(), made.outcomes) == (3, [])
+
+
+def test_what_runs_deliver_is_shown_while_it_is_of_now() -> None:
+    environment, clock = RunEnvironment(), [1000.0]
+    environment.herder.create_connector("c", CONFIG)
+    environment.run("c", State.RUNNING)
+    environment.runs.alive.add("c")
+    herder = Herder(
+        environment.settings,
+        environment.runs,
+        backing=environment.backing,
+        task_metrics=lambda: {("c", 0): {"source-record-write-total": 7.0}},
+    )
+    facts = PageFacts(Calls(lambda: herder, OpenToAll()), NoRuns(), now=lambda: clock[0])
+    until = time.monotonic() + HANG_SECONDS
+    while (found := facts.progress("c")) is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert found is not None
+    assert found.records == 7
+    environment.runs.alive.clear()
+    clock[0] += 3600  # the page was not open for an hour, and the run has ended
+    assert facts.progress("c") is None

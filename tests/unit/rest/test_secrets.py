@@ -1,6 +1,7 @@
 """What is hidden of a config, and what comes back."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 from fastapi import FastAPI
@@ -249,7 +250,11 @@ def test_the_mark_within_a_secret_is_refused_by_its_key(plugins: Plugins, value:
     known = {"connector.class": "Shop", "pin": "1234", "my.password": "5678"}
     for key in ("pin", "my.password"):
         given: dict[str, str | None] = {**known, key: value}
-        for attempt in (lambda: Secrets(plugins.keys).restored(given, known), lambda: Secrets(plugins.keys).patched({key: value}, known)):  # noqa: B023
+        attempts: tuple[Callable[[], object], ...] = (
+            partial(Secrets(plugins.keys).restored, given, known),
+            partial(Secrets(plugins.keys).patched, {key: value}, known),
+        )
+        for attempt in attempts:
             with pytest.raises(ConfigException, match=f"for configuration {key}: .*give the secret itself") as refused:
                 attempt()
             assert "hunter2" not in refused.value.message

@@ -1,0 +1,26 @@
+// What runs of a connector deliver now: how much, how fast, and how long it takes to the ends of a sink's topics.
+import { Box, Text } from "@chakra-ui/react";
+import type { Progress } from "./api";
+import { bytes, count, duration } from "./words";
+
+export function LiveProgress({ progress: { records, bytes: size, rate, left, seconds_left } }: { progress: Progress }) {
+  if (records === null) return null;
+  const percent = left === null || records + left === 0 ? null : Math.floor((100 * records) / (records + left));
+  const facts = [
+    `${count(records)} ${records === 1 ? "record" : "records"}`,
+    size === null ? "" : bytes(size),
+    rate === null ? "" : `${count(rate)} records/s`,
+    left === null ? "" : left ? `${count(left)} left` : "nothing left",
+    seconds_left === null ? "" : `${duration(seconds_left)} at this rate`,
+  ].filter(Boolean);
+  return (
+    <Box role="group" aria-label="Progress of what runs now" mb={2} maxW="720px">
+      {percent === null ? null : (
+        <Box role="progressbar" aria-label="Delivered" aria-valuemin={0} aria-valuemax={100} aria-valuenow={percent} bg="bg.emphasized" borderRadius="full" height="8px" overflow="hidden">
+          <Box bg="blue.solid" height="100%" width={`${percent}%`} />
+        </Box>
+      )}
+      <Text fontSize="sm">{`Delivered: ${facts.join(" · ")}`}</Text>
+    </Box>
+  );
+}
