@@ -286,6 +286,37 @@ def test_the_tab_and_the_card(page: Page, airflow: Airflow, connectors: dict[str
     page.screenshot(path=SCREENSHOTS / "page-tab-light.png")
 
 
+def test_a_plot_stays_while_it_is_kept_up_to_date(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
+    name = connectors["runs"]
+
+    def runs() -> int:
+        return len(connect(airflow, "GET", f"/ui/connectors/{name}").json()["runs"])
+
+    def run_again() -> None:
+        before = runs()
+        for method, path in (("PUT", "stop"), ("DELETE", "offsets"), ("PUT", "resume")):
+            answer = connect(airflow, method, f"/connectors/{name}/{path}", timeout=120)
+            assert answer.is_success, answer.text
+        wait_until(lambda: runs() > before, "another run has delivered the lines")
+
+    run_again()
+    opened(page, airflow, f"?connector={name}&tab=runs")
+    plot = page.get_by_role("img", name=re.compile("^Plot of records"))
+    plot.locator("canvas").evaluate("(canvas) => { canvas.dataset.mark = 'the same' }")
+    for _ in range(2):
+        with page.expect_response(re.compile(f"/ui/connectors/{name}$")):
+            pass
+    expect(plot.locator("canvas")).to_have_attribute("data-mark", "the same")
+    run_again()
+    expect(plot).to_have_accessible_name(re.compile(f"of the last {runs()} runs"))
+    expect(plot.locator("canvas")).to_have_attribute("data-mark", "the same")
+    page.emulate_media(color_scheme="dark")
+    page.evaluate("document.documentElement.classList.toggle('dark')")
+    expect(plot.locator("canvas")).not_to_have_attribute("data-mark", "the same")  # drawn anew in the colours of now
+    page.evaluate("document.documentElement.classList.toggle('dark')")
+    page.emulate_media(color_scheme="light")
+
+
 def test_a_viewer_is_offered_no_change(
     browser: Browser, airflow: Airflow, passwords: Mapping[str, str], connectors: dict[str, str]
 ) -> None:
