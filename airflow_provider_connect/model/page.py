@@ -82,10 +82,12 @@ class ConnectorRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRows:
-    """The connectors that a user may read; ``may_create``: connectors of some names."""
+    """The connectors that a user may read; ``may_create``: connectors of some names. ``may_administer``: what concerns
+    all connectors, such as log levels."""
 
     connectors: Sequence[ConnectorRow]
     may_create: bool
+    may_administer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

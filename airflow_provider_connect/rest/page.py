@@ -279,8 +279,10 @@ async def list_rows(request: Request) -> Response:
             for name in sorted(readable)
         ]
         facts.row_bytes.forget(existing)
-        may_create = json_bytes(calls.access.may_create_some(user))
-        return answer(b'{"connectors":[%b],"may_create":%b}' % (b",".join(rows), may_create))  # a ``ConnectorRows``
+        rights = calls.access.may_create_some(user), calls.access.may_administer(user)
+        return answer(
+            b'{"connectors":[%b],"may_create":%b,"may_administer":%b}' % (b",".join(rows), *map(json_bytes, rights))
+        )  # a ``ConnectorRows``
 
     return await calls.ask(request, shown)
 

@@ -21,7 +21,8 @@ export type Row = {
   plan: { next_run_ms: number | null; owner: string | null; tags: string[]; attempt: Attempt | null } | null;
   has_dag: boolean | null;
 };
-export type Overview = { connectors: Row[]; may_create: boolean };
+export type Overview = { connectors: Row[]; may_create: boolean; may_administer: boolean };
+export type LoggerLevel = { level: string | null; last_modified?: number | null };
 /** Of what runs now; null: not known. */
 export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null };
 export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[]; attempts: Attempt[]; progress: Progress | null };

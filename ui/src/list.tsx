@@ -75,11 +75,18 @@ export function ConnectorList() {
         <Heading as="h1" size="lg">
           Connectors
         </Heading>
-        {value.may_create ? (
-          <Button asChild size="sm">
-            <Link to="?new=1">New connector</Link>
-          </Button>
-        ) : null}
+        <HStack>
+          {value.may_administer ? (
+            <Button asChild size="sm" variant="outline">
+              <Link to="?loggers=1">Log levels</Link>
+            </Button>
+          ) : null}
+          {value.may_create ? (
+            <Button asChild size="sm">
+              <Link to="?new=1">New connector</Link>
+            </Button>
+          ) : null}
+        </HStack>
       </HStack>
       <HStack wrap="wrap" mb={2} role="search">
         <Input

@@ -8,6 +8,7 @@ import { ConnectorView } from "./connector";
 import { NewConnector } from "./create";
 import type { Overview } from "./api";
 import { ConnectorList } from "./list";
+import { LogLevels } from "./loggers";
 import { Boundary, Problem, Waiting } from "./parts";
 import { usePolled } from "./polled";
 
@@ -56,6 +57,7 @@ function Page() {
   const [parameters] = useSearchParams();
   const connector = parameters.get("connector");
   if (connector) return <ConnectorView key={connector} name={connector} back="?" />;
+  if (parameters.get("loggers")) return <LogLevels />;
   return parameters.get("new") ? <NewConnector /> : <ConnectorList />;
 }
 

@@ -323,7 +323,7 @@ def test_a_viewer_is_offered_no_change(
     page = signed_in(browser, airflow, "viewer", passwords["viewer"])
     opened(page, airflow)
     expect(row(page, connectors["runs"])).to_be_visible()
-    for label in ("Pause", "Stop", "New connector"):
+    for label in ("Pause", "Stop", "New connector", "Log levels"):
         assert page.get_by_role("button", name=label, exact=True).count() + page.get_by_role("link", name=label, exact=True).count() == 0
     assert page.get_by_role("checkbox").count() == 0
     opened(page, airflow, f"?connector={connectors['runs']}&tab=offsets")

@@ -345,3 +345,21 @@ def percent_of(bar: Locator) -> int:
 def left_of(progress: Locator) -> int:
     found = re.search(r"([\d,]+) left", progress.text_content() or "")
     return int(found[1].replace(",", "")) if found else 0
+
+
+def test_a_log_level_is_set_for_all_processes(page: Page, agent: Agent) -> None:
+    at(page, agent, "")
+    page.get_by_role("link", name="Log levels").click()
+    page.get_by_role("heading", name="Log levels", level=1).wait_for()
+    page.get_by_label("Logger", exact=True).fill("airflow_provider_connect.rest")
+    page.get_by_label("Level", exact=True).select_option("WARN")
+    page.get_by_role("button", name="Set level").click()
+    expect(page.get_by_text("airflow_provider_connect.rest has level WARN on all servers")).to_be_visible()
+    levels = page.get_by_role("table", name="Log levels")
+    expect(levels.get_by_role("row").filter(has_text="WARN").first).to_contain_text("airflow_provider_connect.rest")
+    assert agent.request("GET", "/admin/loggers/airflow_provider_connect.rest")[1]["level"] == "WARN"
+    assert serious(page) == []
+    page.get_by_label("Logger", exact=True).fill(" ")
+    expect(page.get_by_role("button", name="Set level")).to_be_disabled()
+    page.get_by_role("link", name="All connectors").click()
+    page.get_by_role("heading", name="Connectors", level=1).wait_for()
