@@ -1,14 +1,16 @@
 """Who may do what, by Airflow's auth manager: users by bearer token, by HTTP Basic or by the UI's cookie; rights on a connector are those
 on its DAG.
 
-Internals of Airflow 3.3.2: the auth manager, ``get_user``, ``resolve_user_from_token``, ``DagBundleModel``, ``Team``. Never its
-``requires_access_dag``: that one takes the DAG from a query parameter that the caller chooses.
+Internals of Airflow 3.3.2: the auth manager, ``get_user``, ``resolve_user_from_token``, ``DagBundleModel``, ``Log``, ``Team``. Never
+its ``requires_access_dag``: that one takes the DAG from a query parameter that the caller chooses.
 """
 
 import hashlib
+import json
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -20,11 +22,13 @@ from airflow.api_fastapi.core_api.security import bearer_scheme, get_user, resol
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
+from airflow.models.log import Log
 from airflow.models.team import Team
 from airflow.utils.session import create_session
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider_connect.errors import ForbiddenException, UnauthorizedException
 from airflow_provider_connect.hooks.airflow_settings import VARIABLE, connectors_bundle
@@ -34,6 +38,8 @@ from airflow_provider_connect.rest.basic_access import decoded
 
 _BASIC_SECONDS = 60.0
 _FAB_EDIT, _FAB_DAGS = "can_edit", f"DAG:{DAG_ID_PREFIX}"
+
+_log = logging.getLogger(__name__)
 _METHODS = {Right.READ: "GET", Right.CHANGE: "PUT", Right.DELETE: "DELETE"}
 
 
@@ -114,6 +120,17 @@ class AirflowAccess:
     def may_administer(self, user: User) -> bool:
         """Those who may write the Variable with the worker's settings."""
         return bool(get_auth_manager().is_authorized_variable(method="PUT", user=user, details=VariableDetails(key=VARIABLE)))
+
+    def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
+        """A row ``connect.«verb»`` of the connector's DAG, as Airflow's own API writes for what users do with DAGs."""
+        extra = {**({} if connector is None else {"connector": connector}), **details}
+        dag_id, author = None if connector is None else dag_id_for(connector), self.author(user)
+        entry = Log(f"connect.{verb}", owner=author, owner_display_name=author, extra=json.dumps(extra), dag_id=dag_id)
+        try:
+            with create_session() as session:
+                session.add(entry)
+        except SQLAlchemyError as error:
+            _log.error("Airflow's audit log has no entry of what user %s has done: %s %s: %s", author, verb, extra, error)
 
 
 def _own_address() -> str:

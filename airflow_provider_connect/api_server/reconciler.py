@@ -12,7 +12,7 @@ from typing import Protocol
 
 from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags, Sessions, set_paused
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
-from airflow_provider_connect.api_server.runs import end_paused_runs
+from airflow_provider_connect.api_server.runs import end_paused_runs, flag_set_by
 from airflow_provider_connect.api_server.serialized_dags import definition, request_parse
 from airflow_provider_connect.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
@@ -53,9 +53,9 @@ class ConnectorControl(Protocol):
         """No DAG file defines the connector any more."""
         ...
 
-    def pause(self, name: str, *, keep_failed: bool = False) -> None: ...
+    def pause(self, name: str, *, keep_failed: bool = False, author: str | None = None) -> None: ...
 
-    def resume(self, name: str) -> None: ...
+    def resume(self, name: str, *, author: str | None = None) -> None: ...
 
     def stop(self, name: str) -> None: ...
 
@@ -246,10 +246,12 @@ class Reconciler:
         if step is Step.WRITE_RECORD:
             # The record first, the row after: a crash in between is seen as a record that changed and agrees with the flag.
             _log.info("Connector %s: %s in Airflow", dag.connector, "paused" if dag.is_paused else "resumed")
+            with self._sessions() as session:
+                author = flag_set_by(session, dag.dag_id, paused=dag.is_paused)
             if dag.is_paused:
-                self._control.pause(dag.connector, keep_failed=True)  # it may have been Airflow itself, after too many failures
+                self._control.pause(dag.connector, keep_failed=True, author=author)  # it may have been Airflow, after too many failures
             else:
-                self._control.resume(dag.connector)
+                self._control.resume(dag.connector, author=author)
             target = TargetState.PAUSED if dag.is_paused else TargetState.STARTED
         paused = target is not TargetState.STARTED
         with self._sessions() as session:

@@ -31,6 +31,8 @@ FORGOTTEN = "connect: deleted"  # on runs of a connector that was deleted, until
 _OF_NOW = DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
 _MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_index", "patch_task_group_instances")
 _AUDIT_DELAY = timedelta(seconds=5)
+_FLAGS = {"patch_dag": None, "paused": True, "cli_dag_pause": True, "cli_dag_unpause": False}
+_FLAG_AGE = timedelta(minutes=10)
 ENDS = "It stays FAILED until a run with something to do has ended well, or a restart: POST /connectors/«name»/restart?includeTasks=true."
 
 
@@ -151,6 +153,19 @@ def _failed_by(session: Session, run: DagRun) -> str | None:
     latest = session.scalars(entries.where(Log.dttm.between(since, until)).order_by(Log.id.desc()))
     entry = next((entry for entry in latest if '"failed"' in (entry.extra or "")), None)
     return None if entry is None else str(entry.owner_display_name or entry.owner or "unknown")
+
+
+def flag_set_by(session: Session, dag_id: str, *, paused: bool) -> str | None:
+    """The user who has just set the DAG's paused flag, by Airflow's audit log; Airflow itself, which pauses a DAG after too many failures,
+    is ``scheduler``. None: the newest entry in the log did not set the flag so."""
+    entries = select(Log).where(Log.dag_id == dag_id, Log.event.in_(_FLAGS), Log.dttm > datetime.now(UTC) - _FLAG_AGE)
+    entry = session.scalar(entries.order_by(Log.id.desc()).limit(1))
+    if entry is None:
+        return None
+    was = _FLAGS[entry.event]
+    if was is None:
+        was = {"true": True, "false": False}.get((entry.extra or "").partition('"is_paused": ')[2][: 4 if paused else 5])
+    return str(entry.owner or "unknown") if was is paused else None
 
 
 def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[int] | None = None) -> bool:

@@ -170,11 +170,11 @@ class ConnectorConfigs:
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             checks.require_own(name, config_of(state, name))
-            forgotten = [UpgradeRecord(name, None)] if name in state.upgrades else []
+            forgotten = [UpgradeRecord(name, None, author=author)] if name in state.upgrades else []
             return [
                 self._lifecycle.claim_record(state, name),
                 ConnectorRecord(name, None, author=author),
-                TargetStateRecord(name, None),
+                TargetStateRecord(name, None, author=author),
                 *forgotten,
             ]
 

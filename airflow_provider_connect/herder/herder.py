@@ -30,16 +30,14 @@ from airflow_provider_connect.herder.restarts import RestartRequest, Restarts
 from airflow_provider_connect.herder.sinks import SinkVerbs
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.herder.statuses import StatusKeeper
-from airflow_provider_connect.herder.upgrades import Upgrades
+from airflow_provider_connect.herder.upgrades import Upgrades, UpgradeVerbs
 from airflow_provider_connect.herder.views import ConnectorViews, shown, task_view, workers_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConnectorInfo,
@@ -55,7 +53,7 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalo
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
-class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs):
+class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
     """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
@@ -218,29 +216,29 @@ class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs):
 
     # ── lifecycle ──
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str, *, author: str | None = None) -> None:
         """STARTED. Raises NotFoundException."""
-        self._lifecycle.resume(name)
+        self._lifecycle.resume(name, author or self._author)
 
-    def pause(self, name: str, *, keep_failed: bool = False) -> None:
+    def pause(self, name: str, *, keep_failed: bool = False, author: str | None = None) -> None:
         """PAUSED; ``keep_failed``: tasks that have FAILED stay so. Raises NotFoundException."""
-        self._lifecycle.pause(name, keep_failed=keep_failed)
+        self._lifecycle.pause(name, author or self._author, keep_failed=keep_failed)
 
-    def stop(self, name: str) -> None:
+    def stop(self, name: str, *, author: str | None = None) -> None:
         """STOPPED, with its runs ended and no tasks. Raises NotFoundException."""
-        self._lifecycle.stop(name)
+        self._lifecycle.stop(name, author or self._author)
 
-    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatusView:
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool, author: str | None = None) -> ConnectorStatusView:
         """Returns the plan: the statuses, with RESTARTING for what restarts.
 
         Raises NotFoundException; and, without a flag, ConnectException with the cause where a connector that has FAILED cannot be started
         again.
         """
-        return self._restarts.connector(RestartRequest(name, only_failed=only_failed, include_tasks=include_tasks))
+        return self._restarts.connector(RestartRequest(name, only_failed, include_tasks, author or self._author))
 
-    def restart_task(self, name: str, task: int) -> None:
+    def restart_task(self, name: str, task: int, *, author: str | None = None) -> None:
         """Raises NotFoundException."""
-        self._restarts.task(name, task)
+        self._restarts.task(name, task, author or self._author)
 
     # ── tasks ──
 
@@ -268,12 +266,12 @@ class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs):
             raise ForbiddenException("Topic tracking is disabled")
         return self.snapshot().statuses.topics_of(name)
 
-    def reset_active_topics(self, name: str) -> None:
+    def reset_active_topics(self, name: str, *, author: str | None = None) -> None:
         """Forget them: those that still have records flowing are noted again. Raises ForbiddenException where that is not allowed."""
         topics = self.active_topics(name)
         if not self.settings.topic_tracking_allow_reset:
             raise ForbiddenException("Topic tracking reset is disabled")
-        self._lifecycle.forget_topics(name, topics)
+        self._lifecycle.forget_topics(name, topics, author or self._author)
 
     def offsets(self, name: str) -> list[OffsetView]:
         """Raises NotFoundException."""
@@ -325,25 +323,9 @@ class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs):
             given, version = config_of(state, name), version or state.version_in_force(name)
         return self._require_previewer().preview(name, {**given, "name": name}, records=records, version=version)
 
-    def upgrade(self, name: str) -> Upgrade:
-        """The upgrade that was requested last. Raises NotFoundException."""
-        return self._upgrades.get(name)
-
-    def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False) -> Upgrade:
-        """Have the next run go to another version of the connector's plugin, if nothing stands in the way. See ``Upgrades``."""
-        return self._upgrades.request(name, to, canary=canary, accept_schema_change=accept_schema_change)
-
-    def compare_versions(self, name: str, to: str, *, records: int) -> Comparison:
-        """What the next run would compare before it went to another version. Changes nothing."""
-        return self._upgrades.compare(name, to, records=records)
-
-    def forget_upgrade(self, name: str) -> None:
-        """From now on the config alone decides which version runs. Raises NotFoundException."""
-        self._upgrades.forget(name)
-
-    def put_log_level(self, logger: str, level: str) -> None:
+    def put_log_level(self, logger: str, level: str, *, author: str | None = None) -> None:
         """Ask all workers that are up now to set the level of a logger (KIP-976)."""
-        self._topics.configs.change(lambda _: [LoggerRecord(logger, level)])
+        self._topics.configs.change(lambda _: [LoggerRecord(logger, level, author=author or self._author)])
 
     def chosen_plugins(self, info: ConnectorInfo) -> Mapping[str, PluginView]:
         """The plugins that a run of the connector would take now, by their prefixes in the config; empty: it could not start."""

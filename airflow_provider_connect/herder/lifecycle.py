@@ -45,30 +45,30 @@ class Lifecycle:
         self._graceful_seconds = graceful_seconds
         self._sleep = sleep
 
-    # ── verbs ──
+    # ── verbs, for ``author``, where that is a user ──
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str, author: str | None = None) -> None:
         """STARTED: statuses become RUNNING at once, but for what has FAILED, and a run starts.
 
         A run that still lives was asked to pause: it is fenced, so that it does not report PAUSED after this.
         """
-        was = self._put_target(name, TargetState.STARTED)
+        was = self._put_target(name, TargetState.STARTED, author)
         if was is TargetState.STARTED:
             return
         self.interrupt(name)
         self.reach(name)
         self._launcher.trigger(name)
 
-    def pause(self, name: str, *, keep_failed: bool = False) -> None:
+    def pause(self, name: str, author: str | None = None, *, keep_failed: bool = False) -> None:
         """PAUSED. A run in progress sees it, ends after its batch and writes its statuses itself; where none is, they are written here."""
-        self._put_target(name, TargetState.PAUSED)
+        self._put_target(name, TargetState.PAUSED, author)
         if not self._launcher.is_running(name):
             self.reach(name, keep_failed=keep_failed)
 
-    def stop(self, name: str) -> None:
+    def stop(self, name: str, author: str | None = None) -> None:
         """STOPPED: 1 target state and an empty task set 2 a claim, which fences whatever lives 3 runs ended 4 what they left open
         or aborted is settled 5 statuses."""
-        self._put_target(name, TargetState.STOPPED)  # 1
+        self._put_target(name, TargetState.STOPPED, author)  # 1
         self.stopped(name)
 
     # ── what follows from a record ──
@@ -158,10 +158,10 @@ class Lifecycle:
         self._claim(name)
         return True
 
-    def forget_topics(self, name: str, topics: Iterable[str]) -> None:
+    def forget_topics(self, name: str, topics: Iterable[str], author: str | None = None) -> None:
         forgotten = list(topics)
         if forgotten:
-            self._statuses.forget_topics(name, forgotten)
+            self._statuses.forget_topics(name, forgotten, author)
             self._statuses.flush()
 
     def _attempt_to_settle(self, name: str) -> None:
@@ -182,11 +182,11 @@ class Lifecycle:
         except NotFoundException:
             _log.debug("Connector %s was deleted meanwhile", name)
 
-    def _put_target(self, name: str, target: TargetState) -> TargetState | None:
+    def _put_target(self, name: str, target: TargetState, author: str | None) -> TargetState | None:
         """Returns the target state before."""
         was = self._reader.configs().target_state(name)
         try:
-            self._configs.put_target_state(name, target)
+            self._configs.put_target_state(name, target, author=author)
         except NotFoundException as error:
             raise NotFoundException(f"Unknown connector {name}") from error
         return was

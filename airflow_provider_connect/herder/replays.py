@@ -144,7 +144,7 @@ class Replays:
         config = self._config(sink, asked, shown)  # 1
         written, _ = self._connectors.put(name, config, author, require=require_unchanged)  # 2
         if self._reader.configs().target_state(name) is not TargetState.STARTED:
-            self._lifecycle.resume(name)
+            self._lifecycle.resume(name, author)
         return self._state(name, written, self._reader.read())
 
     def preview(self, sink: str, asked: ReplayRequest, *, records: int, shown: Shown) -> Replay:

@@ -57,19 +57,19 @@ class Restarts:
         plan = restart_plan(request, snapshot.statuses.connector(name), snapshot.statuses.task_map(name).values())
         if request.has_flags:
             self._configs.put_restart(request.record)
-        starts = self._carry_out(name, plan, snapshot.configs.target_state(name))
+        starts = self._carry_out(plan, snapshot.configs.target_state(name))
         if starts and not request.has_flags:
             self._wait_for_start(name)
         config = snapshot.configs.connector_configs[name]
         return status_view(plan.connector, plan.tasks, self._plugins.of(config).type)
 
-    def task(self, name: str, task: int) -> None:
-        """Raises NotFoundException."""
+    def task(self, name: str, task: int, author: str | None = None) -> None:
+        """For ``author``, where that is a user. Raises NotFoundException."""
         snapshot = self._snapshot(name)
         if task not in snapshot.configs.tasks(name):
             raise NotFoundException(f"Unknown task: {ConnectorTaskId(name, task)}")
         if snapshot.configs.target_state(name) is TargetState.STARTED:
-            self._restart(name, tasks=[task], with_connector=False)
+            self._restart(name, tasks=[task], with_connector=False, author=author)
 
     def _snapshot(self, name: str) -> Snapshot:
         snapshot = self._reader.read()
@@ -77,16 +77,17 @@ class Restarts:
             raise NotFoundException(f"Unknown connector: {name}")
         return snapshot
 
-    def _carry_out(self, name: str, plan: RestartPlan, target: TargetState | None) -> bool:
+    def _carry_out(self, plan: RestartPlan, target: TargetState | None) -> bool:
         """Whether a run starts."""
+        name, author = plan.request.connector, plan.request.author
         if plan.is_empty or target is None:
             return False
         if target is TargetState.STARTED:
-            return self._restart(name, tasks=plan.task_ids, with_connector=plan.restarts_connector)
-        self._settle(name, plan, target)
+            return self._restart(name, tasks=plan.task_ids, with_connector=plan.restarts_connector, author=author)
+        self._settle(plan, target)
         return False
 
-    def _restart(self, name: str, *, tasks: list[int], with_connector: bool) -> bool:
+    def _restart(self, name: str, *, tasks: list[int], with_connector: bool, author: str | None) -> bool:
         """1 fence what lives 2 statuses 3 a run. ``tasks`` run even if nothing is new; without any, the run checks for work. False: no run
         can start.
 
@@ -98,9 +99,9 @@ class Restarts:
         snapshot = self._reader.read()
         was = snapshot.statuses.connector(name)
         if with_connector and was is not None and (tasks or was.state is State.FAILED):  # 2
-            self._statuses.put_connector(snapshot, name, State.RESTARTING)
+            self._statuses.put_connector(snapshot, name, State.RESTARTING, author=author)
         for task in tasks:
-            self._statuses.put_task(snapshot, name, task, State.RESTARTING)
+            self._statuses.put_task(snapshot, name, task, State.RESTARTING, author=author)
         self._statuses.flush()
         self._launcher.trigger(name, tasks or None)  # 3
         return True
@@ -119,27 +120,28 @@ class Restarts:
             cause = (status.trace or "").partition("\n")[0]
             raise ConnectException(": ".join(filter(None, [f"Failed to start connector: {name}", cause])))
 
-    def _settle(self, name: str, plan: RestartPlan, target: TargetState) -> None:
+    def _settle(self, plan: RestartPlan, target: TargetState) -> None:
         """What is restarted while paused or stopped is so again at once, and no longer FAILED."""
-        snapshot = self._reader.read()
+        name, author, snapshot = plan.request.connector, plan.request.author, self._reader.read()
         if plan.restarts_connector:
-            self._statuses.put_connector(snapshot, name, connector_state_for(target))
+            self._statuses.put_connector(snapshot, name, connector_state_for(target), author=author)
         for task in plan.task_ids:
-            self._statuses.put_task(snapshot, name, task, task_state_for(target))
+            self._statuses.put_task(snapshot, name, task, task_state_for(target), author=author)
         self._statuses.flush()
 
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """What a user asks for. Without a flag: the connector alone, whatever its state."""
+    """What ``author`` asks for. Without a flag: the connector alone, whatever its state."""
 
     connector: str
     only_failed: bool = False
     include_tasks: bool = False
+    author: str | None = None
 
     @property
     def record(self) -> RestartRecord:
-        return RestartRecord(self.connector, self.include_tasks, self.only_failed)
+        return RestartRecord(self.connector, self.include_tasks, self.only_failed, author=self.author)
 
     @property
     def has_flags(self) -> bool:

@@ -49,17 +49,19 @@ class StatusKeeper:
             if task.state is not State.FAILED:
                 self.put_task(snapshot, name, number, State.UNASSIGNED)
 
-    def put_connector(self, snapshot: Snapshot, name: str, state: State, *, trace: str | None = None) -> None:
-        """Nothing where the connector has this state already, and with ``trace`` this trace."""
+    def put_connector(self, snapshot: Snapshot, name: str, state: State, *, trace: str | None = None, author: str | None = None) -> None:
+        """Nothing where the connector has this state already, and with ``trace`` this trace. ``author``: the user who asks for it."""
         was = snapshot.statuses.connector(name)
         if was is None or was.state is not state or trace not in (None, was.trace):
-            self._notes.put_connector(ConnectorStatus(name, state, **self._facts(snapshot, name, state, trace, was)))
+            self._notes.put_connector(ConnectorStatus(name, state, **self._facts(snapshot, name, state, trace, was), author=author))
 
-    def put_task(self, snapshot: Snapshot, name: str, task: int, state: State, *, trace: str | None = None) -> None:
-        """Nothing where the task has this state already, or is unknown and shall be DESTROYED."""
+    def put_task(
+        self, snapshot: Snapshot, name: str, task: int, state: State, *, trace: str | None = None, author: str | None = None
+    ) -> None:
+        """Nothing where the task has this state already, or is unknown and shall be DESTROYED. ``author`` as of ``put_connector``."""
         was = snapshot.statuses.task(name, task)
         if state is not (State.DESTROYED if was is None else was.state):
-            self._notes.put_task(TaskStatus(name, task, state, **self._facts(snapshot, name, state, trace, was)))
+            self._notes.put_task(TaskStatus(name, task, state, **self._facts(snapshot, name, state, trace, was), author=author))
 
     def _facts(
         self, snapshot: Snapshot, name: str, state: State, trace: str | None, was: ConnectorStatus | TaskStatus | None
@@ -81,10 +83,10 @@ class StatusKeeper:
             self._notes.delete_topic(name, topic)
         self._notes.put_connector(ConnectorStatus(name, State.DESTROYED, claim=claim))
 
-    def forget_topics(self, name: str, topics: Iterable[str]) -> None:
-        """The connector no longer uses these topics."""
+    def forget_topics(self, name: str, topics: Iterable[str], author: str | None = None) -> None:
+        """The connector no longer uses these topics, as ``author`` asked where that is a user."""
         for topic in topics:
-            self._notes.delete_topic(name, topic)
+            self._notes.delete_topic(name, topic, author)
 
     def flush(self) -> bool:
         """Wait until it is written, at most ``WAIT_SECONDS``. False: it is not yet, and is retried later."""

@@ -52,8 +52,9 @@ class Upgrades:
         """The upgrade that was requested last. Raises NotFoundException where none was."""
         return _upgrade_of(self._reader.configs(), name)
 
-    def request(self, name: str, to: str, *, canary: int, accept_schema_change: bool) -> Upgrade:
-        """Have the next run compare the versions by ``canary`` records and, if nothing stands in the way, take the new one.
+    def request(self, name: str, to: str, *, canary: int, accept_schema_change: bool, author: str | None = None) -> Upgrade:
+        """Have the next run compare the versions by ``canary`` records and, if nothing stands in the way, take the new one. ``author``,
+        here and below, is the user who asks.
 
         Raises NotFoundException, BadRequestException for a range without a version, and for the version that is in use, ConflictException
         while a run tries an earlier upgrade.
@@ -86,7 +87,7 @@ class Upgrades:
                 raise ConflictException(
                     f"Connector {name} is trying version {known.new}; wait for the end of that run, or forget the upgrade"
                 )
-            return [UpgradeRecord(name, asked)]
+            return [UpgradeRecord(name, asked, author=author)]
 
         self._configs.change(decide)
         return asked
@@ -99,12 +100,12 @@ class Upgrades:
         before = previewer.preview(name, config, records=records, version=old)
         return compared(before, previewer.preview(name, config, records=records, version=new))
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, author: str | None = None) -> None:
         """From now on the config alone decides which version runs. Raises NotFoundException where there is nothing to forget."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _upgrade_of(state, name)
-            return [UpgradeRecord(name, None)]
+            return [UpgradeRecord(name, None, author=author)]
 
         self._configs.change(decide)
 
@@ -140,3 +141,27 @@ def _upgrade_of(state: ClusterConfigState, name: str) -> Upgrade:
     if name not in state.upgrades:
         raise NotFoundException(f"No upgrade of connector {name} was asked for")
     return state.upgrades[name]
+
+
+class UpgradeVerbs:
+    """The verbs of a herder about upgrades. ``_upgrades`` and ``_author`` are set by the herder."""
+
+    _upgrades: Upgrades
+    _author: str | None
+
+    def upgrade(self, name: str) -> Upgrade:
+        """The upgrade that was requested last. Raises NotFoundException."""
+        return self._upgrades.get(name)
+
+    def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False, author: str | None = None) -> Upgrade:
+        """Have the next run go to another version of the connector's plugin, if nothing stands in the way. See ``Upgrades``."""
+        by = author or self._author
+        return self._upgrades.request(name, to, canary=canary, accept_schema_change=accept_schema_change, author=by)
+
+    def compare_versions(self, name: str, to: str, *, records: int) -> Comparison:
+        """What the next run would compare before it went to another version. Changes nothing."""
+        return self._upgrades.compare(name, to, records=records)
+
+    def forget_upgrade(self, name: str, *, author: str | None = None) -> None:
+        """From now on the config alone decides which version runs. Raises NotFoundException."""
+        self._upgrades.forget(name, author or self._author)

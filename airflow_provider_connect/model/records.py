@@ -1,6 +1,7 @@
 """The records of the config topic as values; and ``Unreadable``, for a record on any of our topics that cannot be decoded.
 
 ``offset`` is the record's own offset on its topic, -1 for one that is not written yet. Two records of different offsets may be equal.
+``author`` is the user who asked for it, for the history; it is written, of a config also read, and never decides.
 """
 
 from collections.abc import Mapping
@@ -23,8 +24,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord:
-    """``connector-«c»``: a connector's config as the user wrote it, ``${…}`` unresolved. None: it was deleted. ``author`` is the user who
-    asked for it, for the history; it is written and never decides."""
+    """``connector-«c»``: a connector's config as the user wrote it, ``${…}`` unresolved. None: it was deleted."""
 
     connector: str
     config: Mapping[str, str] | None
@@ -39,6 +39,7 @@ class TargetStateRecord:
     connector: str
     state: TargetState | None
     offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class RestartRecord:
     include_tasks: bool = False
     only_failed: bool = False
     offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class LoggerRecord:
     logger: str
     level: str
     offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class UpgradeRecord:
     connector: str
     upgrade: Upgrade | None
     offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
 
 
 ConfigRecord = (

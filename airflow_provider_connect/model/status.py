@@ -1,6 +1,7 @@
 """The state of the status topic: of every connector and task, and the topics that each connector has used (contract §2.9).
 
 A status of ours carries the claim of the run that wrote it. A status without one is a real worker's and is applied as it comes.
+``author`` is the user whose restart or reset wrote it, for the history; it is written and not read here.
 """
 
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ class ConnectorStatus:
     claim: Claim | None = None
     offset: int = field(default=-1, compare=False, kw_only=True)
     timestamp: int = field(default=-1, compare=False, kw_only=True)  # of the record, in ms; -1: not known
+    author: str | None = field(default=None, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class TaskStatus:
     failures: int = field(default=0, kw_only=True)
     offset: int = field(default=-1, compare=False, kw_only=True)
     timestamp: int = field(default=-1, compare=False, kw_only=True)
+    author: str | None = field(default=None, compare=False, kw_only=True)
 
     @property
     def id(self) -> ConnectorTaskId:
@@ -71,6 +74,7 @@ class TopicReset:
     claim: Claim | None = None
     offset: int = field(default=-1, compare=False, kw_only=True)
     timestamp: int = field(default=-1, compare=False, kw_only=True)
+    author: str | None = field(default=None, compare=False, kw_only=True)
 
 
 StatusRecord = ConnectorStatus | TaskStatus | TopicStatus | TopicReset

@@ -44,7 +44,8 @@ class Verb:
 
     ``answer`` is a type for ``view_json``, None: an empty answer. ``also`` has further statuses with theirs; those from 400 on are answers
     and no errors. ``query`` has the meanings of query parameters by name. ``is_repeatable``: a request whose answer was lost may be sent
-    again; ``removes``: status 404 to such a request means that the first one was carried out.
+    again; ``removes``: status 404 to such a request means that the first one was carried out. ``is_trial``: it changes nothing, whatever
+    its method.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Verb:
     is_repeatable: bool = True
     removes: bool = False
     is_admin: bool = False
+    is_trial: bool = False
 
 
 _CONNECTOR: Final = "/connectors/{connector}"
@@ -236,6 +238,7 @@ _VERBS = (
         Preview,
         "What the connector's next run would plan and read first; of another config, or in another version, where one is given. Nothing is "
         "committed. A connector with a config of its own in the body need not exist.",
+        is_trial=True,
     ),
     Verb("upgrade", "GET", f"{_CONNECTOR}/upgrade", Upgrade, "The state of the upgrade that was requested last; 404 where there was none."),
     Verb(
@@ -262,6 +265,7 @@ _VERBS = (
         f"{_CONNECTOR}/upgrade/comparison",
         Comparison,
         "What an upgrade would compare; nothing is requested or changed.",
+        is_trial=True,
     ),
     Verb(
         "plugins",
@@ -285,6 +289,7 @@ _VERBS = (
         f"{_PLUGIN}/validate",
         Validation,
         "What is wrong with a config, setting by setting. Calls the plugin, so it is for users who may create such a connector.",
+        is_trial=True,
     ),
     Verb("workers", "GET", "/workers", list[WorkerView], "The applications that run now, of connectors that the user may read."),
     Verb(

@@ -1,6 +1,6 @@
 """The rights of users: what the REST server asks of its host. Knows no users itself."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Protocol
 
@@ -61,6 +61,11 @@ class Access(Protocol):
 
     def may_administer(self, user: User) -> bool:
         """Whether the user may change what concerns all connectors, such as log levels."""
+        ...
+
+    def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
+        """Enter into the host's audit log, where it has one, that the user has changed something. ``connector`` None: it concerns all.
+        ``details`` hold no secrets. Raises nothing: the change is made already."""
         ...
 
 
@@ -134,3 +139,6 @@ class OpenToAll:
 
     def may_administer(self, user: User) -> bool:
         return True
+
+    def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
+        """There is no audit log."""

@@ -6,9 +6,10 @@ Only the bytes of a body are read in the event loop. Rights, parsing, the verb a
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeVar
+from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
 import anyio
@@ -18,6 +19,8 @@ from starlette.requests import Request
 from airflow_provider_connect.errors import ConnectException, ForbiddenException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.secret_keys import HIDDEN
+from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Access, Right, User, require
 from airflow_provider_connect.rest.secrets import Secrets
@@ -34,6 +37,7 @@ USER = "connect_user"
 
 _T = TypeVar("_T")
 _B = TypeVar("_B")
+_OWN_FAILURE = 500
 _PARSED_AT_ONCE = 2
 """Parsing takes Python's lock, and the event loop waits its turn for it among the threads that do."""
 
@@ -65,20 +69,47 @@ class Calls:
         """``verb`` for a user who has the right on the connector. A body that comes all the same is left alone."""
         await self.in_thread(lambda: require(self.access, user_of(request), right, connector))
         await bodies.received(request, seconds=SECONDS)
-        return await self.in_thread(lambda: verb(self.herder()), changes=True)
+        return await self.in_thread(lambda: self.noted(request, connector, lambda: verb(self.herder())), changes=True)
 
     async def change_by(self, request: Request, connector: str, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
         """``verb`` with the body of the request, for a user who may change the connector."""
-        return await self._by(request, lambda: require(self.access, user_of(request), Right.CHANGE, connector), parse, verb)
+
+        def act(herder: Herder, body: _B) -> _T:
+            if getattr(body, "dry_run", False):
+                return verb(herder, body)
+            return self.noted(request, connector, lambda: verb(herder, body))
+
+        return await self._by(request, lambda: require(self.access, user_of(request), Right.CHANGE, connector), parse, act)
 
     async def create_by(self, request: Request, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
-        """As ``change_by``, where only the body names the connector: for a user who may change some. ``verb`` requires the right on it."""
+        """As ``change_by``, where only the body names the connector: for a user who may change some. ``verb`` requires the right on it, and
+        has what it does ``noted``."""
 
         def check() -> None:
             if not self.access.may_change_some(user_of(request)):
                 raise ForbiddenException("You may not create connectors")
 
         return await self._by(request, check, parse, verb)
+
+    def noted(self, request: Request, connector: str | None, act: Callable[[], _T], **details: str) -> _T:
+        """What ``act`` returns, and an entry for it in the host's audit log. A refusal is not noted, a failure that may have come half-way
+        is. ``details`` join those of the request."""
+        try:
+            done = act()
+        except ConnectException as error:
+            if error.status_code >= _OWN_FAILURE:
+                self._note(request, connector, {**details, "failed": str(error.status_code)})
+            raise
+        self._note(request, connector, details)
+        return done
+
+    def _note(self, request: Request, connector: str | None, details: Mapping[str, str]) -> None:
+        verb = VERBS[request.scope["route"].name]
+        if verb.is_trial:
+            return
+        asked = {name: unquote(text) for name, text in request.path_params.items() if name != "connector"}
+        asked |= {name: text for name, text in request.query_params.items() if name in verb.query}
+        self.access.note(user_of(request), verb.name, connector, {name: cut(text) for name, text in {**asked, **details}.items()})
 
     async def _by(
         self, request: Request, check: Callable[[], None], parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]

@@ -73,8 +73,11 @@ async def create_connector(request: Request) -> Response:
     def create(herder: Herder, new: bodies.NewConnector) -> Response:
         require(calls.access, user_of(request), Right.CHANGE, new.name)
         config = _named(new.name, calls.secrets.restored(new.config, None))
-        info = herder.create_connector(new.name, config, new.initial_state, author=author_of(request))
-        return _created(request, calls, info)
+
+        def write() -> ConnectorInfo:
+            return herder.create_connector(new.name, config, new.initial_state, author=author_of(request))
+
+        return _created(request, calls, calls.noted(request, new.name, write))
 
     return await calls.create_by(request, bodies.new_connector, create)
 
@@ -131,7 +134,7 @@ async def restart_connector(request: Request, connector: Connector) -> Response:
     tasks, failed = (is_true(query(request, name, "false")) for name in ("includeTasks", "onlyFailed"))
 
     def restart(herder: Herder) -> Response:
-        plan = herder.restart_connector(connector, include_tasks=tasks, only_failed=failed)
+        plan = herder.restart_connector(connector, include_tasks=tasks, only_failed=failed, author=author_of(request))
         return answer(plan, 202) if tasks or failed else empty(204)
 
     return await calls_of(request).change(request, connector, restart)
@@ -143,15 +146,7 @@ reads(router, "connector_status")
 changes(router, "pause")
 changes(router, "resume")
 changes(router, "stop")
-
-
-@serves(router, "delete_connector")
-async def delete_connector(request: Request, connector: Connector) -> Response:
-    def delete(herder: Herder) -> None:
-        herder.delete_connector(connector, author=author_of(request))
-
-    await calls_of(request).change(request, connector, delete, right=Right.DELETE)
-    return empty(204)
+changes(router, "delete_connector", right=Right.DELETE)
 
 
 def _page(request: Request) -> tuple[int, int | None]:
@@ -274,7 +269,10 @@ async def get_task_status(request: Request, connector: Connector, task: Task) ->
 
 @serves(router, "restart_task")
 async def restart_task(request: Request, connector: Connector, task: Task) -> Response:
-    await calls_of(request).change(request, connector, lambda herder: herder.restart_task(connector, task))
+    def restart(herder: Herder) -> None:
+        herder.restart_task(connector, task, author=author_of(request))
+
+    await calls_of(request).change(request, connector, restart)
     return empty(204)
 
 
@@ -367,8 +365,8 @@ async def preview_connector(request: Request, connector: Connector) -> Response:
 @serves(router, "request_upgrade", body=bodies.AskedUpgrade.model_json_schema())
 async def put_upgrade(request: Request, connector: Connector) -> Response:
     def put(herder: Herder, asked: bodies.AskedUpgrade) -> Response:
-        found = herder.request_upgrade(connector, asked.to, canary=asked.canary, accept_schema_change=asked.accept_schema_change)
-        return answer(found, 202)
+        author, accepts = author_of(request), asked.accept_schema_change
+        return answer(herder.request_upgrade(connector, asked.to, canary=asked.canary, accept_schema_change=accepts, author=author), 202)
 
     return await calls_of(request).change_by(request, connector, bodies.AskedUpgrade.of, put)
 

@@ -16,7 +16,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import HttpException, answer, empty
-from airflow_provider_connect.rest.calls import Calls, calls_of
+from airflow_provider_connect.rest.calls import Calls, author_of, calls_of
 from airflow_provider_connect.rest.documents import described
 
 Route = TypeVar("Route", bound=Callable[..., Awaitable[Response]])
@@ -53,14 +53,13 @@ def reads(router: APIRouter, verb: str, view: Callable[[Calls, Any], object] = l
         return await calls.read(request, connector, lambda herder: answer(view(calls, getattr(herder, verb)(connector))))
 
 
-def changes(router: APIRouter, verb: str, view: Callable[[Any], object] | None = None, *, right: Right = Right.CHANGE) -> None:
-    """The route of a verb that changes one connector without a body. ``view`` None: the answer is empty."""
-    status = VERBS[verb].status
+def changes(router: APIRouter, verb: str, *, right: Right = Right.CHANGE) -> None:
+    """The route of a verb that changes one connector without a body, and whose answer is empty."""
 
     @serves(router, verb)
     async def change(request: Request, connector: Connector) -> Response:
         def act(herder: Herder) -> Response:
-            found = getattr(herder, verb)(connector)
-            return empty(status) if view is None else answer(view(found), status)
+            getattr(herder, verb)(connector, author=author_of(request))
+            return empty(VERBS[verb].status)
 
         return await calls_of(request).change(request, connector, act, right=right)

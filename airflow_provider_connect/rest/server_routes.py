@@ -22,7 +22,7 @@ from airflow_provider_connect.model.views import HealthView, LoggerView
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, empty, is_true, query
-from airflow_provider_connect.rest.calls import HEALTH_SECONDS, calls_of, known_config, user_of
+from airflow_provider_connect.rest.calls import HEALTH_SECONDS, author_of, calls_of, known_config, user_of
 from airflow_provider_connect.rest.routes import Logger, Plugin, serves
 
 router = APIRouter(tags=["server"])
@@ -127,11 +127,11 @@ async def put_logger(request: Request, logger: Logger) -> Response:
         if not is_for_all:
             return answer(loggers.put(logger, level))
         checked_level(level)
-        calls.herder().put_log_level(logger, level)
+        calls.herder().put_log_level(logger, level, author=author_of(request))
         loggers.put(logger, level)
         return empty(204)
 
-    return await calls.administer_by(request, bodies.log_level, put)
+    return await calls.administer_by(request, bodies.log_level, lambda level: calls.noted(request, None, lambda: put(level), level=level))
 
 
 def _loggers(request: Request) -> Loggers:

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     TASK_STATUS = "task-status"  # the same of the task that ``subject`` numbers
     TOPIC = "topic"  # the topic that ``subject`` names is used: by which task since when, as JSON
     OFFSET = "offset"  # the offset, as JSON, of the source or sink partition that ``subject`` is, as JSON
+    LOG_LEVEL = "log-level"  # the level of the logger that ``subject`` names, of all processes and no connector; there is no old
     MIRROR = "mirror"  # the mirror itself; ``subject`` names a topic
 
 

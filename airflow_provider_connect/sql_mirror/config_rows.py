@@ -9,6 +9,7 @@ from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import (
     CommitRecord,
     ConnectorRecord,
+    LoggerRecord,
     RestartRecord,
     TargetStateRecord,
     TaskRecord,
@@ -16,7 +17,6 @@ from airflow_provider_connect.model.records import (
 )
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind
@@ -29,7 +29,7 @@ DEFINED_IN = "airflow.defined.in"
 Hide = Callable[[Mapping[str, str], Mapping[str, str] | None], Mapping[str, str]]
 """A config with ``[hidden]`` for the passwords that its plugins define; for a task's config with its connector's."""
 
-_Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord | UpgradeRecord
+_Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord | UpgradeRecord | LoggerRecord
 
 
 def masked(config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -62,6 +62,8 @@ def kept_of(value: object) -> _Kept | None:
     match value:
         case ConnectorRecord(config=config) | TaskRecord(config=config):
             value = replace(value, config=None if config is None else masked(config))
+        case LoggerRecord(logger):
+            return value if is_name(logger) else None
         case TargetStateRecord() | CommitRecord() | RestartRecord() | UpgradeRecord():
             pass
         case _:
@@ -80,7 +82,14 @@ def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> 
 
 
 def _connector(record: _Kept) -> str:
-    return record.task.connector if isinstance(record, TaskRecord) else record.connector
+    """Empty for a record that concerns no connector."""
+    match record:
+        case TaskRecord(task):
+            return task.connector
+        case LoggerRecord():
+            return ""
+        case _:
+            return record.connector
 
 
 def _applied(log: ConfigLog, record: StateRecord, value: _Kept) -> list[Entry]:
@@ -104,40 +113,33 @@ def _about(state: ClusterConfigState, value: _Kept) -> object:
 
 
 def _entries(record: StateRecord, value: _Kept, old: object, new: object) -> list[Entry]:
-    cause, at = (record.at, record.offset), record.timestamp
+    cause, at, who = (record.at, record.offset), record.timestamp, optional(record.author, storable)
     match value:
         case ConnectorRecord(connector, config) if old != new or holds_hidden(config):
-            who = (config or {}).get(DEFINED_IN) or record.author
-            return [
-                Entry(
-                    Kind.CONFIG,
-                    connector,
-                    at,
-                    cause,
-                    old=optional(old, json_text),
-                    new=optional(new, json_text),
-                    who=optional(who, storable),
-                )
-            ]
+            who = optional((config or {}).get(DEFINED_IN), storable) or who
+            return [Entry(Kind.CONFIG, connector, at, cause, old=optional(old, json_text), new=optional(new, json_text), who=who)]
         case TargetStateRecord(connector) if old != new:
-            return [Entry(Kind.TARGET_STATE, connector, at, cause, old=optional(old, str), new=optional(new, str))]
+            return [Entry(Kind.TARGET_STATE, connector, at, cause, old=optional(old, str), new=optional(new, str), who=who)]
         case CommitRecord(connector) if old != new or _any_hidden(new):
             return [Entry(Kind.TASKS, connector, at, cause, old=json_text(old), new=json_text(new))]
-        case RestartRecord(connector):
-            asked = {"include-tasks": value.include_tasks, "only-failed": value.only_failed}
-            return [Entry(Kind.RESTART, connector, at, cause, new=json_text(asked))]
-        case UpgradeRecord(connector, upgrade):
-            return [_upgrade_entry(connector, upgrade, at, cause)]
+        case RestartRecord() | UpgradeRecord() | LoggerRecord():
+            return [_request(value, at, cause, who)]
         case _:
             return []
 
 
-def _upgrade_entry(connector: str, upgrade: Upgrade | None, at: int, cause: tuple[TopicPartition, int]) -> Entry:
-    if upgrade is None:
-        return Entry(Kind.UPGRADE, connector, at, cause)
-    claim = optional(upgrade.claim, str)
-    note = storable(upgrade.reason) if upgrade.reason else None
-    return Entry(Kind.UPGRADE, connector, at, cause, new=json_text(upgrade.to_json()), claim=claim, note=note)
+def _request(value: RestartRecord | UpgradeRecord | LoggerRecord, at: int, cause: tuple[TopicPartition, int], who: str | None) -> Entry:
+    match value:
+        case LoggerRecord(logger, level):
+            return Entry(Kind.LOG_LEVEL, "", at, cause, logger, new=storable(level), who=who)
+        case RestartRecord(connector, include_tasks, only_failed):
+            asked = {"include-tasks": include_tasks, "only-failed": only_failed}
+            return Entry(Kind.RESTART, connector, at, cause, new=json_text(asked), who=who)
+        case UpgradeRecord(connector, upgrade):
+            if upgrade is None:
+                return Entry(Kind.UPGRADE, connector, at, cause, who=who)
+            claim, note = optional(upgrade.claim, str), storable(upgrade.reason) if upgrade.reason else None
+            return Entry(Kind.UPGRADE, connector, at, cause, new=json_text(upgrade.to_json()), who=who, claim=claim, note=note)
 
 
 def _any_hidden(configs: object) -> bool:

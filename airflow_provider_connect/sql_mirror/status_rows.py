@@ -76,7 +76,7 @@ def _about(state: StatusState, value: StatusRecord) -> dict[_Subject, _Shown]:
 
 def _entry(record: StateRecord, value: StatusRecord, key: _Subject, old: _Shown | None, new: _Shown | None) -> Entry:
     kind, subject = key
-    who = new.worker_id if isinstance(new, ConnectorStatus | TaskStatus) else None
+    who = record.author or (new.worker_id if isinstance(new, ConnectorStatus | TaskStatus) else None)
     return Entry(
         kind,
         value.connector,

@@ -79,14 +79,14 @@ class ConfigChanges(Closing):
 
         self.change(decide)
 
-    def put_target_state(self, connector: str, target: TargetState) -> None:
+    def put_target_state(self, connector: str, target: TargetState, *, author: str | None = None) -> None:
         """Writes the target state, with STOPPED an empty task set too. Writes nothing that holds already. Raises NotFoundException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
             records: list[ConfigRecord] = []
             if state.target_state(connector) is not target:
-                records.append(TargetStateRecord(connector, target))
+                records.append(TargetStateRecord(connector, target, author=author))
             if target is TargetState.STOPPED and (state.tasks(connector) or connector in state.inconsistent):
                 records.append(CommitRecord(connector, 0))
             return records
@@ -159,7 +159,7 @@ class ConfigChanges(Closing):
 
 def _with_state(name: str, config: Mapping[str, str], initial_state: TargetState | None, author: str | None) -> list[ConfigRecord]:
     record = ConnectorRecord(name, dict(config), author=author)
-    return [record] if initial_state is None else [TargetStateRecord(name, initial_state), record]
+    return [record] if initial_state is None else [TargetStateRecord(name, initial_state, author=author), record]
 
 
 def _require(state: ClusterConfigState, connector: str) -> None:

@@ -48,9 +48,9 @@ class StatusNotes(Closing):
     def delete_task(self, connector: str, task: int) -> None:
         self._note(TaskStatus(connector, task, State.DESTROYED))
 
-    def delete_topic(self, connector: str, topic: str) -> None:
-        """Forgets that the connector has used the topic."""
-        self._note(TopicReset(topic, connector))
+    def delete_topic(self, connector: str, topic: str, author: str | None = None) -> None:
+        """Forgets that the connector has used the topic, as ``author`` asked where that is a user."""
+        self._note(TopicReset(topic, connector, author=author))
 
     def _note(self, record: StatusRecord) -> None:
         if record.claim is None and self._claim is not None:

@@ -37,13 +37,14 @@ from airflow_provider_connect.wire.record import (
 )
 
 _SESSION_KEY = "session-key"
+_OF_USERS = (ConnectorRecord, TargetStateRecord, RestartRecord, LoggerRecord, UpgradeRecord)
 
 
 def encode(record: ConfigRecord) -> WireRecord:
-    """The bytes of a record. A FencingRecord with a claim carries it as a header, a ConnectorRecord its author."""
+    """The bytes of a record. A FencingRecord with a claim carries it as a header, what users ask for its author."""
     key, value = _key_and_value(record)
     headers = claim_headers(record.claim) if isinstance(record, FencingRecord) else []
-    headers += author_headers(record.author) if isinstance(record, ConnectorRecord) else []
+    headers += author_headers(record.author) if isinstance(record, _OF_USERS) else []
     return WireRecord(key.encode(), None if value is None else dumps(value), headers)
 
 

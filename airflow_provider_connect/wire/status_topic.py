@@ -13,6 +13,7 @@ from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
 from airflow_provider_connect.wire.record import (
     Headers,
     WireRecord,
+    author_headers,
     claim_headers,
     claim_of,
     integer_of,
@@ -27,7 +28,7 @@ _DIGITS = 10
 
 
 def encode(record: StatusRecord) -> WireRecord:
-    """The bytes of a status; state DESTROYED and a TopicReset are tombstones. The claim, if there is one, is a header."""
+    """The bytes of a status; state DESTROYED and a TopicReset are tombstones. The claim and the author, if there are, are headers."""
     match record:
         case ConnectorStatus():
             key, value = f"status-connector-{record.connector}", _state(record)
@@ -36,6 +37,8 @@ def encode(record: StatusRecord) -> WireRecord:
         case TopicStatus() | TopicReset():
             key, value = f"status-topic-{record.topic}:connector-{record.connector}", _topic(record)
     headers = claim_headers(record.claim)
+    if not isinstance(record, TopicStatus):
+        headers += author_headers(record.author)
     if isinstance(record, TaskStatus) and record.failures:
         headers.append((FAILURES_HEADER, str(record.failures).encode()))
     return WireRecord(key.encode(), None if value is None else dumps(value), headers)

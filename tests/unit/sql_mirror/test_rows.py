@@ -199,7 +199,7 @@ def test_a_sweep_removes_what_its_topic_does_not_hold(database: Connection) -> N
         verb([])
     assert [table.name for table in CURRENT if rows(database, table)] == []
     assert {(entry.kind, entry.new, entry.at_ms) for entry in swept.entries} == {
-        (kind, None, 99) for kind in Kind if kind not in (Kind.RESTART, Kind.UPGRADE, Kind.TASKS, Kind.MIRROR)
+        (kind, None, 99) for kind in Kind if kind not in (Kind.RESTART, Kind.UPGRADE, Kind.TASKS, Kind.LOG_LEVEL, Kind.MIRROR)
     }
     write_history(database, swept.entries)
     assert len(rows(database, history, "note")) == len(swept.entries)
