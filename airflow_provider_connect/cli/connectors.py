@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect, speaks_to_server
+from airflow_provider_connect.cli.overview import Overview
 from airflow_provider_connect.cli.printing import print_rows, print_value, short_trace, visible
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.config.dag_settings import DEFINED_IN, PREFIX, RELEASED
@@ -111,7 +112,7 @@ def delete(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def status(arguments: Any, verbs: Verbs) -> None:
-    """One row for the connector and one a task; traces of what has FAILED come after the table."""
+    """One row for the connector and one a task; what its source lacks, and traces of what has FAILED, come after the table."""
     found = verbs.connector_status(arguments.name)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -119,6 +120,9 @@ def status(arguments: Any, verbs: Verbs) -> None:
     instances: list[tuple[str, StateView | TaskView]] = [("connector", found.connector), *((f"task {t.id}", t) for t in found.tasks)]
     rows = [{"what": what, "state": str(each.state), "worker": each.worker_id, "version": each.version} for what, each in instances]
     print_rows(rows, "table")
+    note = found.note if isinstance(verbs, Herder) else Overview(verbs).note(arguments.name)
+    if note:
+        print(visible(f"\n{note}"))
     for what, each in instances:
         if each.trace:
             print(visible(f"\n{what}: {each.trace.strip() if arguments.trace else _without_calls(each.trace)}"))

@@ -73,6 +73,10 @@ class Overview:
         progress = self._progress()
         return [Line(row, progress.get(row.name)) for row in sorted(rows, key=lambda row: row.name)]
 
+    def note(self, name: str) -> str | None:
+        """What the connector's source lacks; None: nothing, or it is not known."""
+        return next((row.note for row in self._rows([name]) if row.name == name), None)
+
     def _rows(self, names: Collection[str]) -> Iterable[ConnectorRow]:
         if isinstance(self._verbs, Herder):
             from airflow_provider_connect.cli.own_connect import own_rows  # loads Airflow's models

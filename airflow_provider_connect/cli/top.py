@@ -149,7 +149,7 @@ def _table(lines: Sequence[Line], width: int, now_ms: float) -> Table:
 
 def fitting(lines: Sequence[Line], width: int, now_ms: float) -> list[tuple[Column, int]]:
     """The columns that there is room for, each with its width. Name and state stay in any case; a name that is too long is cut."""
-    known = [column for column in COLUMNS if column is not FAILURE or any(line.row.failure for line in lines)]
+    known = [column for column in COLUMNS if column is not FAILURE or any(map(_failure, lines))]
     widths = {column.title: max(map(cell_len, [column.title, *(column.text(line, now_ms) for line in lines)])) for column in known}
     wanted = {title: min(found, _LEAST_NAME if title == NAME.title else found) for title, found in widths.items()}
     wanted[FAILURE.title] = min(wanted.get(FAILURE.title, 0), _LEAST_FAILURE)
@@ -177,6 +177,11 @@ def _style(column: Column, line: Line) -> str:
 
 def _one_line(text: str) -> str:
     return visible(" ".join(text.split()))
+
+
+def _failure(line: Line) -> str:
+    """Or else what the source lacks."""
+    return line.row.failure or line.row.note or ""
 
 
 def _tasks(line: Line, _: float) -> str:
@@ -215,7 +220,7 @@ def duration(seconds: float) -> str:
 NAME: Final = Column("NAME", lambda line, _: _one_line(line.row.name))
 STATE: Final = Column("STATE", lambda line, _: _one_line(line.row.state or _UNKNOWN))
 TASKS: Final = Column("TASKS", _tasks, 3, is_number=True)
-FAILURE: Final = Column("FAILURE", lambda line, _: _one_line(line.row.failure or ""), 4)
+FAILURE: Final = Column("FAILURE", lambda line, _: _one_line(_failure(line)), 4)
 COLUMNS: Final = (
     NAME,
     STATE,

@@ -271,7 +271,17 @@ class FileStreamSourceConnector(SourceConnector):
 
     def check(self, config: Mapping[str, str]) -> None:
         """A file that is not there yet may come; none at all is refused, and so is one outside of what the worker allows."""
-        self.allowed_paths.resolved(FILE, _path_of(self.config_def.parse(config)))
+        path = _path_of(self.config_def.parse(config))
+        self.allowed_paths.resolved(FILE, path)
+        folder, name = self.allowed_paths.folder_of(FILE, path)
+        try:
+            folder.stat(name)
+        except FileNotFoundError:
+            self._miss(path)
+
+    def _miss(self, path: str) -> None:
+        self.missing = f"There is no file {path}: nothing is read until there is"
+        log.warning("Couldn't find file %s: nothing to read until it is created", path)
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals]  # only one reader of one file makes sense
@@ -294,7 +304,7 @@ class FileStreamSourceConnector(SourceConnector):
         try:
             descriptor = self.allowed_paths.open(FILE, path, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
-            log.warning("Couldn't find file %s: nothing to read until it is created", path)
+            self._miss(path)
             return False
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size

@@ -18,7 +18,7 @@ from airflow_provider_connect.herder.ports import Probe
 from airflow_provider_connect.herder.snapshot import Topics, config_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import unconsumed
-from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, TargetStateRecord, UpgradeRecord
+from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, NoteRecord, TargetStateRecord, UpgradeRecord
 from airflow_provider_connect.model.states import TargetState
 
 Restored = Callable[[checks.Given, Mapping[str, str]], checks.Given]
@@ -170,7 +170,8 @@ class ConnectorConfigs:
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             checks.require_own(name, config_of(state, name))
-            forgotten = [UpgradeRecord(name, None, author=author)] if name in state.upgrades else []
+            forgotten: list[ConfigRecord] = [UpgradeRecord(name, None, author=author)] if name in state.upgrades else []
+            forgotten += [NoteRecord(name, None)] if name in state.notes else []
             return [
                 self._lifecycle.claim_record(state, name),
                 ConnectorRecord(name, None, author=author),

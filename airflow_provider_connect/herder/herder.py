@@ -339,17 +339,13 @@ class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
         """How this process's writes of statuses went, by Connect's metric names."""
         return self._statuses.metrics()
 
-    def health_problem(self) -> str | None:
-        """Why requests cannot be answered; None: they can."""
-        try:
-            self.snapshot()
-        except ConnectException as error:
-            return error.message
-        return None
-
-    def health_warning(self) -> str | None:
-        """What users should know of a server that answers: connectors that can be created and will not run. None: all is well."""
-        return self._launcher.obstacle()
+    def health_warnings(self) -> list[str]:
+        """What users should know of a server that answers: connectors that can be created and will not run, and sources that lack what
+        they read. No names: not every user may read all connectors."""
+        state = self.config_state()
+        lacking = sum(state.target_state(name) is TargetState.STARTED for name in state.notes)
+        found = f"{lacking} running connectors lack the file or table that they read (airflow connect top)." if lacking else None
+        return list(filter(None, [self._launcher.obstacle(), found]))
 
     def close(self) -> None:
         """Writes the statuses that are waiting, then closes everything."""

@@ -6,6 +6,7 @@ A view that has not changed is the same object as before. So its bytes may be ke
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from airflow_provider_connect.config.dag_settings import PREFIX
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
@@ -51,10 +52,10 @@ class ConnectorViews:
             self._statuses.pop(name, None)
             return None
         tasks = snapshot.statuses.task_map(name)
-        kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
+        kind, note = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type, snapshot.configs.notes.get(name)
         known = self._statuses.get(name)
-        if known is None or known[0] is not connector or known[1] is not tasks or known[2].type != kind:
-            known = self._statuses[name] = (connector, tasks, status_view(connector, tasks.values(), kind))
+        if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].note) != (kind, note):
+            known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), note=note))
         return known[2]
 
     def forget_others(self, names: Collection[str]) -> None:

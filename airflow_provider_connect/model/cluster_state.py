@@ -15,6 +15,7 @@ from airflow_provider_connect.model.records import (
     ConnectorRecord,
     FencingRecord,
     LoggerRecord,
+    NoteRecord,
     SessionKeyRecord,
     TargetStateRecord,
     TaskRecord,
@@ -37,7 +38,8 @@ class ClusterConfigState:
     connector config that its committed tasks were planned from, ``generations`` how many task sets this reader has seen committed (in
     memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
     committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
-    requests by logger; they are for workers that are up when they are written. ``upgrades`` are the requested ones, by connector.
+    requests by logger; they are for workers that are up when they are written. ``upgrades`` are the requested ones, by connector,
+    ``notes`` what sources lack.
     ``reserved`` is what configs name for their connector alone (``RESERVED``), by connector; also of those that a reader leaves out.
     """
 
@@ -54,6 +56,7 @@ class ClusterConfigState:
     pending_fencing: set[str] = field(default_factory=set)
     log_levels: dict[str, LoggerRecord] = field(default_factory=dict)
     upgrades: dict[str, Upgrade] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
     reserved: dict[str, dict[str, str]] = field(default_factory=dict)
     session_key: SessionKeyRecord | None = None
 
@@ -160,13 +163,22 @@ class ConfigLog:
                 self.state.session_key = record
             case LoggerRecord():
                 self.state.log_levels[record.logger] = record
+            case UpgradeRecord() | NoteRecord():
+                self._of_ours(record)
+            case _:
+                pass  # restart requests are for workers that are up when they are written; they leave nothing behind
+        return ""
+
+    def _of_ours(self, record: UpgradeRecord | NoteRecord) -> None:
+        match record:
             case UpgradeRecord(connector, upgrade):
                 self.state.upgrades.pop(connector, None)
                 if upgrade is not None:
                     self.state.upgrades[connector] = upgrade
-            case _:
-                pass  # restart requests are for workers that are up when they are written; they leave nothing behind
-        return ""
+            case NoteRecord(connector, note):
+                self.state.notes.pop(connector, None)
+                if note is not None and connector in self.state:
+                    self.state.notes[connector] = note
 
     def _reserve(self, connector: str, config: Mapping[str, str]) -> None:
         self.state.reserved.pop(connector, None)
@@ -175,6 +187,7 @@ class ConfigLog:
             self.state.reserved[connector] = named
 
     def _connector(self, connector: str, config: Mapping[str, str] | None) -> None:
+        self.state.notes.pop(connector, None)
         if config is None:
             self._remove(connector)
             return

@@ -76,6 +76,7 @@ _MAPS: Mapping[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "applied": ("applied_configs", dict, dict),
     "generation": ("generations", int, int),
     "upgrade": ("upgrades", Upgrade.to_json, Upgrade.of_json),
+    "note": ("notes", str, str),
 }
 """By key of a slice: the map of the state, and the ways to JSON and back."""
 _SETS = {"inconsistent": "inconsistent", "unfenced": "pending_fencing"}

@@ -60,9 +60,10 @@ class PlanView:
 @dataclass(frozen=True, slots=True)
 class ConnectorRow:
     """One connector of the list. ``state`` None: it has no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a
-    trace. ``last_run`` is the last application that delivered something, as far as that is known. ``lag``: records between a sink's
-    positions and the ends of its topics; None: not known, or a source. ``hours``: records by hour, the last one the present hour; empty:
-    none, or not known. ``plan`` None: Airflow has no DAG of it, or, where ``has_dag`` is None, it is not known whether it has."""
+    trace, ``note`` what the source lacks, such as its file. ``last_run`` is the last application that delivered something, as far as that
+    is known. ``lag``: records between a sink's positions and the ends of its topics; None: not known, or a source. ``hours``: records by
+    hour, the last one the present hour; empty: none, or not known. ``plan`` None: Airflow has no DAG of it, or, where ``has_dag`` is None,
+    it is not known whether it has."""
 
     name: str
     dag_id: str
@@ -78,6 +79,7 @@ class ConnectorRow:
     hours: Sequence[int] = ()
     plan: PlanView | None = None
     has_dag: bool | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +215,5 @@ def row_of(
         hours=hours,
         plan=planned.get(dag_id) if planned else None,
         has_dag=None if planned is None else dag_id in planned,
+        note=status.note if status else None,
     )

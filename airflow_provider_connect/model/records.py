@@ -112,6 +112,16 @@ class UpgradeRecord:
     author: str | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class NoteRecord:
+    """``note-«c»``, a key of ours, which Kafka Connect skips: what the source of the connector's config lacks, for people. None: nothing. A
+    later config removes it."""
+
+    connector: str
+    note: str | None
+    offset: int = field(default=-1, compare=False)
+
+
 ConfigRecord = (
     ConnectorRecord
     | TargetStateRecord
@@ -122,4 +132,5 @@ ConfigRecord = (
     | SessionKeyRecord
     | LoggerRecord
     | UpgradeRecord
+    | NoteRecord
 )

@@ -63,12 +63,13 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusView:
-    """The answer of ``GET /connectors/«c»/status``."""
+    """The answer of ``GET /connectors/«c»/status``. ``note``, which Kafka Connect's JSON has no room for, is what the source lacks."""
 
     name: str
     connector: StateView
     tasks: Sequence[TaskView]
     type: str
+    note: str | None = field(default=None, metadata=EXCLUDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from starlette.requests import Request
 
 from airflow_provider_connect.errors import ConnectException, ForbiddenException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Access, Right, User, require

@@ -47,13 +47,10 @@ async def get_health(request: Request) -> Response:
     except ConnectException as error:
         return answer(HealthView("starting", f"{_STARTING} {error.message}"), 503)
     try:
-        problem = await calls.in_thread(herder.health_problem, seconds=HEALTH_SECONDS)
+        warnings = await calls.in_thread(herder.health_warnings, seconds=HEALTH_SECONDS)
     except ConnectException as error:
-        problem = error.message
-    if problem:
-        return answer(HealthView("unhealthy", f"{_UNHEALTHY} {problem}"), 500)
-    warnings = [herder.health_warning(), *request.app.state.warnings()]
-    return answer(HealthView("healthy", " ".join([_HEALTHY, *filter(None, warnings)])))
+        return answer(HealthView("unhealthy", f"{_UNHEALTHY} {error.message}"), 500)
+    return answer(HealthView("healthy", " ".join([_HEALTHY, *warnings, *request.app.state.warnings()])))
 
 
 @router.get("/openapi.json", include_in_schema=False)

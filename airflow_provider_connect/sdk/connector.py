@@ -120,6 +120,10 @@ class SourceConnector(Connector):
     """Settings with the one value that a backfill may have, which is their default: with another it would take from the source what the
     live connector has not read yet."""
 
+    missing: str | None = None
+    """What the config names and is not there (yet), such as a file, as a sentence for users: ``check`` and ``has_new_data`` may set it. The
+    connector runs all the same, and lists show it beside the state. It holds no secret."""
+
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Whether tasks resume from the offsets of their records exactly; None: not known."""
         return None

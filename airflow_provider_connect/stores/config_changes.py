@@ -16,6 +16,7 @@ from airflow_provider_connect.model.records import (
     ConfigRecord,
     ConnectorRecord,
     FencingRecord,
+    NoteRecord,
     RestartRecord,
     TargetStateRecord,
     TaskRecord,
@@ -144,6 +145,15 @@ class ConfigChanges(Closing):
             _require(state, connector)
             forgotten = [UpgradeRecord(connector, None)] if connector in state.upgrades else []
             return [ConnectorRecord(connector, None), TargetStateRecord(connector, None), *forgotten]
+
+        self.change(decide)
+
+    def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str]) -> None:
+        """Notes what the source of the raw config ``of`` lacks, None: nothing. Writes nothing that holds already, or for another config."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            is_current = state.connector_config(connector) == dict(of)
+            return [NoteRecord(connector, note)] if is_current and state.notes.get(connector) != note else []
 
         self.change(decide)
 

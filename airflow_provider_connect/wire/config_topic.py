@@ -10,6 +10,7 @@ from airflow_provider_connect.model.records import (
     ConnectorRecord,
     FencingRecord,
     LoggerRecord,
+    NoteRecord,
     RestartRecord,
     SessionKeyRecord,
     TargetStateRecord,
@@ -65,10 +66,12 @@ def _key_and_value(record: ConfigRecord) -> tuple[str, Mapping[str, object] | No
 
 
 def _other_key_and_value(
-    record: RestartRecord | SessionKeyRecord | LoggerRecord | UpgradeRecord,
+    record: RestartRecord | SessionKeyRecord | LoggerRecord | UpgradeRecord | NoteRecord,
 ) -> tuple[str, Mapping[str, object] | None]:
-    """Records for the workers that are up, which do not change what runs; and the one of ours."""
+    """Records for the workers that are up, which do not change what runs; and those of ours."""
     match record:
+        case NoteRecord():
+            return f"note-{record.connector}", None if record.note is None else {"note": record.note}
         case UpgradeRecord():
             return f"upgrade-{record.connector}", None if record.upgrade is None else record.upgrade.to_json()
         case RestartRecord():
@@ -163,6 +166,10 @@ def _read_upgrade(subject: str, value: JsonValue, _: Headers | None, offset: int
         raise DataException(f"value is not an upgrade: {error}") from error
 
 
+def _read_note(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
+    return NoteRecord(subject, None if value is None else text_of(map_of(value, "value").get("note"), "note"), offset)
+
+
 def _read_logger(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
     return LoggerRecord(subject, text_of(map_of(value, "value").get("level"), "level"), offset)
 
@@ -176,4 +183,5 @@ _READERS: tuple[tuple[str, Callable[[str, JsonValue, Headers | None, int], Confi
     ("tasks-fencing-", _read_fencing),
     ("logger-cluster-", _read_logger),
     ("upgrade-", _read_upgrade),
+    ("note-", _read_note),
 )

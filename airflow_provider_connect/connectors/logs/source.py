@@ -62,6 +62,7 @@ class FolderScan:
         self._positions: dict[str, FolderPositions] = {}
         self._files: dict[str, FolderFiles] = {}
         self.failures: Failures = {}
+        self.has_seen_files = False
 
     def unread(self) -> Iterator[tuple[AllowedFolder, FolderPositions, list[Unread]]]:
         """Each folder with what there is to read in it. ``failures`` then has the folders and files that could not be read."""
@@ -76,6 +77,7 @@ class FolderScan:
             except OSError as error:
                 self.failures[text_of_path(path)] = error
                 continue
+            self.has_seen_files = self.has_seen_files or bool(files)
             unread = positions.unread(files, time.time_ns() // 1000, skips_old=self._config[START] == END)
             self.failures |= positions.failures
             yield folder, positions, unread
@@ -318,7 +320,11 @@ class LogSourceConnector(SourceConnector):
         """Whether any file is not as it was when it was read to its end, or cannot be read, which a run reports. Costs a listing of the
         folders."""
         scan = FolderScan(config, self.allowed_paths, offsets)
-        return any(unread for _, _, unread in scan.unread()) or bool(scan.failures)
+        if any(unread for _, _, unread in scan.unread()) or scan.failures:
+            return True
+        if not scan.has_seen_files:
+            self.missing = f"There is no file like {', '.join(config[PATHS])}: nothing is read until there is"
+        return False
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:

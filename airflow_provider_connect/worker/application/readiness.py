@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from airflow_provider_connect.config.dag_settings import PROBE_INTERVAL
 from airflow_provider_connect.config.key_values import positive_duration
 from airflow_provider_connect.config.masking import HideSecrets, Mask, password_values, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException, StoreTimeoutException, trace_of
+from airflow_provider_connect.errors import ConfigException, ConnectException, StoreTimeoutException, trace_of
 from airflow_provider_connect.model.backfill import capped, ranges_of, read_partitions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
@@ -47,7 +47,7 @@ from airflow_provider_connect.worker.delivery.sink_positions import is_fresh
 
 if TYPE_CHECKING:
     from airflow_provider_connect.config.config_providers import ConfigProvider
-    from airflow_provider_connect.sdk.connector import OffsetReader, SourceConnector
+    from airflow_provider_connect.sdk.connector import Connector, OffsetReader, SourceConnector
 
 log = logging.getLogger(__name__)
 WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
@@ -65,7 +65,7 @@ SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
 class Readiness:
     """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures); ``reason`` is for the log. ``config`` is
     the raw config that was checked, and ``secrets`` what its variables stand for; both are empty for a connector that is not started.
-    ``version`` is the plugin's where an upgrade lays one down: the one that has proved itself.
+    ``version`` is the plugin's where an upgrade lays one down: the one that has proved itself. ``missing`` is what its source lacks.
     ``known`` is what was read of the config topic, for a run to go on from."""
 
     state: str
@@ -73,6 +73,7 @@ class Readiness:
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     version: str | None = None
+    missing: str | None = None
     known: ConfigSnapshot | None = field(default=None, repr=False)
 
 
@@ -121,14 +122,15 @@ def check_readiness(
         checked = Readiness(WORK, "a run was asked for")
         if not is_asked_for:
             checked = _of_kind(settings, connector, resolved, found.version, secrets=known_secrets, hide=hide)
-        found = Readiness(checked.state, checked.reason, version=found.version)
+        found = Readiness(checked.state, checked.reason, version=found.version, missing=checked.missing)
         if found.state == WORK and may_wait and not is_asked_for:
             waiting = _waiting(settings, connector)
             if waiting is not None:
                 return waiting
-    found = Readiness(found.state, found.reason, raw, secrets, found.version, known)
+    found = Readiness(found.state, found.reason, raw, secrets, found.version, found.missing, known)
     if found.state == WORK:
-        _check_before_work(settings, connector, found, providers, hide)
+        found = replace(found, missing=_check_before_work(settings, connector, found, providers, hide))
+    _note_missing(settings, connector, found)
     return found
 
 
@@ -247,10 +249,23 @@ def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCach
         return None
 
 
+def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) -> None:
+    """Write what the source lacks beside its config, for lists, where the config topic does not have it. A run does not fail for this."""
+    state = None if found.known is None else found.known.log(connector).state
+    if state is None or state.connector_config(connector) != found.config or state.notes.get(connector) == found.missing:
+        return
+    try:
+        with ConfigStore(settings, known=found.known, only=connector) as store:
+            store.put_note(connector, found.missing, of=found.config)
+    except ConnectException as error:
+        log.warning("Connector %s: %s, which could not be noted: %s", connector, found.missing or "Nothing is missing", error.message)
+
+
 def _check_before_work(
     settings: WorkerSettings, connector: str, found: Readiness, providers: Mapping[str, ConfigProvider], hide: HideSecrets
-) -> None:
-    """Config, guarantee, what the connector itself looks at, and the internal topics are in order; or raise ConfigException."""
+) -> str | None:
+    """Config, guarantee, what the connector itself looks at, and the internal topics are in order; or raise ConfigException. Returns what
+    its source lacks."""
     from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
 
     checked = check_connector(connector, found.config, settings, found.secrets, version=found.version, providers=providers, hide=hide)
@@ -262,13 +277,21 @@ def _check_before_work(
     admin = TopicAdmin(settings)
     admin.ensure_internal_topics()
     admin.close()
+    return missing_of(checked.connector, Mask(checked.secrets()))
 
 
 def source_readiness(
     name: str, connector: SourceConnector, resolved: Mapping[str, str], settings: WorkerSettings, mask: Callable[[str], str]
 ) -> Readiness:
     """Whether the source has new data. ``mask`` hides secrets in what the connector raises."""
-    return _answer(name, connector.check_for_new_data, {**connector.default_settings, **resolved}, settings, mask)
+    found = _answer(name, connector.check_for_new_data, {**connector.default_settings, **resolved}, settings, mask)
+    return replace(found, missing=missing_of(connector, mask))
+
+
+def missing_of(connector: Connector, mask: Callable[[str], str]) -> str | None:
+    """What the connector has just found to be missing, without secrets."""
+    missing = getattr(connector, "missing", None)  # sinks have none
+    return mask(missing) if isinstance(missing, str) and missing else None
 
 
 def _answer(

@@ -11,6 +11,7 @@ from airflow.cli.cli_parser import get_parser
 from airflow_provider_connect.api_server.runs import ConnectorRun
 from airflow_provider_connect.cli import connectors, waiting
 from airflow_provider_connect.cli.printing import short_trace
+from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConnectException,
@@ -55,6 +56,12 @@ class Connect:
 
     def connector_status(self, name: str) -> ConnectorStatusView:
         return ConnectorStatusView(name, StateView("RUNNING", "w"), [TaskView(0, "FAILED", "w", trace=TRACE)], "source")
+
+    def carry_out(self, call: Call[Any]) -> object:
+        raise NotFoundException(f"There is no route {call.path}, which Kafka Connect does not have")
+
+    def expanded(self, *, info: bool, status: bool) -> dict[str, object]:
+        return {}
 
     def pause(self, name: str) -> None:
         self._change("pause", name)

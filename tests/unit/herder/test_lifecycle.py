@@ -181,8 +181,7 @@ class TestAConnectorThatNothingCanRun:
         assert self.state(environment) == ("PAUSED", None)
         environment.herder.resume("c")
         assert self.state(environment) == ("UNASSIGNED", self.REASON)
-        assert environment.herder.health_problem() is None
-        assert environment.herder.health_warning() == self.REASON
+        assert environment.herder.health_warnings() == [self.REASON]
 
     def test_and_so_are_its_tasks_where_it_ran_before(self, running: RunEnvironment) -> None:
         running.runs.in_the_way = self.REASON
@@ -197,4 +196,4 @@ class TestAConnectorThatNothingCanRun:
         environment.runs.in_the_way = None
         assert environment.herder.correct("c", RunFacts())
         assert environment.runs.taken() == [("trigger", "c", None)]
-        assert environment.herder.health_warning() is None
+        assert environment.herder.health_warnings() == []

@@ -11,6 +11,7 @@ from airflow_provider_connect.model.records import (
     ConnectorRecord,
     FencingRecord,
     LoggerRecord,
+    NoteRecord,
     RestartRecord,
     SessionKeyRecord,
     TargetStateRecord,
@@ -281,3 +282,13 @@ def test_what_configs_reserve_is_known_of_all_connectors_whomever_the_reader_is_
 def test_ids_alive_are_the_larger_of_the_last_count_and_the_committed_tasks(fenced: int, committed: int, alive: int) -> None:
     state = ClusterConfigState(fencing_counts={"c": fenced}, task_counts={"c": committed})
     assert state.ids_alive("c") == alive
+
+
+def test_a_note_is_about_the_config_before_it() -> None:
+    config, note = ConnectorRecord("c", CONFIG), NoteRecord("c", "no file")
+    assert state(config, note).notes == {"c": "no file"}
+    assert state(config, note, NoteRecord("c", None)).notes == {}
+    assert state(config, note, config).notes == {}
+    assert state(config, note, ConnectorRecord("c", None)).notes == {}
+    assert state(note).notes == {}, "compaction took the connector's tombstone and left the note"
+    assert ConfigSnapshot.from_json(ConfigSnapshot.of(folded(config, note)).to_json()).log().state.notes == {"c": "no file"}

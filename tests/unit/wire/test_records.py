@@ -1,5 +1,6 @@
 """Single records of each topic, both ways, where the recordings have none: our header, older workers, drafts of the KIPs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,14 @@ from airflow_provider_connect.model.offsets import OffsetRecord
 from airflow_provider_connect.model.records import (
     ConnectorRecord,
     FencingRecord,
+    LoggerRecord,
+    NoteRecord,
     RestartRecord,
     SessionKeyRecord,
     TargetStateRecord,
     TaskRecord,
+    Unreadable,
+    UpgradeRecord,
 )
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State, TargetState
@@ -40,6 +45,39 @@ def test_decoded_record_knows_its_offset_and_is_equal_without_it() -> None:
     assert isinstance(decoded, ConnectorRecord)
     assert decoded.offset == 9
     assert decoded == ConnectorRecord("c", {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ConnectorRecord("c", None, author="anna"),
+        TargetStateRecord("c", TargetState.PAUSED, author="anna"),
+        RestartRecord("c", author="anna"),
+        LoggerRecord("root", "INFO", author="anna"),
+        UpgradeRecord("c", None, author="anna"),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_the_user_of_a_request_is_a_header(
+    record: ConnectorRecord | TargetStateRecord | RestartRecord | LoggerRecord | UpgradeRecord,
+) -> None:
+    assert config_topic.encode(record).headers == [("author", b"anna")]
+    assert config_topic.encode(replace(record, author=None)) == config_topic.encode(record)._replace(headers=[])
+
+
+def test_the_user_of_a_restart_or_reset_is_a_header_of_the_status() -> None:
+    status = TaskStatus("c", 0, State.RESTARTING, "h:1", claim=CLAIM, author="anna")
+    assert status_topic.encode(status).headers == [("claim", b"qxMbM7u3Q5W:42"), ("author", b"anna")]
+    assert status_topic.decode(*status_topic.encode(status)) == status
+    assert status_topic.encode(TopicReset("t", "c", author="anna")).headers == [("author", b"anna")]
+
+
+def test_a_note_is_a_record_of_ours() -> None:
+    for record, value in ((NoteRecord("c", "no file"), b'{"note":"no file"}'), (NoteRecord("c", None), None)):
+        wire = config_topic.encode(record)
+        assert wire == WireRecord(b"note-c", value, [])
+        assert config_topic.decode(*wire) == record
+    assert isinstance(config_topic.decode(b"note-c", b'{"note":1}'), Unreadable)
 
 
 def test_a_tasks_failures_in_a_row_are_a_header_and_none_where_there_are_none() -> None:

@@ -69,7 +69,8 @@ class FileSystemSourceConnector(SourceConnector):
         with closing(open_store(parsed, self.allowed_paths)) as store:
             with suppress(FileNotFoundError):  # of a file that need not be there; a root that is not there is another error
                 store.read(settings.manifest or _NO_FILE)
-            next(settings.files(store, _now_ms()), None)
+            if next(settings.files(store, _now_ms()), None) is None:
+                self._miss(settings)
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str]:
         return [SourceSettings.of(self.config_def.parse(config)).topic]
@@ -82,7 +83,18 @@ class FileSystemSourceConnector(SourceConnector):
         settings = SourceSettings.of(config)
         progress = Progress(settings, offsets)
         with closing(open_store(config, self.allowed_paths)) as store:
-            return any(progress.is_waiting(file) for file in settings.files(store, _now_ms(), progress.after))
+            file = None
+            for file in settings.files(store, _now_ms(), progress.after):
+                if progress.is_waiting(file):
+                    return True
+        if file is None and not progress.after:
+            self._miss(settings)
+        return False
+
+    def _miss(self, settings: SourceSettings) -> None:
+        """None of its files is there. Where files are removed once they are read, that says nothing."""
+        if settings.cleanup is Cleanup.NONE:
+            self.missing = "There is no file yet that its settings choose: nothing is read until there is"
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Any, ClassVar
 
@@ -65,7 +65,7 @@ class JdbcSourceConnector(SourceConnector):
         """Whether the database lets this user in and has the tables and columns that the config names."""
         settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
         with closing(open_database(settings.url)) as database:
-            list(sources(database, settings))
+            self._find_missing(sources(database, settings))
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str] | None:
         settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
@@ -84,7 +84,12 @@ class JdbcSourceConnector(SourceConnector):
         with closing(open_database(settings.url)) as database:
             now = clock(database, settings) if settings.mode.has_timestamp else 0
             until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
-            return any(_is_behind(database, settings, source, until, offsets) for source in sources(database, settings))
+            self._find_missing(found := sources(database, settings))
+            return any(_is_behind(database, settings, source, until, offsets) for source in found)
+
+    def _find_missing(self, found: Collection[object]) -> None:
+        if not found:
+            self.missing = "There is no table that its settings choose and the user may read: nothing is read until there is"
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
