@@ -25,6 +25,7 @@ from airflow_provider_connect.stores.admin_connection import server_info
 
 _INTERVAL_MS = 1000
 _CHECKS_SECONDS = 60.0
+_SLOTS_SECONDS = 600.0  # each asks a server of a database, which takes up to 30 s
 _DEADLINES_SECONDS = 15.0
 
 _log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ def _parts(current: CurrentWorker, loggers: Loggers, holder: str) -> list[Part]:
         Part("worker settings", current.renew, seconds=seconds, close=current.close),
         *(Part(name, partial(current.act, act), seconds=seconds) for name, act in acts.items()),
         Part("cluster checks", partial(current.act, ServerWorker.check_cluster), seconds=_CHECKS_SECONDS, is_slow=True),
+        Part("replication slots", partial(current.act, ServerWorker.check_slots), seconds=_SLOTS_SECONDS, is_slow=True),
         Part("deadlines", partial(current.act, ServerWorker.watch_deadlines), seconds=_DEADLINES_SECONDS, is_slow=True),
         Part("SQL mirror", mirror.step, seconds=POLL_SECONDS, longest_seconds=60.0, is_slow=True, close=mirror.close),
     ]

@@ -8,13 +8,14 @@ from functools import partial
 
 from airflow.utils.session import create_session
 
-from airflow_provider_connect.api_server.cluster_checks import airflow_findings, kafka_findings, problems
+from airflow_provider_connect.api_server.cluster_checks import airflow_findings, kafka_findings, page_findings, problems
 from airflow_provider_connect.api_server.dag_follower import DagFollower
 from airflow_provider_connect.api_server.dags import DagRemoval
 from airflow_provider_connect.api_server.deadline_watch import DeadlineWatch, Missed
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher, airflow_backing
 from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.api_server.reconciler import Reconciler
+from airflow_provider_connect.api_server.replication_slots import slot_findings, slot_problems
 from airflow_provider_connect.api_server.status_comparison import StatusComparison
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -79,6 +80,7 @@ class ServerWorker:
         self._follower: DagFollower | None = None
         self._lease_end = 0.0  # of the monotonic clock; 0: another process may have the lease
         self._checked: list[str] = []  # what the last check of the cluster found
+        self._slots: list[str] = []
         if bundle is None:
             _log.warning("%s", NO_BUNDLE)
         else:
@@ -87,14 +89,18 @@ class ServerWorker:
     @property
     def warnings(self) -> list[str]:
         """What an admin has to correct."""
-        return [*self._checked, *self._reconciler.warnings]
+        return [*self._checked, *self._slots, *self._reconciler.warnings]
 
     def check_cluster(self) -> None:
-        """Look for what an admin has to correct in Kafka and among Airflow's processes. Logs what is new."""
-        before, self._checked = self._checked, problems([*kafka_findings(self.settings), *airflow_findings()])
+        """Look for what an admin has to correct in Kafka, among Airflow's processes and in its roles. Logs what is new."""
+        before, self._checked = self._checked, problems([*kafka_findings(self.settings), *airflow_findings(), *page_findings()])
         for text in self._checked:
             if text not in before:
                 _log.warning("%s", text)
+
+    def check_slots(self) -> None:
+        """Ask the servers of databases what they hold back for connectors."""
+        self._slots = slot_problems(slot_findings(self.settings))
 
     def reconcile(self) -> None:
         """Take or keep the lease, and reconcile. The other parts act only after this has succeeded: while it fails and waits, the lease

@@ -32,8 +32,8 @@ from airflow_provider_connect.api_server.cluster_checks import (
     wrong,
 )
 from airflow_provider_connect.api_server.plugin import URL_PREFIX
+from airflow_provider_connect.api_server.replication_slots import slot_findings
 from airflow_provider_connect.cli.printing import print_rows, visible
-from airflow_provider_connect.cli.replication_slots import slot_findings
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException

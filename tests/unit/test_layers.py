@@ -63,7 +63,7 @@ AIRFLOW = {
     "dag_files": "config errors hooks model operators stores worker",
 }
 SERVER = {
-    "api_server": "config dag_files errors herder hooks model operators plugins rest sql_mirror stores worker",
+    "api_server": "config dag_files errors herder hooks java model operators plugins rest sql_mirror stores worker",
     "cli": (
         "api_server client config dag_files dev errors herder hooks java model operators plugins rest sdk skeleton spark standalone "
         "stores worker"

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.airflow_home import run_python
-from tests.integration.airflow.conftest import Airflow
+from tests.integration.airflow.conftest import Airflow, wait_until
 from tests.integration.airflow.fab_server import MINE, FabServer
 from tests.rest_routes import INTERNAL, routes
 
@@ -133,7 +133,9 @@ def test_with_fab_each_role_and_a_user_with_one_dag_have_their_rights_on_every_r
 
 
 def test_doctor_names_fabs_roles_that_do_not_see_the_page(fab: FabServer) -> None:
-    """And the line that it prints corrects that."""
+    """``/health`` names them too, and the line that doctor prints corrects that."""
+    auth = ("admin", fab.passwords["admin"])
+    wait_until(lambda: "User and Viewer do not see Connect's page" in httpx.get(f"{fab.url}/health", auth=auth, timeout=60).text, "/health")
     before, fix, after = json.loads(run_python(fab.environment, "-c", _DOCTOR).splitlines()[-1])
     assert before == "Users of FAB's User and Viewer do not see Connect's page in Airflow's UI: these roles lack 'can read on Plugins'"
     assert fix == "airflow roles add-perms User Viewer -a can_read -r Plugins"

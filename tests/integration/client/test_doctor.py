@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from sqlalchemy import create_engine, text
 
 from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, kafka_findings, problems
-from airflow_provider_connect.cli.replication_slots import slot_findings
+from airflow_provider_connect.api_server.replication_slots import slot_findings, slot_problems
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import LOOPBACK
@@ -164,6 +164,10 @@ def test_slots_hold_wal_back_whatever_the_state_of_their_connectors(bootstrap: s
             database.execute(text(f"SELECT pg_drop_replication_slot('{slot}')"))
     engine.dispose()
     assert "canary-of-a-password" not in repr((started, paused))
+    counted = "Connectors with a replication slot that has lost WAL, holds much of it back or could not be asked"
+    assert slot_problems(started) == [f"{counted}: 1. airflow connect doctor names them."]
+    assert slot_problems(paused) == [f"{counted}: 2. airflow connect doctor names them."]
+    assert slot_problems([each for each in started if each.outcome is Outcome.OK]) == []
     (held,) = found(started, "slots", Outcome.OK)
     assert f"replication slot {slot} of postgresql://{LOOPBACK}:{postgres.port}/postgres holds back" in held
     (away,) = found(started, "slots", Outcome.WARNING)

@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.api_server.cluster_checks import Outcome
-from airflow_provider_connect.cli.replication_slots import MANY_BYTES, slot_finding
+from airflow_provider_connect.api_server.replication_slots import MANY_BYTES, slot_finding
 from airflow_provider_connect.java.debezium.replication_slot import HeldWal
 from airflow_provider_connect.model.states import TargetState
 

@@ -1,14 +1,14 @@
-"""What servers of databases keep for connectors, as ``airflow connect doctor`` reports it: the WAL that a replication slot holds back.
+"""What databases keep for connectors, for ``airflow connect doctor`` and ``/health``: the WAL that a replication slot holds back.
 
 A run moves the slot of its connector. No run comes to one that is PAUSED or STOPPED, and its server keeps the WAL until the disk is full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 
-from airflow_provider_connect.api_server.cluster_checks import Finding, ok, warning, wrong
+from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, ok, warning, wrong
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -48,6 +48,13 @@ def slot_findings(settings: WorkerSettings) -> Iterator[Finding]:
             continue
         if found is not None:
             yield slot_finding(name, state.target_state(name) or TargetState.STARTED, found)
+
+
+def slot_problems(findings: Iterable[Finding]) -> list[str]:
+    """A sentence for ``/health``, without names: not every user may know of all connectors."""
+    count = sum(each.outcome is not Outcome.OK for each in findings)
+    text = f"Connectors with a replication slot that has lost WAL, holds much of it back or could not be asked: {count}"
+    return [f"{text}. airflow connect doctor names them."] if count else []
 
 
 def _source(choice: PluginChoice, name: str, config: Mapping[str, str]) -> BoundedSource | None:
