@@ -50,9 +50,16 @@ class Line:
         return None if self.progress is None else self.progress.rate
 
     @property
+    def left(self) -> tuple[int | None, str | None]:
+        """How many of which unit lie before the end: a sink's lag, and of a source what the run in progress, else the last one, knows."""
+        if self.progress is None or self.progress.left is None or self.row.lag is not None:
+            return self.row.left if self.row.lag is None else self.row.lag, self.row.left_unit
+        return self.progress.left, self.progress.left_unit
+
+    @property
     def seconds_left(self) -> float | None:
-        """Until a sink is at the ends of its topics, at the rate of now. None: not known, or a source: its end is not known."""
-        return None if self.progress is None else self.progress.seconds_left(self.row.lag)
+        """Until the end, at the rate of now. None: not known, or the end is not known in records."""
+        return None if self.progress is None else self.progress.seconds_left(*self.left)
 
 
 class Overview:

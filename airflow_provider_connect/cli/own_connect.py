@@ -3,7 +3,6 @@
 import getpass
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 from airflow.utils.session import create_session
 
@@ -58,9 +57,8 @@ def own_rows(herder: Herder, names: Collection[str]) -> list[ConnectorRow]:
     runs, listed = MirroredRuns(), [(info, status) for info, status in herder.listed() if not names or info.name in names]
     herder.task_metrics()  # has the batch log read to its end, for lags
     last = {name: found[0] for name in names if (found := runs.of(name))} if names else runs.last()
-    planned, lags, rows = runs.planned(), herder.sink_lags([info.name for info, _ in listed]), []
-    for info, status in listed:
-        row = row_of(info, status, may_change=True, last_run=last.get(info.name), planned=planned)
-        lag = lags.get(info.name, {}).get("records-lag")
-        rows.append(replace(row, lag=None if lag is None else int(lag)))
-    return rows
+    planned, distances = runs.planned(), herder.distances([info.name for info, _ in listed])
+    return [
+        row_of(info, status, may_change=True, last_run=last.get(info.name), distance=distances.get(info.name), planned=planned)
+        for info, status in listed
+    ]

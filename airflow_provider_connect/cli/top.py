@@ -207,6 +207,13 @@ def _number(value: float | None, unit: str = "") -> str:
     return _UNKNOWN if value is None else f"{value:,.0f}{unit}"
 
 
+def _lag(line: Line, _: float) -> str:
+    left, unit = line.left
+    if left is None:
+        return _UNKNOWN
+    return decimal(left) if unit == "bytes" else _number(left)
+
+
 def duration(seconds: float) -> str:
     """In the two largest units at most."""
     whole = max(round(seconds), 0)
@@ -229,12 +236,12 @@ COLUMNS: Final = (
     Column("RECORDS", lambda line, _: _number(line.records), 2, is_number=True),
     Column("BYTES", lambda line, _: _UNKNOWN if line.bytes is None else decimal(line.bytes), 9, is_number=True),
     Column("RATE", lambda line, _: _number(line.rate, "/s"), 5, is_number=True),
-    Column("LAG", lambda line, _: _number(line.row.lag), 1, is_number=True),
+    Column("LAG", _lag, 1, is_number=True),
     Column("LEFT", lambda line, _: _UNKNOWN if line.seconds_left is None else duration(line.seconds_left), 7, is_number=True),
     Column("NEXT", _next, 8),
     FAILURE,
 )
-"""From left to right. LEFT is the time until a sink is at the ends of its topics."""
+"""From left to right. LAG is what lies before the end, of sources as far as they know it. LEFT is the time until then."""
 
 Order = Callable[[Line], tuple[object, ...]]
 SORTS: Final[dict[str, Order]] = {

@@ -23,6 +23,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.records import BYTES, Distance
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -151,6 +152,11 @@ class FileReader:
         """Where the lines that come next begin."""
         return self._base
 
+    @property
+    def end(self) -> int:
+        """Up to where the file is read, as far as is known."""
+        return self._end
+
     def _begin_again(self) -> None:
         size = os.fstat(self._fd).st_size
         log.warning(
@@ -195,6 +201,9 @@ class FileStreamSourceTask(SourceTask):
             except DataException:
                 self._passed_over = None if self._reader is None else self._reader.position
                 raise
+
+    def distance(self) -> Distance | None:
+        return None if self._reader is None else Distance(max(self._reader.end - self._position, 0), BYTES)
 
     def datasets(self) -> Iterable[Dataset]:
         return [Dataset("file", os.path.abspath(self._path))]

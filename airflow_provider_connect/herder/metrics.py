@@ -12,8 +12,9 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.backfill import capped, known_ranges
 from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId, named_topics
+from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import WorkerView
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import Distance, TopicPartition
 from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
 from airflow_provider_connect.stores.topic_ends import topic_ends
 
@@ -56,6 +57,17 @@ class BatchLogMetrics:
             _log.warning("The batch log cannot be read for metrics: %s", error.message)
             return None
 
+    def source_distances(self) -> dict[str, Distance]:
+        """By connector, in the entries of the newest claims that ``read`` has seen last; those that do not know it are left out."""
+        newest: dict[str, list[BatchRecord]] = {}
+        with self._lock:
+            entries = self._batch_log.last_entries()
+        for task, entry in entries.items():
+            if entry.type is ConnectorType.SOURCE:
+                newest.setdefault(task.connector, []).append(entry)
+        found = {name: distance_of([each for each in known if each.claim == _last(known)]) for name, known in newest.items()}
+        return {name: distance for name, distance in found.items() if distance is not None}
+
     def sink_positions(self) -> LastPositions:
         """In the entries that ``read`` has seen last."""
         with self._lock:
@@ -64,6 +76,10 @@ class BatchLogMetrics:
     def close(self) -> None:
         with self._lock:
             self._batch_log.close()
+
+
+def _last(entries: Iterable[BatchRecord]) -> Claim:
+    return max(entry.claim for entry in entries)
 
 
 def _counted(delivered: Delivered) -> dict[str, float]:
@@ -75,7 +91,18 @@ def _with_entries(worker: WorkerView, entries: Mapping[ConnectorTaskId, BatchRec
     known = (entries.get(ConnectorTaskId(worker.connector, task)) for task in worker.tasks)
     found = [entry for entry in known if entry is not None and str(entry.claim) == worker.claim]
     records, size = sum(entry.records for entry in found), sum(entry.bytes for entry in found)
-    return replace(worker, records=records, bytes=size, seconds=max((entry.seconds for entry in found), default=0.0))
+    left, unit = (distance_of(found) if len(found) == len(worker.tasks) else None) or (None, None)
+    seconds = max((entry.seconds for entry in found), default=0.0)
+    return replace(worker, records=records, bytes=size, seconds=seconds, left=left, left_unit=unit)
+
+
+def distance_of(entries: Iterable[BatchRecord]) -> Distance | None:
+    """The sum over tasks; None: one of them does not know, or they count by other units."""
+    known = [entry.distance for entry in entries]
+    units = {None if each is None else each.unit for each in known}
+    if len(units) != 1 or None in units:
+        return None
+    return Distance(sum(each.left for each in known if each is not None), str(units.pop()))
 
 
 def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView]) -> list[WorkerView]:

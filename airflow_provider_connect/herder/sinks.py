@@ -18,6 +18,7 @@ from airflow_provider_connect.herder.snapshot import Topics, config_of
 from airflow_provider_connect.model.history import Shown
 from airflow_provider_connect.model.page import ConnectorLag, DeadLetters
 from airflow_provider_connect.plugins.validation.reliability import DEAD_LETTERS
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.stores.last_records import RecordSearch
 from airflow_provider_connect.stores.sink_lag import partition_lags
 
@@ -44,6 +45,11 @@ class SinkVerbs:
         known = self._topics.reader.configs().connector_configs
         configs = {name: known[name] for name in names if name in known}
         return sink_lags(self.settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
+
+    def distances(self, names: Collection[str]) -> dict[str, Distance]:
+        """How far those of ``names`` are from their ends: sinks by ``sink_lags``, sources by what the last batch log entries hold."""
+        sources = {name: found for name, found in self._batch_log.source_distances().items() if name in names}
+        return {name: Distance(int(found["records-lag"])) for name, found in self.sink_lags(names).items()} | sources
 
     def partition_lags(self, name: str) -> ConnectorLag:
         """The sink's lag now, from what its group has committed.

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.records import Distance
 
 
 class ConnectorType(StrEnum):
@@ -23,6 +24,8 @@ class BatchRecord:
     """One entry, kept under its task; a later one replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
     one after its last; ``next`` holds every position that the task knows so far, those of earlier runs included.
 
+    ``distance``: how far the task was from the end that its run had in sight, None: not known.
+
     An entry with a sink's offsets that were altered over REST is of no run: ``run`` is ``altered``, or empty while the change is under way.
     After the death of that process it stays empty, and the next run finishes the change."""
 
@@ -36,6 +39,7 @@ class BatchRecord:
     cpu_seconds: float = 0.0
     ranges: Mapping[str, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
     next: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    distance: Distance | None = None
     offset: int = field(default=-1, compare=False)
     timestamp: int = field(default=-1, compare=False)  # of the record, in ms; -1: not known
 

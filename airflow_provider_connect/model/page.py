@@ -12,6 +12,10 @@ from airflow_provider_connect.model.backfill_request import Backfill
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.replays import Replay
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
+from airflow_provider_connect.sdk.records import Distance
+
+Distances = Mapping[str, Distance]
+"""By connector: how far it is from the end of what it reads."""
 
 _MOST_OF_A_TRACE: Final = 300
 
@@ -61,7 +65,8 @@ class PlanView:
 class ConnectorRow:
     """One connector of the list. ``state`` None: it has no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a
     trace, ``note`` what the source lacks, such as its file. ``last_run`` is the last application that delivered something, as far as that
-    is known. ``lag``: records between a sink's positions and the ends of its topics; None: not known, or a source. ``hours``: records by
+    is known. ``lag``: records between a sink's positions and the ends of its topics; None: not known, or a source. ``left``, of a sink the
+    same, is how many of ``left_unit`` a source had before the end that its last run had in sight; None: not known. ``hours``: records by
     hour, the last one the present hour; empty: none, or not known. ``plan`` None: Airflow has no DAG of it, or, where ``has_dag`` is None,
     it is not known whether it has."""
 
@@ -80,6 +85,8 @@ class ConnectorRow:
     plan: PlanView | None = None
     has_dag: bool | None = None
     note: str | None = None
+    left: int | None = None
+    left_unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +101,16 @@ class ConnectorRows:
 
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    """What the applications that run now have delivered since they began; ``rate`` in records a second. ``left``: records before the ends
-    of a sink's topics; ``seconds_left`` is how long they take at this rate. None: not known."""
+    """What the applications that run now have delivered since they began; ``rate`` in records a second. ``left``: how many of ``left_unit``
+    lie before the end, for a sink records before the ends of its topics; ``seconds_left`` is how long they take at this rate. None: not
+    known."""
 
     records: int | None
     bytes: int | None
     rate: float | None
     left: int | None
     seconds_left: float | None
+    left_unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +201,7 @@ def row_of(
     *,
     may_change: bool,
     last_run: RunView | None,
-    lag: int | None = None,
+    distance: Distance | None = None,
     hours: Sequence[int] = (),
     planned: Mapping[str, PlanView] | None = None,
 ) -> ConnectorRow:
@@ -211,7 +220,9 @@ def row_of(
         failure=first[:_MOST_OF_A_TRACE] if first else None,
         may_change=may_change,
         last_run=last_run,
-        lag=lag,
+        lag=distance.left if distance is not None and info.type == "sink" else None,
+        left=None if distance is None else distance.left,
+        left_unit=None if distance is None else distance.unit,
         hours=hours,
         plan=planned.get(dag_id) if planned else None,
         has_dag=None if planned is None else dag_id in planned,

@@ -15,15 +15,18 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the applications of a connector that run now have delivered since they began; ``rate`` in records a second. None: not known."""
+    """What the applications of a connector that run now have delivered since they began; ``rate`` in records a second; ``left`` are what
+    ``workers`` report. None: not known."""
 
     records: int | None = None
     bytes: int | None = None
     rate: float | None = None
+    left: int | None = None
+    left_unit: str | None = None
 
-    def seconds_left(self, left: int | None) -> float | None:
-        """Until ``left`` records are delivered, at the rate of now. None: not known, or nothing is left."""
-        return left / self.rate if left and self.rate else None
+    def seconds_left(self, left: int | None, unit: str | None) -> float | None:
+        """Until ``left`` of ``unit`` are delivered, at the rate of now. None: not known in records, or nothing is left."""
+        return left / self.rate if left and self.rate and unit in (None, "records") else None
 
 
 class Rates:
@@ -41,7 +44,10 @@ class Rates:
             _key(name, found): (count, _longest(found)) for name, found in applications.items() if (count := _records(found)) is not None
         }
         rates = self.of(counts, at)
-        return {name: Progress(_records(found), _bytes(found), rates.get(_key(name, found))) for name, found in applications.items()}
+        return {
+            name: Progress(_records(found), _bytes(found), rates.get(_key(name, found)), *_left(found))
+            for name, found in applications.items()
+        }
 
     def of(self, counts: Mapping[Key, tuple[int, float | None]], at: float) -> dict[Key, float | None]:
         """``counts`` are records and, where that is known, the seconds that their delivery took; ``at`` is a monotonic time in seconds."""
@@ -72,6 +78,15 @@ def _records(applications: Iterable[WorkerView]) -> int | None:
 def _bytes(applications: Iterable[WorkerView]) -> int | None:
     known = [each.bytes for each in applications if each.bytes is not None]
     return sum(known) if known else None
+
+
+def _left(applications: Iterable[WorkerView]) -> tuple[int | None, str | None]:
+    """The sum, where all know it and count by one unit."""
+    known = [(each.left, each.left_unit) for each in applications]
+    units = {unit for _, unit in known}
+    if len(units) != 1 or any(left is None for left, _ in known):
+        return None, None
+    return sum(left or 0 for left, _ in known), units.pop()
 
 
 def _longest(applications: Iterable[WorkerView]) -> float | None:

@@ -202,8 +202,9 @@ class Validation:
 class WorkerView:
     """One Spark application that runs now: its host and process, its claim, and the tasks that it hosts.
 
-    ``records`` and ``bytes`` are what those tasks have delivered since it began, ``seconds`` the time of the task that took longest. None:
-    not known. A worker without Airflow counts records alone, since its process began.
+    ``records`` and ``bytes`` are what those tasks have delivered since it began, ``seconds`` the time of the task that took longest.
+    ``left`` is how many of ``left_unit`` lie before the ends that the tasks have in sight. None: not known. A worker without Airflow
+    counts records alone, since its process began.
     """
 
     worker_id: str
@@ -214,6 +215,8 @@ class WorkerView:
     records: int | None = None
     bytes: int | None = None
     seconds: float | None = None
+    left: int | None = None
+    left_unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

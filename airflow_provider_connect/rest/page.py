@@ -33,13 +33,14 @@ from airflow_provider_connect.model.page import (
     BackfillRow,
     BackfillRows,
     ConnectorDetail,
+    Distances,
     PlanView,
     ProgressView,
     ReplayView,
     RunView,
     row_of,
 )
-from airflow_provider_connect.model.progress import Rates
+from airflow_provider_connect.model.progress import Progress, Rates
 from airflow_provider_connect.model.replays import Replay, replay_connector
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.view_json import to_json
@@ -135,7 +136,7 @@ class PageFacts:
 
     def __init__(self, calls: Calls, runs: Runs, now: Callable[[], float] = time.monotonic) -> None:
         self.runs, self._now = runs, now
-        self.lags: Refreshed[Mapping[str, int]] = Refreshed("lag of sinks", lambda: _all_lags(calls.herder()), {}, seconds=_LAG_SECONDS)
+        self.distances: Refreshed[Distances] = Refreshed("lags and distances", lambda: _distances(calls.herder()), {}, seconds=_LAG_SECONDS)
         self.hours: Refreshed[Mapping[str, Sequence[int]]] = Refreshed("records by hour", runs.by_hour, {}, seconds=_HOURS_SECONDS)
         self._rates = Rates()
         self._progress: Refreshed[tuple[float, Mapping[str, ProgressView]]] = Refreshed(
@@ -152,11 +153,14 @@ class PageFacts:
 
     def _measured(self, herder: Herder) -> tuple[float, Mapping[str, ProgressView]]:
         found = self._rates.progress(herder.workers(), now := self._now())
-        lags = _lags(herder, found)  # of the same instant: what was left before does not fit what has been delivered since
-        return now, {
-            name: ProgressView(each.records, each.bytes, each.rate, left := lags.get(name), each.seconds_left(left))
-            for name, each in found.items()
-        }
+        lags = herder.sink_lags(found)  # of the same instant: what was left before does not fit what has been delivered since
+        return now, {name: _progress_view(each, lags.get(name)) for name, each in found.items()}
+
+
+def _progress_view(progress: Progress, lag: Mapping[str, float] | None) -> ProgressView:
+    """``lag`` None: a source, which counts what is left itself."""
+    left, unit = (progress.left, progress.left_unit) if lag is None else (int(lag["records-lag"]), None)
+    return ProgressView(progress.records, progress.bytes, progress.rate, left, progress.seconds_left(left, unit), unit)
 
 
 class Searches:
@@ -198,15 +202,16 @@ class RowBytes:
         *,
         may_change: bool,
         last_run: RunView | None,
-        lag: int | None,
+        distances: Distances,
         hours: Sequence[int],
         planned: Mapping[str, PlanView] | None,
     ) -> bytes:
         """As ``model.page.row_of``. Views that have not changed are the same objects, so comparing them costs nothing."""
-        parts = (info, status, last_run, lag, hours, planned and planned.get(dag_id_for(info.name)), planned is None)
+        distance = distances.get(info.name)
+        parts = (info, status, last_run, distance, hours, planned and planned.get(dag_id_for(info.name)), planned is None)
         kept = self._kept.get((info.name, may_change))
         if kept is None or kept[0] != parts:
-            row = row_of(info, status, may_change=may_change, last_run=last_run, lag=lag, hours=hours, planned=planned)
+            row = row_of(info, status, may_change=may_change, last_run=last_run, distance=distance, hours=hours, planned=planned)
             kept = self._kept[info.name, may_change] = (parts, json_bytes(to_json(row)))
         return kept[1]
 
@@ -216,13 +221,9 @@ class RowBytes:
             self._kept = {key: kept for key, kept in list(self._kept.items()) if key[0] in existing}
 
 
-def _all_lags(herder: Herder) -> Mapping[str, int]:
+def _distances(herder: Herder) -> Distances:
     herder.task_metrics()  # has the batch log read to its end
-    return _lags(herder, herder.connectors())
-
-
-def _lags(herder: Herder, connectors: Collection[str]) -> Mapping[str, int]:
-    return {name: int(found["records-lag"]) for name, found in herder.sink_lags(connectors).items()}
+    return herder.distances(herder.connectors())
 
 
 @cache
@@ -266,13 +267,13 @@ async def list_rows(request: Request) -> Response:
         readable = calls.access.readable(user, names)
         changeable = calls.access.changeable(user, readable)
         facts = _facts(request)
-        last, planned, lags, hours = facts.runs.last(), facts.runs.planned(dag), facts.lags.known(), facts.hours.known()
+        last, planned, distances, hours = facts.runs.last(), facts.runs.planned(dag), facts.distances.known(), facts.hours.known()
         rows = [
             facts.row_bytes.row(
                 *existing[name],
                 may_change=name in changeable,
                 last_run=last.get(name),
-                lag=lags.get(name),
+                distances=distances,
                 hours=hours.get(name, ()),
                 planned=planned,
             )
@@ -301,7 +302,7 @@ async def get_detail(request: Request, connector: Connector) -> Response:
             _status(herder, connector),
             may_change=calls.access.may(user, Right.CHANGE, connector),
             last_run=runs[0] if runs else None,
-            lag=facts.lags.known().get(connector),
+            distance=facts.distances.known().get(connector),
             hours=facts.hours.known().get(connector, ()),
             planned=facts.runs.planned(dag_id_for(connector)),
         )

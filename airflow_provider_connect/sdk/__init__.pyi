@@ -82,6 +82,9 @@ from airflow_provider_connect.sdk.kafka_settings import ClientKind as ClientKind
 from airflow_provider_connect.sdk.kafka_settings import librdkafka_config as librdkafka_config
 from airflow_provider_connect.sdk.keyed_sink import KeyedSink as KeyedSink
 from airflow_provider_connect.sdk.record_columns import headers_type as headers_type
+from airflow_provider_connect.sdk.records import BYTES as BYTES
+from airflow_provider_connect.sdk.records import RECORDS as RECORDS
+from airflow_provider_connect.sdk.records import Distance as Distance
 from airflow_provider_connect.sdk.records import Header as Header
 from airflow_provider_connect.sdk.records import Headers as Headers
 from airflow_provider_connect.sdk.records import SinkRecord as SinkRecord

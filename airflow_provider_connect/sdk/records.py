@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.schema import Schema
@@ -19,6 +19,18 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+RECORDS: Final = "records"
+BYTES: Final = "bytes"
+
+
+class Distance(NamedTuple):
+    """How much lies between a source task's position and the end that it had in sight. ``left`` is a number of ``unit``: ``RECORDS``,
+    ``BYTES``, or what the source counts by."""
+
+    left: int
+    unit: str = RECORDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sdk.batch import Batch
     from airflow_provider_connect.sdk.config_def import Config, ConfigDef
     from airflow_provider_connect.sdk.datasets import Dataset
-    from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
+    from airflow_provider_connect.sdk.records import Distance, SinkRecord, SourceRecord, TopicPartition
 
 
 AT_MOST_ONCE: Final = "at_most_once"
@@ -155,6 +155,13 @@ class SourceTask(Task):
         DataException means that one record cannot be read, and that the task has passed it: where ``errors.tolerance`` is ``all`` it
         is logged and counted as skipped, and ``poll`` is called again; otherwise the task FAILS. Name the record's position in it."""
         raise NotImplementedError
+
+    def distance(self) -> Distance | None:
+        """How far the task is from the end of its source, by what it knows already; None: not known.
+
+        Called every ten seconds between two polls, for the log and for lists, and at the end of a run; must not open or ask anything.
+        What it raises is ignored."""
+        return None
 
     def commit(self) -> None:
         """Everything returned so far up to some batch is in Kafka with its offsets. Exceptions are logged and ignored."""

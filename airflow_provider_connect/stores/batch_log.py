@@ -9,7 +9,7 @@ from airflow_provider_connect.model.batches import ALTERING, BatchRecord, BatchR
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import Distance, TopicPartition
 from airflow_provider_connect.stores.log_consumer import Closing, LogRecord, SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic
@@ -114,6 +114,7 @@ class BatchLog(Closing):
         cpu_seconds: float = 0.0,
         ranges: Mapping[str, Mapping[str, list[int]]],
         positions: Mapping[str, Mapping[str, int]],
+        distance: Distance | None = None,
     ) -> tuple[int, bytes, bytes | None]:
         """Partition, key and value of a task's entry, for its transaction. ``ranges`` maps topic and partition to [first, next]."""
         wire = batch_topic.encode(
@@ -128,6 +129,7 @@ class BatchLog(Closing):
                 cpu_seconds,
                 {topic: {int(number): (span[0], span[1]) for number, span in spans.items()} for topic, spans in ranges.items()},
                 {topic: {int(number): position for number, position in known.items()} for topic, known in positions.items()},
+                distance,
             )
         )
         return _partition(settings), wire.key, wire.value

@@ -7,6 +7,7 @@ from airflow_provider_connect.model.batches import BatchRecord, BatchReset, Conn
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
 from airflow_provider_connect.wire.record import Headers, WireRecord, integer_of, map_of, number_of, shown, text_of
 
@@ -20,7 +21,7 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
     """The bytes of an entry; a BatchReset is a tombstone."""
     if isinstance(record, BatchReset):
         return WireRecord(key_bytes(record.task), None, [])
-    value = {
+    value: dict[str, object] = {
         "run": record.run,
         "claim": str(record.claim),
         "type": str(record.type),
@@ -31,6 +32,8 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
         "ranges": {topic: {str(number): list(span) for number, span in spans.items()} for topic, spans in record.ranges.items()},
         "next": {topic: {str(number): position for number, position in positions.items()} for topic, positions in record.next.items()},
     }
+    if record.distance is not None:
+        value["distance"] = list(record.distance)
     return WireRecord(key_bytes(record.task), dumps(value), [])
 
 
@@ -70,7 +73,19 @@ def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int) -
     known: dict[str, dict[int, int]] = {}
     for topic, partition, position in _positions(values.get("next"), "next"):
         known.setdefault(topic, {})[partition] = integer_of(position, "next")
-    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), records, size, seconds, cpu_seconds, ranges, known, offset)
+    measured = records, size, seconds, cpu_seconds
+    distance = _distance(values.get("distance"))
+    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *measured, ranges, known, distance, offset)
+
+
+def _distance(value: JsonValue) -> Distance | None:
+    match value:
+        case None:
+            return None
+        case [left, unit]:
+            return Distance(integer_of(left, "distance"), text_of(unit, "unit of the distance"))
+        case _:
+            raise DataException("a distance must be [number,unit]")
 
 
 def _span(value: JsonValue) -> tuple[int, int]:

@@ -20,11 +20,14 @@ export type Row = {
   hours: number[];
   plan: { next_run_ms: number | null; owner: string | null; tags: string[]; attempt: Attempt | null } | null;
   has_dag: boolean | null;
+  note: string | null;
+  left: number | null;
+  left_unit: string | null;
 };
 export type Overview = { connectors: Row[]; may_create: boolean; may_administer: boolean };
 export type LoggerLevel = { level: string | null; last_modified?: number | null };
 /** Of what runs now; null: not known. */
-export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null };
+export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null; left_unit: string | null };
 export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[]; attempts: Attempt[]; progress: Progress | null };
 export type Status = {
   name: string;

@@ -108,6 +108,11 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         </HStack>
       </HStack>
       <Facts row={row} />
+      {row.note && !row.failure ? (
+        <Text fontSize="sm" color="fg.warning" mb={2} wordBreak="break-word">
+          {row.note}
+        </Text>
+      ) : null}
       {value.progress ? <LiveProgress progress={value.progress} /> : null}
       {value.defined_in ? (
         <Text fontSize="sm" mb={2}>

@@ -1,16 +1,17 @@
-// What runs of a connector deliver now: how much, how fast, and how long it takes to the ends of a sink's topics.
+// What runs of a connector deliver now: how much, how fast, and how long it takes to the end of what it reads.
 import { Box, Text } from "@chakra-ui/react";
 import type { Progress } from "./api";
-import { bytes, count, duration } from "./words";
+import { bytes, count, duration, quantity } from "./words";
 
-export function LiveProgress({ progress: { records, bytes: size, rate, left, seconds_left } }: { progress: Progress }) {
+export function LiveProgress({ progress: { records, bytes: size, rate, left, seconds_left, left_unit } }: { progress: Progress }) {
   if (records === null) return null;
-  const percent = left === null || records + left === 0 ? null : Math.floor((100 * records) / (records + left));
+  const done = left_unit === "bytes" ? size : records;
+  const percent = left === null || done === null || done + left === 0 ? null : Math.floor((100 * done) / (done + left));
   const facts = [
     `${count(records)} ${records === 1 ? "record" : "records"}`,
     size === null ? "" : bytes(size),
     rate === null ? "" : `${count(rate)} records/s`,
-    left === null ? "" : left ? `${count(left)} left` : "nothing left",
+    left === null ? "" : left ? `${quantity(left, left_unit)} left` : "nothing left",
     seconds_left === null ? "" : `${duration(seconds_left)} at this rate`,
   ].filter(Boolean);
   return (

@@ -6,7 +6,7 @@ import { isAlone, type Row } from "./api";
 import { attemptText, isOpen } from "./attempts";
 import { State } from "./parts";
 import { Sparkline } from "./sparkline";
-import { ago, ahead, bytes, count, shortClass } from "./words";
+import { ago, ahead, bytes, count, quantity, shortClass } from "./words";
 
 export const ROW_HEIGHT = 56;
 
@@ -31,7 +31,7 @@ const ALL_COLUMNS: Column[] = [
     ],
     width: "160px",
   },
-  { orders: [{ key: "lag", label: "Lag", of: (row) => row.lag ?? -1 }], width: "84px" },
+  { orders: [{ key: "lag", label: "Lag", of: (row) => row.left ?? -1 }], width: "84px" },
   {
     orders: [
       { key: "records", label: "Records, last run", of: (row) => row.last_run?.records ?? -1 },
@@ -78,17 +78,17 @@ export const Cells = memo(function Cells({ row }: { row: Row }) {
   return (
     <>
       <Two
-        title={[row.name, row.class_name, row.failure].filter(Boolean).join("\n")}
+        title={[row.name, row.class_name, row.failure, row.note].filter(Boolean).join("\n")}
         first={
           <Box asChild textDecoration="underline">
             <Link to={`?connector=${encodeURIComponent(row.name)}`}>{row.name}</Link>
           </Box>
         }
         second={
-          row.failure ? (
+          row.failure || row.note ? (
             <>
-              <Box as="span" color="fg.error">
-                {row.failure}
+              <Box as="span" color={row.failure ? "fg.error" : "fg.warning"}>
+                {row.failure || row.note}
               </Box>
               {` · ${facts}`}
             </>
@@ -98,7 +98,7 @@ export const Cells = memo(function Cells({ row }: { row: Row }) {
         }
       />
       <Two title={tasksText(row)} first={<State state={row.state} />} second={tasksText(row)} warns={failed(row) > 0} />
-      <Two title={lagTitle(row)} first={row.lag === null ? "—" : count(row.lag)} />
+      <Two title={lagTitle(row)} first={row.left === null ? "—" : quantity(row.left, row.left_unit)} />
       <Two
         title={run ? new Date(run.last_ms).toLocaleString() : undefined}
         first={run ? count(run.records) : "—"}
@@ -134,10 +134,10 @@ function NextRun({ row: { plan, has_dag } }: { row: Row }) {
 
 /** What the list shows of the connector besides its state, for its own page. */
 export function Facts({ row }: { row: Row }) {
-  const { plan, lag } = row;
+  const { plan, left } = row;
   const next = plan?.next_run_ms ?? null;
   const facts = [
-    lag === null ? "" : `Lag: ${count(lag)}`,
+    left === null ? "" : `Lag: ${quantity(left, row.left_unit)}`,
     plan?.attempt && isOpen(plan.attempt) ? `Run: ${attemptText(plan.attempt).filter(Boolean).join(", ")}` : "",
     next === null ? "" : `Next run: ${ahead(next)}`,
     plan?.owner ? `Owner: ${plan.owner}` : "",
@@ -168,5 +168,6 @@ function Two({ first, second, title, warns = false }: TwoProps) {
 
 function lagTitle(row: Row): string {
   if (row.lag !== null) return `${row.lag} records are behind the positions of its last run`;
-  return row.type === "sink" ? "Not known yet: it has delivered nothing, or Kafka has not answered" : "Only sinks have a lag";
+  if (row.left !== null) return `${row.left} ${row.left_unit ?? "records"} lay before the end when it last delivered something`;
+  return row.type === "sink" ? "Not known yet: it has delivered nothing, or Kafka has not answered" : "This source does not know yet, or never, how far its end is";
 }

@@ -16,6 +16,9 @@ export function bytes(value: number): string {
   return `${at && left < 10 ? left.toFixed(1) : Math.round(left)} ${units[at]}`;
 }
 
+/** A number of records, or of the bytes that a source counts. */
+export const quantity = (value: number, unit: string | null) => (unit === "bytes" ? bytes(value) : count(value));
+
 export function ago(ms: number, now = Date.now()): string {
   const seconds = Math.max(0, Math.round((now - ms) / 1000));
   if (seconds < 60) return `${seconds} s ago`;

@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.kafka_settings import ClientKind
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import Distance, TopicPartition
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class MirrorSourceTask(SourceTask):
         partitions = [_partition_of(text) for text in config[PARTITIONS]]
         ranges = self._ranges(partitions)
         self._returned = {partition: start for partition, (start, _) in ranges.items()}  # the next offset of each
+        self._ends = {partition: end for partition, (_, end) in ranges.items()}
         self._unseen = {partition for partition in ranges if self.context.offset(self._position_key(partition)) is None}
         self._syncs = OffsetSyncs(self._source, self._target, config) if config["emit.offset-syncs.enabled"] else None
         if self._syncs is not None:
@@ -78,6 +79,9 @@ class MirrorSourceTask(SourceTask):
     def commit(self) -> None:
         if self._syncs is not None:
             self._syncs.write(self._returned)
+
+    def distance(self) -> Distance | None:
+        return Distance(sum(max(end - self._returned[at], 0) for at, end in self._ends.items()))
 
     def datasets(self) -> Iterable[Dataset]:
         """The topics of the source cluster that have partitions here."""

@@ -6,6 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 
+from airflow_provider_connect.errors import plugin_code
+from airflow_provider_connect.sdk.records import BYTES, RECORDS, Distance
+from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.worker.metrics import TaskMetrics
 
 INTERVAL_SECONDS = 10.0
@@ -14,27 +17,38 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 log = logging.getLogger(__name__)
 
 
-def end_not_known() -> int | None:
-    """As the distance of a task that cannot know how much there is left."""
+def end_not_known() -> Distance | None:
+    """Of a task that cannot know how much there is left."""
     return None
 
 
+def distance_of(task: SourceTask) -> Distance | None:
+    """What the task answers, None where it raises: it is the author's code, and nothing depends on it."""
+    try:
+        with plugin_code():
+            found = task.distance()
+            return Distance(int(found.left), str(found.unit)) if found is not None and found.left >= 0 else None
+    except Exception as error:
+        log.debug("The task's distance raised %s", type(error).__name__)
+        return None
+
+
 class Progress:
-    """``name`` is the task's. ``left`` returns how many records lie before the end that the run had in sight when it began, None: not
-    known. ``now`` is a monotonic clock, in seconds. A run shorter than the interval logs nothing."""
+    """``name`` is the task's. ``distance`` returns what lies before the end that the run had in sight, None: not known. ``now`` is a
+    monotonic clock, in seconds. A run shorter than the interval logs nothing."""
 
     def __init__(
         self,
         name: str,
         metrics: TaskMetrics,
         *,
-        left: Callable[[], int | None] = end_not_known,
+        distance: Callable[[], Distance | None] = end_not_known,
         now: Callable[[], float] = time.monotonic,
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
         self._name = name
         self._metrics = metrics
-        self._left = left
+        self._distance = distance
         self._now = now
         self._interval = interval_seconds
         self._last, self._records = now(), 0
@@ -47,16 +61,18 @@ class Progress:
         records = self._metrics.records_out
         rate = (records - self._records) / (now - self._last)
         self._last, self._records = now, records
-        log.info("Task %s: %s", self._name, progress_text(records, self._metrics.bytes, rate, self._left()))
+        log.info("Task %s: %s", self._name, progress_text(records, self._metrics.bytes, rate, self._distance()))
 
 
-def progress_text(records: int, size: int, rate: float, left: int | None) -> str:
+def progress_text(records: int, size: int, rate: float, distance: Distance | None) -> str:
     """``rate`` is in records a second, of the time since the line before."""
     text = f"{records:,} records, {_size(size)}, {rate:,.0f} records/s"
-    if left is None:
+    if distance is None:
         return text
-    until = f", {_duration(left / rate)} at this rate" if left and rate > 0 else ""
-    return f"{text}, {left:,} records before the end{until}"
+    left, unit = distance
+    until = f", {_duration(left / rate)} at this rate" if unit == RECORDS and left and rate > 0 else ""
+    shown = _size(left) if unit == BYTES else f"{left:,} {unit}"
+    return f"{text}, {shown} before the end{until}"
 
 
 def _size(size: float) -> str:

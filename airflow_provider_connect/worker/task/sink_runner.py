@@ -19,7 +19,7 @@ from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.sdk.connector import SinkConnector
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import Distance, TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
@@ -152,8 +152,11 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         delivery: SinkDelivery = (CommitBeforePut if at_most_once else CommitAfterPut)(self._commit, environment.step)
         reader = self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task))))
 
-        def left() -> int | None:
-            return None if is_endless else sum(max(0, end - reader.positions[at]) for at, (_, end) in ranges.items())
+        def distance() -> Distance | None:
+            left = sum(max(0, end - reader.positions[at]) for at, (_, end) in ranges.items())
+            return None if is_endless else Distance(left)
+
+        self._distance = distance
 
         return SinkLoop(
             task=sink,
@@ -170,7 +173,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             now=time.monotonic,
             endless=is_endless,
             errors=errors,
-            tick=Progress(str(self._name), self._metrics, left=left).tick,
+            tick=Progress(str(self._name), self._metrics, distance=distance).tick,
         )
 
     def result(self, loop: SinkLoop, reason: StopReason | None) -> TaskResult:

@@ -62,6 +62,7 @@ class SourceLoop:
     mask: Callable[[str], str]
     step: StepHook = unobserved
     tick: Callable[[], None] = lambda: None
+    reporting: Callable[[], Sequence[ProducerRecord]] = tuple
     _written: set[str] = field(default_factory=set)
     _is_within_transaction: bool = False
     _next_poll: float = -math.inf
@@ -186,7 +187,7 @@ class SourceLoop:
 
     def _commit(self, closing: Sequence[ProducerRecord] = ()) -> None:
         with self.metrics.timed_commit():
-            committed = self.delivery.commit(closing)
+            committed = self.delivery.commit(closing or self.reporting())
         if committed:
             self.active_topics.note(self._written)
             self._written.clear()

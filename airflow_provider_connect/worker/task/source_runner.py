@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from confluent_kafka import Producer
 
@@ -30,7 +31,7 @@ from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.error_setup import tolerance_of
 from airflow_provider_connect.worker.task.lineage import topic_fields
 from airflow_provider_connect.worker.task.pipeline_setup import equipped, stages_of
-from airflow_provider_connect.worker.task.progress import Progress
+from airflow_provider_connect.worker.task.progress import INTERVAL_SECONDS, Progress, distance_of
 from airflow_provider_connect.worker.task.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_producers import (
@@ -64,6 +65,19 @@ class TaskOffsets:
     def copy(self) -> None:
         self._store.copy(self._uncopied)
         self._uncopied.clear()
+
+
+class Periodic:
+    """The task's entry in the batch log, once in ten seconds; nothing between. ``now`` is a monotonic clock, in seconds."""
+
+    def __init__(self, entry: Callable[[], Sequence[ProducerRecord]], now: Callable[[], float] = time.monotonic) -> None:
+        self._entry, self._now, self._last = entry, now, now()
+
+    def __call__(self) -> Sequence[ProducerRecord]:
+        if self._now() - self._last < INTERVAL_SECONDS:
+            return ()
+        self._last = self._now()
+        return self._entry()
 
 
 class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
@@ -111,6 +125,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
         environment.report(State.RUNNING)
         delivery = self._delivery(errors)
+        self._distance = partial(distance_of, task)
         return SourceLoop(
             task=task,
             pipeline=SourcePipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors),
@@ -121,13 +136,17 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             topics=WrittenTopics(environment, self._admin, self._store.topic),
             active_topics=environment.active_topics(),
             committed=self._offsets.copy,
-            closing=lambda: self._batch_log(ranges={}, positions={}),
+            closing=self._entry,
+            reporting=Periodic(self._entry),
             max_records=environment.max_records,
             sleep=time.sleep,
             mask=environment.mask,
             step=environment.step,
-            tick=Progress(str(self._name), self._metrics).tick,
+            tick=Progress(str(self._name), self._metrics, distance=self._distance).tick,
         )
+
+    def _entry(self) -> Sequence[ProducerRecord]:
+        return self._batch_log(ranges={}, positions={})
 
     def result(self, loop: SourceLoop, reason: StopReason | None) -> TaskResult:
         environment, metrics = self._environment, self._metrics

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.batch_log import BatchLog
@@ -17,6 +18,7 @@ from airflow_provider_connect.stores.transactional_producer import ProducerRecor
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.lineage import task_datasets
+from airflow_provider_connect.worker.task.progress import end_not_known
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 
 _Known = TypeVar("_Known")
@@ -43,6 +45,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         self._metrics: TaskMetrics = environment.metrics(is_source=is_source)
         self._open = ExitStack()
         self._task_of_author: SourceTask | SinkTask | None = None
+        self._distance: Callable[[], Distance | None] = end_not_known
 
     def run(self) -> TaskResult:
         """1 take over the transactional id 2 refuse an old claim 3 read offsets 4 start the task 5 the loop 6 the result."""
@@ -107,5 +110,6 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             cpu_seconds=time.process_time() - environment.started_cpu,
             ranges=ranges,
             positions=positions,
+            distance=self._distance(),
         )
         return [ProducerRecord(environment.settings.batch_topic, partition, key, value)]

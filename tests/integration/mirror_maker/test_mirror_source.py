@@ -9,12 +9,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK
 from tests import raw_headers
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, Sent, in_transaction, produce, records, topics
 from tests.integration.worker.environment import eventually
 from tests.integration.worker.killed_run import run_and_kill
+from tests.integration.worker.test_distances import distances
 
 NOW_MS = int(time.time() * 1000)  # brokers delete what is older than a week
 
@@ -46,6 +48,7 @@ def test_records_arrive_as_they_were_and_a_later_run_goes_on(mirror: MirrorEnvir
     produce(mirror.origin, topic, first)
     mirror.run(mirror.config(tasks_max="2"))
     assert records(mirror.target, mirror.remote(topic)) == by_partition(first)
+    assert distances(mirror.runs) == {mirror.runs.connector: Distance(0, "records")}
     assert topics(mirror.target)[mirror.remote(topic)] == 3
     assert mirror.runs.readiness().state == NO_WORK
     produce(mirror.origin, topic, later)

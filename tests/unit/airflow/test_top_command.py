@@ -159,3 +159,14 @@ def test_states_are_coloured_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch
         printed.append(out.getvalue())
     assert "\x1b[32mRUNNING\x1b[0m  \x1b[1;31m1 RUNNING, 1 FAILED\x1b[0m\nwrong" in printed[0]
     assert "\x1b" not in printed[1] + printed[2]
+
+
+def test_what_is_left_is_shown_of_sources_too() -> None:
+    source = line("orders", left=5_000, left_unit="bytes", progress=Progress(10, 100, 2.0, 4_000, "bytes"))
+    assert (source.left, source.seconds_left) == ((4_000, "bytes"), None)
+    assert (line("orders", left=5_000, left_unit="bytes").left, RUNS.left[0], RUNS.seconds_left) == ((5_000, "bytes"), 36_000, 120.0)
+    mirror = line("mirror", progress=Progress(10, 100, 2.0, 40, "records"))
+    assert (mirror.left, mirror.seconds_left) == ((40, "records"), 20.0)
+    console = Console(width=120, record=True)
+    console.print(frame([source, mirror], 120, now_ms=NOW_MS))
+    assert "4.0 kB" in console.export_text()

@@ -15,6 +15,7 @@ from airflow_provider_connect.connectors.file_source import FileReader, FileStre
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk import ALL_ALLOWED
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing_contexts import MemorySourceContext, partition_key
 from tests.reaching import reaching
@@ -56,6 +57,15 @@ def test_lines_are_read_with_positions_in_bytes(path: Path) -> None:
     assert (batch.source_partition, batch.source_offset) == ({"filename": str(path)}, {"position": 10})
     assert batch.value.to_pylist() == ["one", "zwö"]
     assert task.poll() is None
+
+
+def test_the_distance_is_what_lies_behind_the_last_batch(path: Path) -> None:
+    path.write_bytes(b"one\ntwo\nthree\n")
+    task = task_at(path, **{"batch.size": "1"})
+    distances = [task.distance()]
+    while task.poll() is not None:
+        distances.append(task.distance())
+    assert distances == [None, Distance(10, "bytes"), Distance(6, "bytes"), Distance(0, "bytes")]
 
 
 def test_partial_last_line_waits_for_the_next_run(path: Path) -> None:

@@ -6,6 +6,7 @@ from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import WorkerView
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
 
 NOW, BEFORE = Claim(9, "id"), Claim(7, "id")
@@ -52,3 +53,26 @@ def test_a_process_that_counts_itself_counts_for_its_tasks() -> None:
     counted = {("c", 0): {"source-record-write-total": 3.0, "source-record-poll-total": 9.0}, ("c", 2): {"sink-record-send-total": 4.0}}
     (found,) = with_counted_records(lambda: counted, [WORKER])
     assert (found.records, found.bytes, found.seconds) == (7, None, None)
+
+
+def at(task: int, distance: Distance | None, claim: Claim = NOW, connector: str = "c") -> BatchRecord:
+    return BatchRecord(ConnectorTaskId(connector, task), "run", claim, ConnectorType.SOURCE, distance=distance)
+
+
+def test_what_is_left_is_the_sum_over_tasks_that_count_alike() -> None:
+    known = [at(0, Distance(5, "bytes")), at(1, Distance(7, "bytes"))]
+    worker = WorkerView("host:1", "c", str(NOW), [0, 1])
+    cases = [
+        (known, (12, "bytes")),
+        (known[:1], (None, None)),
+        ([known[0], at(1, None)], (None, None)),
+        ([known[0], at(1, Distance(7))], (None, None)),
+    ]
+    for entries, expected in cases:
+        (found,) = BatchLogMetrics(Log(*entries)).with_records([worker])
+        assert (found.left, found.left_unit) == expected
+
+
+def test_the_distance_of_a_source_is_that_of_its_newest_claim() -> None:
+    log = Log(at(0, Distance(5)), at(1, Distance(7)), at(2, Distance(100), BEFORE), at(0, None, connector="d"), entry("s", 0, NOW, 5, 1.5))
+    assert BatchLogMetrics(log).source_distances() == {"c": Distance(12)}

@@ -24,5 +24,5 @@ def test_the_applications_of_a_connector_count_together() -> None:
 
 
 def test_what_is_left_takes_its_time_at_the_rate_of_now() -> None:
-    assert Progress(5, 50, 2.0).seconds_left(100) == 50.0
-    assert [Progress(5, 50, rate).seconds_left(left) for rate, left in ((None, 100), (0.0, 100), (2.0, None), (2.0, 0))] == [None] * 4
+    assert [Progress(5, 50, 2.0).seconds_left(100, unit) for unit in (None, "records", "bytes")] == [50.0, 50.0, None]
+    assert [Progress(5, 50, rate).seconds_left(left, None) for rate, left in ((None, 100), (0.0, 100), (2.0, None), (2.0, 0))] == [None] * 4

@@ -93,6 +93,8 @@ CASES: list[tuple[Any, object, object]] = [
             "records": None,
             "bytes": None,
             "seconds": None,
+            "left": None,
+            "left_unit": None,
         },
     ),
     (dict[str, LoggerView], {"root": LoggerView("INFO")}, {"root": {"level": "INFO", "last_modified": None}}),

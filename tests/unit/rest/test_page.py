@@ -18,6 +18,7 @@ from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.page import NoRuns, PageFacts, RowBytes, bundle
 from airflow_provider_connect.rest.refreshed import Refreshed
+from airflow_provider_connect.sdk.records import Distance
 from tests.conftest import CHECKOUT
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
@@ -72,23 +73,32 @@ def test_a_connector_without_a_dag_differs_from_one_whose_dag_is_not_known() -> 
     assert [(row.plan, row.has_dag) for row in rows] == [(plan, True), (None, False), (None, None)]
 
 
+def test_a_distance_is_a_lag_where_it_is_a_sinks() -> None:
+    distances = {"sink": Distance(5), "source": Distance(7, "bytes"), "unknown": None}
+    rows = [
+        row_of(ConnectorInfo("c", {}, [], kind), None, may_change=False, last_run=None, distance=each) for kind, each in distances.items()
+    ]
+    assert [(row.lag, row.left, row.left_unit) for row in rows] == [(5, 5, "records"), (None, 7, "bytes"), (None, None, None)]
+
+
 def test_a_row_is_written_anew_only_when_something_of_it_has_changed() -> None:
     rows, info, status = RowBytes(), ConnectorInfo("c", {"connector.class": "X"}, [], "sink"), shown_state("RUNNING")
-    hours, fields = [1, 2], dict[str, Any](may_change=True, lag=5, planned=None)
+    hours, fields = [1, 2], dict[str, Any](may_change=True, planned=None)
 
     def row(**changed: Any) -> bytes:
-        given = {"info": info, "status": status, "last_run": run(3), "hours": hours, **fields, **changed}
+        given = {"info": info, "status": status, "last_run": run(3), "hours": hours, "distances": {"c": Distance(5)}, **fields, **changed}
         return rows.row(given.pop("info"), given.pop("status"), **given)
 
     first = row()
-    assert of_json(ConnectorRow, json.loads(first)) == row_of(info, status, last_run=run(3), hours=hours, **fields)
+    assert of_json(ConnectorRow, json.loads(first)) == row_of(info, status, last_run=run(3), hours=hours, distance=Distance(5), **fields)
     assert row() is first
     plan = {"connect.c": PlanView(1, "ada", ["x"])}
     changes: list[dict[str, Any]] = [
         {"info": ConnectorInfo("c", {"connector.class": "Y"}, [], "sink")},
         {"status": shown_state("FAILED")},
         {"last_run": run(4)},
-        {"lag": 6},
+        {"distances": {"c": Distance(6)}},
+        {"distances": {"c": Distance(5, "bytes")}},
         {"hours": [1, 3]},
         {"planned": {}},
         {"planned": plan},
@@ -114,7 +124,7 @@ def test_rows_of_deleted_connectors_are_dropped() -> None:
     rows = RowBytes()
     for number in range(1500):
         info = ConnectorInfo(f"c{number}", {}, [], "sink")
-        rows.row(info, None, may_change=True, last_run=None, lag=None, hours=(), planned=None)
+        rows.row(info, None, may_change=True, last_run=None, distances={}, hours=(), planned=None)
     rows.forget({"c1"})
     assert [name for name, _ in rows._kept] == ["c1"]
 

@@ -24,6 +24,7 @@ from airflow_provider_connect.model.records import (
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
 from airflow_provider_connect.wire.record import WireRecord
 
@@ -70,6 +71,14 @@ def test_the_user_of_a_restart_or_reset_is_a_header_of_the_status() -> None:
     assert status_topic.encode(status).headers == [("claim", b"qxMbM7u3Q5W:42"), ("author", b"anna")]
     assert status_topic.decode(*status_topic.encode(status)) == status
     assert status_topic.encode(TopicReset("t", "c", author="anna")).headers == [("author", b"anna")]
+
+
+def test_a_tasks_distance_from_its_end_is_in_its_entry_where_it_is_known() -> None:
+    for distance in (None, Distance(17, "bytes")):
+        entry = BatchRecord(ConnectorTaskId("c", 0), "run", CLAIM, ConnectorType.SOURCE, 1, 2, distance=distance)
+        wire = batch_topic.encode(entry)
+        assert (b'"distance":[17,"bytes"]' in (wire.value or b"")) is (distance is not None)
+        assert batch_topic.decode(*wire) == entry
 
 
 def test_a_note_is_a_record_of_ours() -> None:

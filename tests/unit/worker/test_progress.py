@@ -6,13 +6,17 @@ import logging
 
 import pytest
 
+from airflow_provider_connect.sdk.records import Distance
+from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.task.progress import Progress, progress_text
+from airflow_provider_connect.worker.task.progress import Progress, distance_of, progress_text
+from airflow_provider_connect.worker.task.source_runner import Periodic
 
 
 def test_a_line_comes_every_ten_seconds_and_none_in_a_short_run(caplog: pytest.LogCaptureFixture) -> None:
     clock, metrics = [100.0], TaskMetrics(is_source=False)
-    progress = Progress("c-0", metrics, left=lambda: 5000, now=lambda: clock[0])
+    progress = Progress("c-0", metrics, distance=lambda: Distance(5000), now=lambda: clock[0])
     with caplog.at_level(logging.INFO):
         for seconds, records in ((0.0, 10), (9.9, 900), (10.0, 1000), (15.0, 1500), (20.0, 3000)):
             clock[0], metrics.records_out, metrics.bytes = 100.0 + seconds, records, 1000 * records
@@ -27,11 +31,34 @@ def test_a_line_comes_every_ten_seconds_and_none_in_a_short_run(caplog: pytest.L
     ("given", "text"),
     [
         ((0, 0, 0.0, None), "0 records, 0 B, 0 records/s"),
-        ((7, 999, 0.7, 0), "7 records, 999 B, 1 records/s, 0 records before the end"),
-        ((7, 1500, 0.0, 9), "7 records, 1.5 kB, 0 records/s, 9 records before the end"),
-        ((7, 2_000_000_000, 2.0, 600), "7 records, 2.0 GB, 2 records/s, 600 records before the end, 5 min at this rate"),
-        ((7, 0, 1.0, 9000), "7 records, 0 B, 1 records/s, 9,000 records before the end, 2 h 30 min at this rate"),
+        ((7, 999, 0.7, Distance(0)), "7 records, 999 B, 1 records/s, 0 records before the end"),
+        ((7, 1500, 0.0, Distance(9)), "7 records, 1.5 kB, 0 records/s, 9 records before the end"),
+        ((7, 2_000_000_000, 2.0, Distance(600)), "7 records, 2.0 GB, 2 records/s, 600 records before the end, 5 min at this rate"),
+        ((7, 0, 1.0, Distance(9000)), "7 records, 0 B, 1 records/s, 9,000 records before the end, 2 h 30 min at this rate"),
+        ((7, 0, 1.0, Distance(9500, "bytes")), "7 records, 0 B, 1 records/s, 9.5 kB before the end"),
+        ((7, 0, 1.0, Distance(9500, "numbers of id")), "7 records, 0 B, 1 records/s, 9,500 numbers of id before the end"),
     ],
 )
-def test_the_text(given: tuple[int, int, float, int | None], text: str) -> None:
+def test_the_text(given: tuple[int, int, float, Distance | None], text: str) -> None:
     assert progress_text(*given) == text
+
+
+@pytest.mark.parametrize("answer", [None, Distance(-1), "much", ZeroDivisionError("no end")], ids=str)
+def test_an_authors_distance_that_is_none_stops_no_run(answer: object) -> None:
+    class Task(SourceTask):
+        def distance(self) -> Distance | None:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer  # type: ignore[return-value]
+
+    assert distance_of(Task()) is None
+
+
+def test_an_entry_of_the_batch_log_is_written_every_ten_seconds() -> None:
+    clock, entry = [100.0], ProducerRecord("batches", 0, b"key", None)
+    periodic = Periodic(lambda: [entry], now=lambda: clock[0])
+    found = []
+    for seconds in (0.0, 9.9, 10.0, 15.0, 20.0):
+        clock[0] = 100.0 + seconds
+        found.append(list(periodic()))
+    assert found == [[], [], [entry], [], [entry]]

@@ -100,7 +100,7 @@ def test_many_tasks_of_a_large_config_are_refused_before_they_fill_the_topic(tmp
 def test_an_error_that_a_thread_of_the_connector_raises_fails_its_plan(tmp_path: Path) -> None:
     known, context = checked(tmp_path), PlanningContext("c", lambda _: SourceOffsets("c", {}))
 
-    def generated(_: int) -> list[Mapping[str, str]]:
+    def generated(max_tasks: int) -> list[Mapping[str, str]]:
         thread = Thread(target=context.raise_error, args=[OSError("the listener has ended")])
         thread.start()
         thread.join()

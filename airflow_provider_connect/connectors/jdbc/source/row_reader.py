@@ -66,6 +66,13 @@ class RowReader:
         """Whether reading can go on after the connection was lost: rows without keys cannot be distinguished once some were sent."""
         return self._settings.mode is not Mode.BULK or not self._has_read
 
+    @property
+    def numbers_left(self) -> int | None:
+        """How many numbers lie between the last row and the bound; None: it is not known, or rows have no numbers alone."""
+        until = None if self._until is None else self._until.incrementing
+        at = self.offset.incrementing
+        return None if until is None or at is None or self._settings.mode is not Mode.INCREMENTING else max(until - at, 0)
+
     def next(self, database: Database) -> Batch | tuple[Batch, ...] | None:
         """The next page; ``WAITING`` while other transactions write; None when there is nothing more."""
         if self._until is None:

@@ -21,6 +21,7 @@ from airflow_provider_connect.errors import ConnectException, DataException, Ret
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class JdbcSourceTask(SourceTask):
 
     def start(self, config: Config) -> None:
         self._reader: RowReader | None = None
+        self._left: int | None = None  # of the reader before
         self._folds: list[Batch] = []
         self._writing: dict[TableName, OpenTransactions] = {}  # to tables whose ranges are read here
         self._database: Database | None = None
@@ -75,6 +77,11 @@ class JdbcSourceTask(SourceTask):
                 return self._try_again(error)
             except DataException as error:  # which would promise that the next poll goes on behind the row
                 raise ConnectException(error.message) from error
+
+    def distance(self) -> Distance | None:
+        """Of the last table, by its growing numbers, which may have gaps: of those that wait the ends are not known yet."""
+        left = self._left if self._reader is None else self._reader.numbers_left
+        return None if self._waiting or left is None else Distance(left, f"numbers of {self._settings.incrementing}")
 
     def datasets(self) -> Iterable[Dataset]:
         """The tables that were read. What a query reads is not known."""
@@ -105,7 +112,7 @@ class JdbcSourceTask(SourceTask):
             if page is not None:
                 self._failures = 0
                 return page
-            self._reader = None
+            self._left, self._reader = self._reader.numbers_left, None
 
     def _next_reader(self, database: Database) -> RowReader | None:
         settings = self._settings
