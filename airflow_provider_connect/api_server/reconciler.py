@@ -32,7 +32,7 @@ class ConnectorControl(Protocol):
         """The connectors that exist, with their target states, as of now."""
         ...
 
-    def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
+    def define_connector(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
         """Create the connector or change its config; nothing is written when the topic has it. Raises ConfigException for one that names
         what is another connector's."""
         ...
@@ -186,7 +186,7 @@ class Reconciler:
                 self._files[dag.connector] = (dag.bundle, dag.file)
                 if self._control.config_state().connector_config(dag.connector) is None:
                     self._new.add(dag.connector)
-                self._control.define_connector(dag.connector, found.config, found.file)
+                self._control.define_connector(dag.connector, found.config, found.file, found.version)
                 self._accepted.add(dag.connector)
         self._defined[dag.connector] = seen
 

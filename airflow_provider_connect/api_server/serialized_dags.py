@@ -1,8 +1,8 @@
 """The serialized DAGs in Airflow's database: what the tasks of a connector's DAG carry in their JSON; and requests to parse a file soon.
 
-Internals of Airflow 3.3.2: ``SerializedDagModel``, and of its JSON ``dag``, ``tasks``, ``__var``, ``relative_fileloc`` and ``fileloc``;
-``DagPriorityParsingRequest``, its arguments, and how its id is computed. The dag-processor ignores a request for a file that does not
-exist. For the API server only: tasks and DAG files may not use the database.
+Internals of Airflow 3.3.2: ``DagVersion``; ``SerializedDagModel``, and of its JSON ``dag``, ``tasks``, ``__var``, ``relative_fileloc`` and
+``fileloc``; ``DagPriorityParsingRequest``, its arguments, and how its id is computed. The dag-processor ignores a request for a file that
+does not exist. For the API server only: tasks and DAG files may not use the database.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from airflow.models.dag_version import DagVersion
 from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.models.serialized_dag import SerializedDagModel
 from sqlalchemy import func, select
@@ -25,10 +26,12 @@ _IN_LIMIT = 500
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a DAG file defines: the connector's config as it goes to the config topic, and the file, relative to its bundle."""
+    """What a DAG file defines: the connector's config as it goes to the config topic, and the file, relative to its bundle. ``version`` is
+    the bundle's when the file was parsed, such as a commit; None: bundles of this kind have none."""
 
     config: dict[str, str]
     file: str
+    version: str | None
 
 
 def definition(session: Session, dag_id: str) -> Definition | None:
@@ -39,7 +42,8 @@ def definition(session: Session, dag_id: str) -> Definition | None:
     if row is None or text is None or connector is None:
         return None
     file = str(row.data["dag"].get("relative_fileloc") or row.data["dag"]["fileloc"])
-    return Definition(stored_config(connector, json.loads(text), file), file)
+    version = session.scalar(select(DagVersion.bundle_version).where(DagVersion.id == row.dag_version_id))
+    return Definition(stored_config(connector, json.loads(text), file), file, version)
 
 
 def marks(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:

@@ -105,23 +105,25 @@ class ConnectorConfigs:
             self._follow(name, known, new)
             return new
 
-    def define(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
+    def define(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
         """Create or change the connector that a DAG file defines; nothing is written when the topic has it. Its runs are its schedule's.
+        The author is the file with the ``version`` of its bundle, where that has any.
 
         Raises ConfigException for a config that names what is another connector's; then the connector keeps the config that it has.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             checks.refuse_foreign(name, config, state)
-            return [ConnectorRecord(name, dict(config))]
+            return [ConnectorRecord(name, dict(config), author=author)]
 
+        author = None if version is None else f"{defined_in}@{version}"
         state = self._reader.configs()
         known = state.connector_config(name)
         if known == dict(config):
             return
         checks.refuse_foreign(name, config, state)
         if known is not None and (before := _state_before(known, config)) is not None:
-            self._give_back(name, config, before)
+            self._give_back(name, config, before, author)
             return
         owner = None if known is None else known.get(DEFINED_IN)
         if owner is not None and owner != defined_in:
@@ -132,12 +134,13 @@ class ConnectorConfigs:
         else:
             self._forget_topics(name, config)
 
-    def _give_back(self, name: str, config: Mapping[str, str], before: TargetState) -> None:
+    def _give_back(self, name: str, config: Mapping[str, str], before: TargetState, author: str | None) -> None:
         """The same definition has returned: so does the target state, unless another has been asked for since the connector was stopped."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             was_stopped = state.target_state(name) is TargetState.STOPPED
-            return [ConnectorRecord(name, dict(config)), *([TargetStateRecord(name, before)] if was_stopped else [])]
+            states = [TargetStateRecord(name, before, author=author)] if was_stopped else []
+            return [ConnectorRecord(name, dict(config), author=author), *states]
 
         self._configs.change(decide)
         _log.info("Connector %s: its DAG is back in %s, and it is %s again", name, config.get(DEFINED_IN), before)

@@ -182,14 +182,15 @@ class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
         """Give the connector the config of an earlier revision. See ``ConnectorHistory.roll_back``."""
         return self._written(name, self._past.roll_back(name, revision, restored, author or self._author))
 
-    def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
-        """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it.
+    def define_connector(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
+        """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it. ``version``: the
+        commit, or whatever version the file's bundle has.
 
         Raises ConfigException for a config that names what is another connector's. A connector that exists is FAILED then, with the reason,
         until ``accept_definition`` restarts it.
         """
         try:
-            self._connectors.define(name, config, defined_in)
+            self._connectors.define(name, config, defined_in, version)
         except ConfigException as error:
             self._corrections.refuse_definition(name, error.message)
             raise

@@ -116,7 +116,7 @@ def _entries(record: StateRecord, value: _Kept, old: object, new: object) -> lis
     cause, at, who = (record.at, record.offset), record.timestamp, optional(record.author, storable)
     match value:
         case ConnectorRecord(connector, config) if old != new or holds_hidden(config):
-            who = optional((config or {}).get(DEFINED_IN), storable) or who
+            who = who or optional((config or {}).get(DEFINED_IN), storable)
             return [Entry(Kind.CONFIG, connector, at, cause, old=optional(old, json_text), new=optional(new, json_text), who=who)]
         case TargetStateRecord(connector) if old != new:
             return [Entry(Kind.TARGET_STATE, connector, at, cause, old=optional(old, str), new=optional(new, str), who=who)]

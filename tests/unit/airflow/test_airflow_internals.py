@@ -17,6 +17,7 @@ from airflow.api_fastapi.auth.managers.base_auth_manager import BaseAuthManager
 from airflow.api_fastapi.core_api.security import get_user, resolve_user_from_token
 from airflow.dag_processing.bundles.base import BaseDagBundle
 from airflow.models.dag import DagModel, DagTag
+from airflow.models.dag_version import DagVersion
 from airflow.models.dagbag import DagPriorityParsingRequest, DBDagBag
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
@@ -113,7 +114,8 @@ def test_a_function_takes_what_it_is_given(function: Callable[..., Any], paramet
         (DagRun, "id dag_id run_id state run_type conf start_date queued_at end_date triggering_user_name"),
         (TaskInstanceHistory, "dag_id run_id task_id map_index try_number state start_date end_date updated_at rendered_map_index dag_run"),
         (Log, "id dag_id run_id event dttm extra owner owner_display_name"),
-        (SerializedDagModel, "id dag_id dag_hash data"),
+        (SerializedDagModel, "id dag_id dag_hash data dag_version_id"),
+        (DagVersion, "id bundle_version"),
         (
             TaskInstance,
             "id dag_id run_id task_id map_index try_number max_tries state start_date end_date updated_at rendered_map_index "

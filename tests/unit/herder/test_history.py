@@ -305,6 +305,15 @@ def test_a_rollback_is_checked_like_a_put(past: Past) -> None:
         rolled_back(past, created.revision)
 
 
+def test_a_revision_of_a_dag_file_names_the_version_of_its_bundle(past: Past) -> None:
+    config = {**CONFIG, "name": "c", DEFINED_IN: "orders.py"}
+    past.herder.define_connector("c", config, "orders.py", "3f2a9c1")
+    past.herder.define_connector("c", config, "orders.py", "7777777")
+    past.herder.define_connector("c", {**config, "batch.size": "7"}, "orders.py", "8b1d0e5")
+    past.take_configs()
+    assert [each.who for each in past.herder.config_history("c").revisions] == ["orders.py@8b1d0e5", "orders.py@3f2a9c1"]
+
+
 def test_a_connector_of_a_dag_file_is_rolled_back_there(past: Past) -> None:
     past.herder.define_connector("c", {**CONFIG, "name": "c", DEFINED_IN: "orders.py"}, "orders.py")
     past.take_configs()
