@@ -244,10 +244,14 @@ class JavaSinkRunner(JavaTaskRunner):
         partitions = partitions_of(self._environment.connector_settings, self._admin)
         self._ends = self._admin.end_offsets(partitions)
         self._before = self._committed()
-        starts = {p: max(start, self._before.get(p, 0)) for p, start in self._admin.beginning_offsets(partitions).items()}
-        with_more = {p: (starts[p], end) for p, end in self._ends.items() if end > starts[p]}
         overrides = self._environment.connector_settings.overrides["consumer"]
         config = client_config(self._environment.settings, "consumer", overrides, client_id=f"connector-consumer-{self._name}-ends")
+        beginnings = self._admin.beginning_offsets(partitions)
+        if config.get("auto.offset.reset") == "latest":
+            skipped = {p: self._ends[p] for p, start in beginnings.items() if self._before.get(p, -1) < start}
+            self._before |= skipped  # Connect commits nothing there until a record comes: such a partition has no goal
+        starts = {p: max(start, self._before.get(p, 0)) for p, start in beginnings.items()}
+        with_more = {p: (starts[p], end) for p, end in self._ends.items() if end > starts[p]}
         self._goals = {p: last + 1 for p, last in last_records(config, self._group, with_more).items()}
 
     def _committed(self) -> dict[TopicPartition, int]:

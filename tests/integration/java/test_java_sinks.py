@@ -55,6 +55,21 @@ def test_the_next_check_finds_no_work(java_runs: JavaRuns, unique: str) -> None:
     assert found.state == NO_WORK, found
 
 
+def test_a_sink_that_begins_at_the_end_takes_all_that_comes_after_its_first_run(java_runs: JavaRuns, unique: str) -> None:
+    """The topic has records, and the group commits nothing in the first run, which has to end nevertheless."""
+    java_runs.make_topic(unique)
+    send(java_runs, unique, ["old", "older"], partitions=1)
+    sink = java_runs.sink(unique, unique, consumer_override_auto_offset_reset="latest", batch_max_duration_ms="60000")
+    code, output = java_runs.run(sink)
+    assert (code, "task 0: 0 records" in output) == (0, True), output
+    found = check_readiness(java_runs.settings, unique, define=None, secrets_of=lambda _: {})
+    assert found.state == NO_WORK, found
+    send(java_runs, unique, ["new"], partitions=1)
+    code, output = java_runs.run(sink)
+    assert code == 0, output
+    assert java_runs.output.read_text() == "new\n"
+
+
 def test_nothing_is_lost_when_a_run_is_killed(java_runs: JavaRuns, unique: str) -> None:
     java_runs.make_topic(unique)
     values = [f"value {number}" for number in range(100_000)]
