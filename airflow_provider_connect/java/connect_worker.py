@@ -164,6 +164,22 @@ class ConnectWorker:
             except Py4JJavaError:
                 return {}  # it is gone since
 
+    def each_bean(self, pattern: str, attribute: str, *, keys: tuple[str, str]) -> list[tuple[tuple[str, str], object]]:
+        """One attribute of every MBean whose name ``pattern`` matches and has both ``keys``, with their values."""
+        with self.jvm.calls():
+            found: list[tuple[tuple[str, str], object]] = []
+            for name in self._bean_server.queryNames(self.jvm.java.javax.management.ObjectName(pattern), None):
+                first, second = (name.getKeyProperty(key) for key in keys)
+                if first is not None and second is not None:
+                    with contextlib.suppress(Py4JJavaError):  # it is gone since
+                        found.append(((str(first), str(second)), self._bean_server.getAttribute(name, attribute)))
+            return found
+
+    def has_thread(self, prefix: str) -> bool:
+        """Whether a thread whose name begins so runs at this instant."""
+        with self.jvm.calls():
+            return any(str(each.getName()).startswith(prefix) for each in self.jvm.java.java.lang.Thread.getAllStackTraces().keySet())
+
     def counter(self, task: JavaTask, name: str) -> Counter:
         """One of these numbers, to be read often. Raises ConfigException where the task has no such metric."""
         group = "source-task-metrics" if task.is_source else "sink-task-metrics"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
-from airflow_provider_connect.java import file_stream
+from airflow_provider_connect.java import file_stream, mirror
 from airflow_provider_connect.java.debezium import binlog, postgres
 from airflow_provider_connect.java.debezium.database_server import Within
 from airflow_provider_connect.java.debezium.replication_slot import HeldWal
@@ -24,7 +24,7 @@ class BoundedSource(Protocol):
         settings of Kafka Connect's worker, ``internal`` the topics of workers. Raises ConfigException for a config that is refused."""
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> Goal | None:
-        """That of a run which begins now from ``offsets``; the caller closes it. None: it ends by an empty poll.
+        """That of a run which begins now from ``offsets``; the caller closes it. None: it ends by an empty poll. ``config`` is the task's.
 
         Called after older runs were fenced, and before the task's JVM starts. Raises ConfigException for a config that is refused,
         RetriableException where the source system does not answer.
@@ -43,6 +43,7 @@ _KNOWN: Final[Mapping[str, BoundedSource]] = {
     postgres.CLASS: postgres.DebeziumPostgres(),
     binlog.MARIADB_CLASS: binlog.DebeziumBinlog("mariadb"),
     binlog.MYSQL_CLASS: binlog.DebeziumBinlog("mysql"),
+    **{name: mirror.Mirror(name) for name in (mirror.SOURCE_CLASS, mirror.CHECKPOINT_CLASS, mirror.HEARTBEAT_CLASS)},
 }
 
 

@@ -182,6 +182,7 @@ class JavaSourceRunner(JavaTaskRunner):
         if bounded is not None:
             config = java_config(payload.connector, self._environment.checked.resolved)
             self._task_defaults = bounded.task_defaults(config, java_settings(self._environment.settings), self._internal_topics())
+            config = {**config, **self._task_defaults, **self._environment.task_config}
             self._goal = goal = bounded.goal(config, lambda partition: self._store.read(payload.connector).get(partition), within)
             if goal is not None:
                 self._open.callback(goal.close)
