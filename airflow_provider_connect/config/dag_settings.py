@@ -14,6 +14,7 @@ from airflow_provider_connect.config.key_values import (
     delay,
     duration,
     factor,
+    heap_size,
     names,
     one_of,
     positive_duration,
@@ -34,6 +35,8 @@ DEADLINE = "airflow.deadline."
 _DEADLINES = _RUN, _SILENCE, LAG = f"{DEADLINE}duration", f"{DEADLINE}silence", f"{DEADLINE}lag"
 _LAG_DURATION = f"{LAG}.duration"
 PROBE_INTERVAL = "airflow.java.probe.interval"
+JAVA_MEMORY, WORKERS_JAVA_MEMORY = "airflow.java.memory", "java.memory"
+_DEFAULT_JAVA_MEMORY = "512m"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
 """What ``airflow.engine`` may be: tasks run as Spark jobs, or in the application's own process, without Spark."""
@@ -50,7 +53,8 @@ _D = TypeVar("_D")
 @dataclass(frozen=True, slots=True)
 class DagSettings:
     """How the DAG of a connector runs. ``schedule`` None: never by itself; ``tasks_per_application`` None: all in one application;
-    ``probe_interval_seconds`` None: each run starts a Java source that only a run can ask for new data."""
+    ``probe_interval_seconds`` None: each run starts a Java source that only a run can ask for new data; ``java_memory`` None: the heap of
+    its JVMs is the worker's."""
 
     schedule: str | float | None
     tags: tuple[str, ...] = ()
@@ -68,6 +72,7 @@ class DagSettings:
     tasks_per_application: int | None = None
     engine: str = SPARK
     probe_interval_seconds: float | None = None
+    java_memory: str | None = None
     on_failure: tuple[str, ...] = ()
     on_deadline: tuple[str, ...] = ()
     longest_run_seconds: float | None = None  # from when it is queued to its end
@@ -278,11 +283,23 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     _LAG_DURATION: ("longest_lag_seconds", duration(0)),
     "airflow.engine": ("engine", one_of(SPARK, PROCESS)),
     PROBE_INTERVAL: ("probe_interval_seconds", positive_duration),
+    JAVA_MEMORY: ("java_memory", heap_size),
     TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
 }
 """By key: the field of ``DagSettings``, which has the default, and the parser."""
 
 _KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
+
+
+def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
+    """The largest heap of a JVM for the connector with this ``config``; for none, where that is empty. ``worker`` are the worker's
+    settings. Raises ConfigException for what is no size."""
+    given, key = (config, JAVA_MEMORY) if JAVA_MEMORY in config else (worker, WORKERS_JAVA_MEMORY)
+    text = given.get(key, _DEFAULT_JAVA_MEMORY)
+    try:
+        return heap_size(text)
+    except ValueError as error:
+        raise ConfigException.of(key, text, str(error)) from None
 
 
 class _Reader:

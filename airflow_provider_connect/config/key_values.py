@@ -13,6 +13,9 @@ _YEAR_SECONDS = 366 * _DAY_SECONDS  # longer times overflow Airflow's dates soon
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no database keeps all of these
 _RANDOM = re.compile(r"(?:^|[\s,])[hHrR](?=$|[\s,(/])")
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_HEAP = re.compile(r"([1-9][0-9]{0,14})([kmgKMG]?)")
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
+_LEAST_HEAP, _LARGEST_HEAP = 64 << 20, 1024 << 30
 _DURATION = re.compile(r"(\d++(?:\.\d++)?)\s*+(ms|s|m|h|d|)")
 
 
@@ -82,6 +85,14 @@ def duration(at_least_seconds: float) -> Callable[[str], float]:
         return seconds
 
     return parse
+
+
+def heap_size(text: str) -> str:
+    """A size of a JVM's heap, as ``-Xmx`` takes it."""
+    found = _HEAP.fullmatch(text.strip())
+    if found is None or not _LEAST_HEAP <= int(found[1]) << _SHIFTS[found[2].lower()] <= _LARGEST_HEAP:
+        raise ValueError("give a size such as 512m or 2g, from 64m to 1024g")
+    return found[0]
 
 
 def delay(text: str) -> float:

@@ -25,7 +25,6 @@ from airflow_provider_connect.model.connector_keys import common_config_def, own
 from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest import server
 from airflow_provider_connect.sdk.config_def import ConfigDef
-from airflow_provider_connect.worker.task import java_worker
 from tests.contract.config_tables import table_of
 from tests.contract.setting_texts import AIRFLOW, GROUPS_OF_WORKER, WORKER
 
@@ -39,7 +38,7 @@ _ELSEWHERE = {
     server.ALLOWED_HOSTS: "list",
     server.ANONYMOUS: "boolean",
     manifests.SETTING: "list",
-    java_worker.MEMORY: "size",
+    dag_settings.WORKERS_JAVA_MEMORY: "size",
 }
 """Worker settings that are read elsewhere, with their types. Their texts have their defaults."""
 

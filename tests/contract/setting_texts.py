@@ -99,6 +99,8 @@ GROUPS_OF_WORKER = {
 AIRFLOW = {
     "airflow.deadline.duration": "A notice is sent of a run that takes longer, from when it is queued to its end; the run goes on. "
     "From 10s to 366d ([deadlines](operating.md#deadlines)).",
+    "airflow.java.memory": "The largest heap of each JVM of a Java connector, in its plan and its tasks. Unset: that of the worker setting "
+    "`java.memory`.",
     "airflow.java.probe.interval": "How long after the start of the last run of a Java source the next one starts, where only a run can "
     "ask it for new data. Earlier scheduled runs start nothing. Unset: each starts a JVM, and Spark unless `airflow.engine=process`.",
     "airflow.deadline.lag": "A notice is sent of a sink that is more records behind its topics for `airflow.deadline.lag.duration` "

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider_connect.config.client_settings import clients_of, refused_overrides
+from airflow_provider_connect.config.dag_settings import java_heap
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.java.class_data import connect_class_data
@@ -120,7 +121,7 @@ class JavaProbe:
                 "java": {"home": str(java.home), "version": java.version, "real_home": str(java.real_home)},
                 "class_path": [str(jar) for jar in jars],
                 "class_data": str(connect_class_data(cache, java, jars).folder),
-                "heap": self._settings.values.get("java.memory", "512m"),
+                "heap": java_heap(self._settings.values, {}),
                 "converters": {f"{role}.converter": self._converter(role) for role in CONVERTER_KINDS},
                 "locations": [location.path for location in self._locations()],
             }

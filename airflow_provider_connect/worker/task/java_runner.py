@@ -84,9 +84,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def start(self, known: None) -> JavaLoop:
         environment = self._environment
         hosted = None if environment.java is None else environment.java.take()
-        worker = hosted or connect_worker(
-            environment.settings, environment.payload.locations, is_source=self._task.is_source, hide=environment.mask
-        )
+        worker = hosted or connect_worker(environment.settings, environment.checked, environment.payload.locations, hide=environment.mask)
         self._open.callback(worker.close)
         config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
         internal = self._internal_topics()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
+from airflow_provider_connect.config.dag_settings import java_heap
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.class_data import connect_class_data
@@ -20,15 +20,14 @@ from airflow_provider_connect.worker.task.checked_connector import CheckedConnec
 from airflow_provider_connect.worker.task.java_connector import JavaHost, java_config, java_settings
 from airflow_provider_connect.worker.task.task_configs import published
 
-MEMORY: Final = "java.memory"
-_DEFAULT_MEMORY: Final = "512m"
 
-
-def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, is_source: bool, hide: Callable[[str], str]) -> ConnectWorker:
+def connect_worker(
+    settings: WorkerSettings, checked: CheckedConnector, locations: Sequence[str], *, hide: Callable[[str], str]
+) -> ConnectWorker:
     """A JVM with Kafka Connect's worker that may load the plugins at ``locations``; the caller closes it.
 
-    Raises ConfigException for a location that the worker does not allow, ConnectException where Java or Connect's jars are missing,
-    JavaException where Connect refuses the settings.
+    Raises ConfigException for a location that the worker does not allow and for a heap that is no size, ConnectException where Java or
+    Connect's jars are missing, JavaException where Connect refuses the settings.
     """
     allowed = allowed_locations(settings.values)
     for location in locations:
@@ -36,11 +35,11 @@ def connect_worker(settings: WorkerSettings, locations: Sequence[str], *, is_sou
             raise ConfigException(f"A Java plugin of the config lies in {location}, which the worker setting {SETTING} does not name")
     cache = cache_directory()
     runtime = find_java(cache=cache)
-    heap = settings.values.get(MEMORY, _DEFAULT_MEMORY)
+    heap = java_heap(settings.values, checked.resolved)
     jars = runtime_jars(cache, runtime)
     jvm = Jvm(runtime, jars, heap=heap, hide=hide, class_data=connect_class_data(cache, runtime, jars))
     try:
-        flush = {} if is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends by its commits
+        flush = {} if checked.is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends by its commits
         return ConnectWorker(jvm, {**java_settings(settings), **flush}, [Path(location) for location in locations])
     except BaseException:
         jvm.kill()
@@ -55,7 +54,7 @@ def java_task_configs(
 
     Raises ConfigException with what Connect finds wrong, JavaException for what the connector raises.
     """
-    worker = connect_worker(settings, checked.plugins.locations(), is_source=checked.is_source, hide=mask)
+    worker = connect_worker(settings, checked, checked.plugins.locations(), hide=mask)
     try:
         config = java_config(checked.name, checked.resolved)
         if not is_valid and (errors := worker.errors_of(config)):

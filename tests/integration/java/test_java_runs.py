@@ -84,6 +84,22 @@ def test_what_connect_finds_wrong_is_refused_in_its_words(java_runs: JavaRuns, u
     assert "Invalid value many for configuration batch.size: Not a number of type INT" in output
 
 
+def test_a_connector_has_a_heap_of_its_own(java_runs: JavaRuns, unique: str) -> None:
+    java_runs.input.write_text("one\n")
+    java_runs.make_topic(unique)
+    process = java_runs.start(java_runs.source(unique, unique, airflow_java_memory="300m"))
+    heap = [option for option in wait_for(lambda: jvm_of(process)).cmdline() if option.startswith("-Xmx")]
+    code, output = java_runs.ended(process)
+    assert (code, heap) == (0, ["-Xmx300m"]), output
+
+
+def test_a_heap_that_is_no_size_is_refused_by_its_key(java_runs: JavaRuns, unique: str) -> None:
+    code, output = java_runs.run(java_runs.source(unique, unique), java_memory="2gb")
+    assert (code, "Invalid value 2gb for configuration java.memory: give a size such as 512m or 2g" in output) == (1, True), output
+    code, output = java_runs.run(java_runs.source(unique, unique, airflow_java_memory="16m"))
+    assert (code, "Invalid value 16m for configuration airflow.java.memory: give a size" in output) == (1, True), output
+
+
 def test_a_plugin_outside_of_the_allowed_locations_is_refused(java_runs: JavaRuns, unique: str) -> None:
     source = java_runs.source(unique, unique)
     for allowed in ("", str(java_runs.folder)):

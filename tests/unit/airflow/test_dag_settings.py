@@ -58,6 +58,7 @@ def test_what_is_no_duration(text: str) -> None:
         ("airflow.display.name", "Bestellungen", "display_name", "Bestellungen"),
         ("airflow.doc", "# Orders", "doc", "# Orders"),
         ("airflow.max.duration", "10m", "max_duration_seconds", 600.0),
+        ("airflow.java.memory", "1G", "java_memory", "1G"),
         ("tasks.per.application", "2", "tasks_per_application", 2),
     ],
 )
@@ -76,6 +77,10 @@ def test_a_key_steers_the_dag(key: str, text: str, attribute: str, value: object
         ("airflow.retry.delay.jitter", "nan", "number from 0 to 1"),
         ("airflow.engine", "flink", "give one of spark, process"),
         ("airflow.max.duration", "0", "longer than 0"),
+        ("airflow.java.memory", "2gb", "give a size such as 512m or 2g, from 64m to 1024g"),
+        ("airflow.java.memory", "63m", "from 64m to 1024g"),
+        ("airflow.java.memory", "1g -XX:+Help", "from 64m to 1024g"),
+        ("airflow.java.memory", "1025g", "from 64m to 1024g"),
         ("airflow.pool", " ", "must not be empty"),
         ("tasks.per.application", "0", "whole number from 1 to 1024"),
         ("tasks.per.application", "1025", "whole number from 1 to 1024"),
