@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
@@ -53,8 +53,8 @@ class Upgrades:
         return _upgrade_of(self._reader.configs(), name)
 
     def request(self, name: str, to: str, *, canary: int, accept_schema_change: bool, author: str | None = None) -> Upgrade:
-        """Have the next run compare the versions by ``canary`` records and, if nothing stands in the way, take the new one. ``author``,
-        here and below, is the user who asks.
+        """Have the next run compare the versions by ``canary`` records and, if nothing stands in the way, take the new one. Java
+        connectors have no previews: the next run of one takes the new version on trial. ``author``, here and below, is the user who asks.
 
         Raises NotFoundException, BadRequestException for a range without a version, and for the version that is in use, ConflictException
         while a run tries an earlier upgrade.
@@ -73,7 +73,7 @@ class Upgrades:
             new=new,
             class_name=config.get(CLASS_KEY, ""),
             named=config.get(VERSION_KEY),
-            canary=canary,
+            canary=0 if self._is_java(config, old, new) else canary,
             accepts_schema_change=accept_schema_change,
             requested_ms=now_ms,
             changed_ms=now_ms,
@@ -96,6 +96,11 @@ class Upgrades:
         """What the next run would compare; nothing is requested or changed. Raises as ``request`` does, and as a ``Previewer``."""
         config = config_of(self._reader.configs(), name)
         old, new = self._versions(name, to)
+        if self._is_java(config, old, new):
+            raise BadRequestException(
+                f"Java connectors have no previews, so versions {old} and {new} of {name} cannot be compared: the next run after a request "
+                "tries the new version, and goes back where that fails"
+            )
         previewer = self._previewer()
         before = previewer.preview(name, config, records=records, version=old)
         return compared(before, previewer.preview(name, config, records=records, version=new))
@@ -122,6 +127,11 @@ class Upgrades:
         if old == new:
             raise BadRequestException(f"Connector {name} runs in version {old} already")
         return old, new
+
+    def _is_java(self, config: Mapping[str, str], *versions: str) -> bool:
+        """Whether one of these versions of the connector's plugin is a Java plugin."""
+        known = self._catalog.named(config.get(CLASS_KEY, ""), CONNECTOR_KINDS)
+        return any(plugin.is_java for plugin in known if plugin.version in versions)
 
     def _in_use(self, name: str) -> str:
         """The version of the last run, if it is still there, or else the one that a run would choose."""

@@ -1,8 +1,9 @@
 """Debezium's source for PostgreSQL in runs that end, on a real server: its goal, its gate without a JVM, kills."""
 
 import json
+import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -12,11 +13,18 @@ from sqlalchemy.engine import Connection
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.java.debezium.postgres import CLASS
+from airflow_provider_connect.model.upgrades import UpgradeState
+from airflow_provider_connect.plugins.catalog.java_location import write_record
+from airflow_provider_connect.plugins.catalog.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns, jvm_of
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import DEBEZIUM, installed_plugins
+from tests.unit.herder.conftest import NotedRuns
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 ROWS = 2000
@@ -153,6 +161,41 @@ def small_batches(orders: Orders) -> Path:
 def test_what_a_killed_run_has_left_comes_once(orders: Orders, small_batches: Path) -> None:
     killed_and_finished(orders, small_batches, ROWS, ["process"])
     assert orders.readiness() == NO_WORK
+
+
+def test_an_upgrade_is_tried_at_once_and_a_version_that_fails_goes_back(orders: Orders) -> None:
+    """Debezium 3.5, then 3.6, then a version without its driver of PostgreSQL."""
+    runs, folder = orders.runs, orders.runs.folder / "versions"
+    broken = folder / "debezium-connector-postgres-3.9.0.Final"
+    shutil.copytree(installed_plugins(CACHE) / DEBEZIUM[1], broken)
+    next(broken.glob("postgresql-*.jar")).unlink()
+    declared = Declared(PluginKind.SOURCE, CLASS, CLASS, "3.9.0.Final")
+    write_record(broken, [declared], "test")
+    paths = f"{installed_plugins(CACHE)},{folder}"
+    runs.worker |= {"plugin.path": paths, "java.allowed.locations": paths}
+    runs.settings = type(runs.settings).of(runs.worker)
+    with closing(Herder(runs.settings, NotedRuns())) as herder:
+        for number, (before, to, state, version) in enumerate(
+            [
+                ("3.5.0.Final", "", None, "3.5.0.Final"),
+                ("3.5.0.Final", "3.6.0.Final", UpgradeState.DONE, "3.6.0.Final"),
+                ("3.6.0.Final", "3.9.0.Final", UpgradeState.ROLLED_BACK, "3.6.0.Final"),
+            ]
+        ):
+            config = orders.config(connector_plugin_version=before)
+            config.write_text("".join(line for line in config.read_text().splitlines(True) if "plugin.location" not in line))
+            orders.execute(f"INSERT INTO {{orders}} VALUES ({number}, 'new')")
+            if to:
+                herder.request_upgrade(orders.name, to, canary=100)
+            code, output = runs.run(config)
+            assert (code == 0) == (state is not UpgradeState.ROLLED_BACK), output
+            assert runs.task(orders.name).version == version
+            assert state is None or herder.upgrade(orders.name).state is state
+        with pytest.raises(BadRequestException, match="Java connectors have no previews"):
+            herder.compare_versions(orders.name, "3.5.0.Final", records=10)
+    code, output = runs.run(config)
+    assert (code, runs.task(orders.name).version) == (0, "3.6.0.Final"), output
+    assert orders.changes() == [("r", 0), ("c", 1), ("c", 2)]
 
 
 @pytest.mark.soak
