@@ -6,6 +6,8 @@ a time limit. Knows nothing of the JVM or of Connect, nor of what is asked.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -36,7 +38,7 @@ class DatabaseServer:
         self.url = url
         self._within = within
         self._statements = tuple(statements)
-        self._database: Database | None = None
+        self._connection = _Connection()
 
     def row(self, sql: str) -> tuple[Any, ...]:  # Any: whatever the columns hold
         """The first row of the answer. Raises ConnectException where there is none."""
@@ -50,24 +52,56 @@ class DatabaseServer:
         Debezium config."""
         found: list[tuple[Any, ...]] = []
         try:
-            self._within(_ANSWER_SECONDS, lambda: found.extend(self._opened().rows(sql)), f"a question to {self.url.address}")
+            connection = self._connection
+            self._within(_ANSWER_SECONDS, lambda: found.extend(connection.ask(self._open, sql)), f"a question to {self.url.address}")
         except ConnectException as error:
-            self._database = None
+            self.close()
             raise _with_own_keys(error) from None
         return found
 
     def close(self) -> None:
+        connection, self._connection = self._connection, _Connection()
+        connection.leave()
+
+    def _open(self) -> Database:
+        database = open_database(self.url)
+        for statement in self._statements:
+            database.execute(statement)
+        return database
+
+
+class _Connection:
+    """A connection, once the first question has opened it. Left while a question waits, it is closed by that question's thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._database: Database | None = None
+        self._is_asked = False
+        self._is_left = False
+
+    def ask(self, opening: Callable[[], Database], sql: str) -> list[tuple[Any, ...]]:
+        self._is_asked = True
+        try:
+            if self._database is None:
+                self._database = opening()
+            return self._database.rows(sql)
+        finally:
+            with self._lock:
+                self._is_asked = False
+                if self._is_left:
+                    self._close()
+
+    def leave(self) -> None:
+        with self._lock:
+            self._is_left = True
+            if not self._is_asked:
+                self._close()
+
+    def _close(self) -> None:
         database, self._database = self._database, None
         if database is not None:
-            database.close()
-
-    def _opened(self) -> Database:
-        if self._database is None:
-            database = open_database(self.url)
-            for statement in self._statements:
-                database.execute(statement)
-            self._database = database
-        return self._database
+            with contextlib.suppress(Exception):  # it may be lost
+                database.close()
 
 
 def given_keys(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:

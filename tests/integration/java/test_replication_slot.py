@@ -7,11 +7,15 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Connection
 
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.java.debezium import database_server
+from airflow_provider_connect.java.debezium.database_server import DatabaseServer
 from airflow_provider_connect.java.debezium.replication_slot import ReplicationSlot
 from airflow_provider_connect.worker.bounded_call import within
+from tests.integration.standalone.agent import wait_for
 
 KINDS = "IUDTM"
 
@@ -102,3 +106,26 @@ def test_a_slot_or_server_that_is_not_there(postgres: PostgresServer, unique: st
         slot.position()
     assert "database.hostname" in str(refused.value)
     assert "canary" not in str(refused.value)
+
+
+def test_a_connection_whose_question_was_given_up_is_closed_once_it_answers(
+    postgres: PostgresServer, database: Connection, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then the next question has a connection of its own."""
+    monkeypatch.setattr(database_server, "_ANSWER_SECONDS", 1.0)
+    url = DatabaseUrl("postgresql", LOOPBACK, postgres.port, "postgres", USER)
+    server = DatabaseServer(url, within, [f"SET application_name = '{unique}'"])
+
+    def pids() -> set[int]:
+        found = database.execute(text("SELECT pid FROM pg_stat_activity WHERE application_name = :name"), {"name": unique})
+        return {pid for (pid,) in found}
+
+    with pytest.raises(RetriableException, match="took more than 1 s"):
+        server.row("SELECT pg_sleep(4)")
+    late = pids()
+    assert len(late) == 1
+    assert server.row("SELECT pg_backend_pid()")[0] not in late
+    wait_for(lambda: not pids() & late)
+    assert len(pids()) == 1
+    server.close()
+    wait_for(lambda: not pids())
