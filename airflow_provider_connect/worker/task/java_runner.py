@@ -56,6 +56,7 @@ class JavaLoop:
             reason = self.started.run()
         except JavaException as error:
             if any(name in error.trace for name in _FENCED):
+                self.worker.jvm.kill()  # its clean end would remove the successor's member
                 raise FencedException(error.trace.partition("\n")[0]) from error
             raise
         if reason is StopReason.FENCED:
@@ -262,7 +263,8 @@ class JavaSinkRunner(JavaTaskRunner):
 
     def _leave(self, worker: ConnectWorker) -> None:
         """Take the member out of the group, or the next run of another number of tasks would wait for it."""
-        with suppress(ConnectException):  # it goes by its session's time-out otherwise
+        with suppress(ConnectException, FencedException):  # it goes by its session's time-out otherwise, and a successor's stays
+            self._environment.refuse_old_claim()
             worker.remove_member(java_settings(self._environment.settings), self._group, self._member)
 
     def _is_done(self) -> bool:

@@ -1,0 +1,50 @@
+"""A Java task's run and what Java's side hands over, without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from airflow_provider_connect.errors import FencedException, JavaException
+from airflow_provider_connect.java.connect_worker import ConnectWorker
+from airflow_provider_connect.java.runs import JavaRun
+from airflow_provider_connect.worker.task.java_runner import JavaLoop
+from airflow_provider_connect.worker.task.stop_signal import StopReason
+
+FENCED = "org.apache.kafka.common.errors.FencedInstanceIdException: The broker rejected this static consumer"
+
+
+@dataclass
+class Failing:
+    """A run that fails with a trace of Java."""
+
+    trace: str
+
+    def run(self) -> StopReason | None:
+        raise JavaException(self.trace)
+
+
+@dataclass
+class Killed:
+    """A JVM, and the worker within it; ``kills`` counts."""
+
+    kills: int = 0
+    jvm: Killed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.jvm = self
+
+    def kill(self) -> None:
+        self.kills += 1
+
+
+@pytest.mark.parametrize(("trace", "raised", "kills"), [(FENCED, FencedException, 1), ("java.lang.NullPointerException", JavaException, 0)])
+def test_the_jvm_of_a_task_that_was_fenced_does_nothing_more(trace: str, raised: type[Exception], kills: int) -> None:
+    """Its clean end takes the static member out of the group, which is its successor's by then."""
+    worker = Killed()
+    loop = JavaLoop(cast("JavaRun[StopReason]", Failing(trace)), cast(ConnectWorker, worker))
+    with pytest.raises(raised):
+        loop.run()
+    assert worker.kills == kills
