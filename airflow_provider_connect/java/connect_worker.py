@@ -84,7 +84,7 @@ class ConnectWorker:
                     if is_source
                     else runtime.SinkConnectorConfig(self._plugins, given)
                 )
-                return [{str(key): str(each[key]) for key in each} for each in self._worker.connectorTaskConfigs(name, typed)]
+                return [texts_of(each) for each in self._worker.connectorTaskConfigs(name, typed)]
             finally:
                 self._worker.stopAndAwaitConnector(name)
 
@@ -254,6 +254,11 @@ class ConnectWorker:
 
     def _runnable(self) -> Any:
         return self.jvm.java.java.lang.Class.forName("java.lang.Runnable")
+
+
+def texts_of(given: Mapping[object, object]) -> dict[str, str]:
+    """A map of Java without its nulls, which a task reads as keys that are not there."""
+    return {str(key): str(given[key]) for key in given if given[key] is not None}
 
 
 class Counter:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from airflow_provider_connect.errors import FencedException, JavaException
-from airflow_provider_connect.java.connect_worker import ConnectWorker
+from airflow_provider_connect.java.connect_worker import ConnectWorker, texts_of
 from airflow_provider_connect.java.runs import JavaRun
 from airflow_provider_connect.worker.task.java_runner import JavaLoop
 from airflow_provider_connect.worker.task.stop_signal import StopReason
@@ -48,3 +48,7 @@ def test_the_jvm_of_a_task_that_was_fenced_does_nothing_more(trace: str, raised:
     with pytest.raises(raised):
         loop.run()
     assert worker.kills == kills
+
+
+def test_a_null_of_a_task_config_is_a_key_that_is_not_there() -> None:
+    assert texts_of({"file": "/in", "batch": 3, "gone": None}) == {"file": "/in", "batch": "3"}
