@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 180.0
-"""The longest that one call into Java may take; a JVM that is frozen is given up after that."""
+"""The longest that one call into Java takes, unless it waits for the end of a task."""
 END_SECONDS: Final = 10.0
 _READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
@@ -52,8 +52,10 @@ class Jvm:
         hide: Callable[[str], str],
         class_data: ClassData | None = None,
         writes: Path | None = None,
+        call_seconds: float = CALL_SECONDS,
     ) -> None:
-        """Returns when it takes calls. ``class_data`` is that of this class path; ``writes`` names an archive that the JVM leaves.
+        """Returns when it takes calls. ``class_data`` is that of this class path; ``writes`` names an archive that the JVM leaves. A JVM
+        that does not answer a call for ``call_seconds`` is given up.
         Raises RetriableException when it does not start."""
         self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
@@ -68,7 +70,7 @@ class Jvm:
             self._process = _started(self._command(runtime, class_path, heap, writes), self.folder)
             threading.Thread(target=self._read_log, args=(self._process,), name="java-log", daemon=True).start()
             port, token = _address(self._process)
-            parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, read_timeout=CALL_SECONDS)
+            parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, read_timeout=call_seconds)
             self._gateway = JavaGateway(gateway_parameters=parameters)
         except BaseException:
             self.kill()

@@ -10,7 +10,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.class_data import connect_class_data
 from airflow_provider_connect.java.connect_worker import ConnectWorker
-from airflow_provider_connect.java.jvm import Jvm
+from airflow_provider_connect.java.jvm import CALL_SECONDS, Jvm
 from airflow_provider_connect.java.manifests import SETTING, allowed_locations
 from airflow_provider_connect.java.runs import SINK_FLUSH_MS
 from airflow_provider_connect.java.runtime_jars import runtime_jars
@@ -37,7 +37,8 @@ def connect_worker(
     runtime = find_java(cache=cache)
     heap = java_heap(settings.values, checked.resolved)
     jars = runtime_jars(cache, runtime)
-    jvm = Jvm(runtime, jars, heap=heap, hide=hide, class_data=connect_class_data(cache, runtime, jars))
+    seconds = CALL_SECONDS + settings.task_shutdown_graceful_timeout_ms / 1000  # a call may wait for a task's end
+    jvm = Jvm(runtime, jars, heap=heap, hide=hide, class_data=connect_class_data(cache, runtime, jars), call_seconds=seconds)
     try:
         flush = {} if checked.is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends by its commits
         return ConnectWorker(jvm, {**java_settings(settings), **flush}, [Path(location) for location in locations])

@@ -1,38 +1,54 @@
-"""The log of a JVM, as its code prints it."""
+"""A JVM that is driven from this process: what its code prints, how long a call may take, and what it has cost."""
 
 import logging
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from airflow_provider_connect.errors import MOST_CHARACTERS
+from airflow_provider_connect.errors import MOST_CHARACTERS, RetriableException
 from airflow_provider_connect.java.jvm import Jvm
 from airflow_provider_connect.java.runtime_jars import runtime_jars
+from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.java_runtime import find_java
-from tests.conftest import CACHE
 
 
-@pytest.fixture
-def jvm() -> Iterator[Jvm]:
-    java = find_java(cache=CACHE)
-    opened = Jvm(java, runtime_jars(CACHE, java), heap="256m", hide=lambda text: text.replace("s3cret", "[hidden]"))
-    yield opened
-    opened.close()
+def started(*, call_seconds: float = 60.0) -> Jvm:
+    runtime = find_java(cache=cache_directory())
+    jars = runtime_jars(cache_directory(), runtime)
+    return Jvm(runtime, jars, heap="256m", hide=lambda text: text.replace("s3cret", "[hidden]"), call_seconds=call_seconds)
 
 
-def test_a_record_that_a_plugin_prints_without_an_end_is_cut(jvm: Jvm, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_a_plugin_prints_without_an_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    with jvm.calls():
-        system = jvm.java.java.lang.System
-        for stream in (system.out, system.err):
-            stream.print("x" * (MOST_CHARACTERS - 3) + "s3cret")
-            for _ in range(16):
-                stream.print("y" * (1 << 20))
-            stream.println()
-            stream.println("the next line")
-    until = time.monotonic() + 60.0
-    while "the next line" not in caplog.text and time.monotonic() < until:
-        time.sleep(0.05)
+    jvm = started()
+    try:
+        with jvm.calls():
+            system = jvm.java.java.lang.System
+            for stream in (system.out, system.err):
+                stream.print("x" * (MOST_CHARACTERS - 3) + "s3cret")
+                for _ in range(16):
+                    stream.print("y" * (1 << 20))
+                stream.println()
+                stream.println("the next line")
+        until = time.monotonic() + 60.0
+        while "the next line" not in caplog.text and time.monotonic() < until:
+            time.sleep(0.05)
+    finally:
+        jvm.close()
     printed = [record.getMessage() for record in caplog.records if record.name == "java"]
     assert printed == ["x" * (MOST_CHARACTERS - 3) + "[hi…", "the next line"]
+
+
+def test_a_call_may_take_as_long_as_its_caller_allows() -> None:
+    cases: list[tuple[float, AbstractContextManager[object]]] = [
+        (1.0, pytest.raises(RetriableException, match="does not answer")),
+        (30.0, nullcontext()),
+    ]
+    for call_seconds, expected in cases:
+        jvm = started(call_seconds=call_seconds)
+        try:
+            with expected, jvm.calls():
+                jvm.java.java.lang.Thread.sleep(3000)
+        finally:
+            jvm.kill()
