@@ -175,6 +175,16 @@ class ConnectWorker:
                         found.append(((str(first), str(second)), self._bean_server.getAttribute(name, attribute)))
             return found
 
+    def sizes(self, task: JavaTask) -> dict[str, int]:
+        """The bytes that a source's producer has sent, or a sink's consumer received, by topic: keys, values and headers, as compressed."""
+        kind, attribute = ("producer", "byte-total") if task.is_source else ("consumer", "bytes-consumed-total")
+        of = "producer-topic-metrics" if task.is_source else "consumer-fetch-manager-metrics"
+        found = self.each_bean(f"kafka.{kind}:type={of},*", attribute, keys=("client-id", "topic"))
+        client = f"connector-{kind}-{task.connector}-{task.number}"
+        sizes = {topic: value for (name, topic), value in found if name.strip('"') == client and isinstance(value, float)}
+        shortened = {topic.replace(".", "_") for topic in sizes if "." in topic}  # under which older clients and newer ones show them too
+        return {topic: int(value) for topic, value in sizes.items() if topic not in shortened}
+
     def has_thread(self, prefix: str) -> bool:
         """Whether a thread whose name begins so runs at this instant."""
         with self.jvm.calls():

@@ -63,6 +63,7 @@ class Jvm:
         self._hide = hide
         self._gateway: JavaGateway | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._cpu_seconds = 0.0
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the JVM's end
         try:
             (self.folder / "log4j2.properties").write_text(LOG4J)
@@ -84,6 +85,15 @@ class Jvm:
     @property
     def pid(self) -> int:
         return 0 if self._process is None else self._process.pid
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What it has used until now, or had used when its end began."""
+        if self.is_alive:
+            with contextlib.suppress(OSError, IndexError, ValueError):  # it ends at this instant
+                times = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+                self._cpu_seconds = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+        return self._cpu_seconds
 
     def array(self, of: Any, length: int) -> Any:
         """A Java array of that class; any: see ``java``."""
@@ -109,6 +119,7 @@ class Jvm:
 
     def close(self, seconds: float = END_SECONDS) -> None:
         """Ask it to end; killed when it does not in that time. May be called again."""
+        _ = self.cpu_seconds  # kept for afterwards
         process = self._process
         if process is not None and process.poll() is None and process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -120,6 +131,7 @@ class Jvm:
     def kill(self) -> None:
         """End it at once. Safe from any thread; calls that wait for it raise."""
         gateway, self._gateway = self._gateway, None
+        _ = self.cpu_seconds
         if self._process is not None:
             if note_exit(self._class_data, self._process.poll()):
                 log.warning("The JVM of the Java plugins crashed, so its archive of classes is deleted; java.prepare builds it again")

@@ -78,6 +78,7 @@ class JavaRun(Generic[Reason]):
     is_at_goal: bool = False
     records: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     _still_seconds: float = STILL_SECONDS
     _progress: Progress = Progress.BEHIND
     _next_progress: float = -math.inf
@@ -94,7 +95,7 @@ class JavaRun(Generic[Reason]):
             was_received = self._progress is not Progress.BEHIND
             is_paused = self._pause(reason)
             self.records = count()
-            self.metrics = self.worker.metrics(self.task)
+            self.metrics, self.sizes = self.worker.metrics(self.task), self.worker.sizes(self.task)
             reason = reason or self.stop_reason()
             is_delivered = self._is_delivered(self.records)
             is_at_limit = self.max_records is not None and self.records >= self.max_records
@@ -114,6 +115,7 @@ class JavaRun(Generic[Reason]):
             if reason is None and not is_at_limit and not self.is_done():
                 continue
             self.records, self.metrics = count(), self.worker.metrics(self.task)  # after the check: what it has seen is counted
+            self.sizes = self.worker.sizes(self.task)
             if reason is None or not self.is_final():  # else the owner kills the JVM
                 self.worker.stop_task(self.task)  # which commits what it has
                 self._refuse_failed()

@@ -111,11 +111,17 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def result(self, loop: JavaLoop, reason: StopReason | None) -> TaskResult:
         delivered = self._delivered(loop.started.metrics)
         self._metrics.records_in, self._metrics.records_out = loop.started.records, delivered
+        internal = self._internal_topics()
+        self._metrics.bytes = size = sum(size for topic, size in loop.started.sizes.items() if topic not in internal)
+        self._cpu_seconds_elsewhere = loop.worker.jvm.cpu_seconds
         if reason is not StopReason.FENCED:
             self._finish(is_at_goal=loop.started.is_at_goal)
         metrics = self._metrics.by_name() | loop.started.metrics
         topics: dict[str, list[dict[str, Any]]] = {topic: [] for topic in self._topics}
-        return TaskResult(self._task.number, stopped_by=reason, records=delivered, metrics=metrics, topics=topics)
+        cpu = self._cpu_seconds_elsewhere
+        return TaskResult(
+            self._task.number, stopped_by=reason, records=delivered, bytes=size, cpu_seconds=cpu, metrics=metrics, topics=topics
+        )
 
     @abstractmethod
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:

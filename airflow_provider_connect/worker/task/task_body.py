@@ -87,7 +87,7 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
             apply_levels(payload.known.log_levels().values())
     result = _run(payload, settings, host or _executor(payload, settings), mask, step)
     result.seconds = time.monotonic() - started
-    result.cpu_seconds = time.process_time() - cpu
+    result.cpu_seconds += time.process_time() - cpu
     return result
 
 

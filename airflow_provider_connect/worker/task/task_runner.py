@@ -46,6 +46,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         self._open = ExitStack()
         self._task_of_author: SourceTask | SinkTask | None = None
         self._distance: Callable[[], Distance | None] = end_not_known
+        self._cpu_seconds_elsewhere = 0.0  # of a process that the task has started
 
     def run(self) -> TaskResult:
         """1 take over the transactional id 2 refuse an old claim 3 read offsets 4 start the task 5 the loop 6 the result."""
@@ -107,7 +108,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             records=metrics.records_delivered,
             size=metrics.bytes,
             seconds=time.monotonic() - environment.started,
-            cpu_seconds=time.process_time() - environment.started_cpu,
+            cpu_seconds=time.process_time() - environment.started_cpu + self._cpu_seconds_elsewhere,
             ranges=ranges,
             positions=positions,
             distance=self._distance(),

@@ -39,6 +39,8 @@ def test_a_source_runs_without_spark(java_runs: JavaRuns, unique: str) -> None:
     environment = {**without_airflow(java_runs.folder), "AIRFLOW_PROVIDER_CONNECT_CACHE": str(CACHE)}
     result = started(java_runs, unique, config, command, environment)
     assert (result.state, result.error, [task.records for task in result.tasks]) == (RunState.DONE, None, [2])
+    assert result.tasks[0].cpu_seconds > 0.5, "of the JVM too"
+    assert 6 <= result.tasks[0].bytes < 1000
     assert java_runs.records(unique) == ["one", "two"]
     assert java_runs.offset(unique) == {"position": 8}
 
@@ -51,5 +53,7 @@ def test_a_source_and_a_sink_run_as_applications_of_spark(java_runs: JavaRuns, u
     for result in (source, sink):
         assert (result.state, result.error) == (RunState.DONE, None)
         assert [task.records for task in result.tasks] == [2]
+        assert result.tasks[0].cpu_seconds > 0.5, "of the JVM too"
+        assert 6 <= result.tasks[0].bytes < 1000
         assert json.loads(result.to_json())["versions"]["connector"] == "4.3.1"
     assert java_runs.output.read_text() == "one\ntwo\n"

@@ -40,6 +40,14 @@ def test_a_record_that_a_plugin_prints_without_an_end_is_cut(caplog: pytest.LogC
     assert printed == ["x" * (MOST_CHARACTERS - 3) + "[hi…", "the next line"]
 
 
+def test_its_cpu_seconds_are_known_behind_its_end() -> None:
+    jvm = started(call_seconds=30.0)
+    before = jvm.cpu_seconds
+    jvm.close()
+    assert not jvm.is_alive
+    assert 0 < before <= jvm.cpu_seconds
+
+
 def test_a_call_may_take_as_long_as_its_caller_allows() -> None:
     cases: list[tuple[float, AbstractContextManager[object]]] = [
         (1.0, pytest.raises(RetriableException, match="does not answer")),
