@@ -1,5 +1,5 @@
 """Java plugins as ``airflow connect plugins install`` leaves them: Kafka's file connectors, two versions of Debezium's for PostgreSQL, and
-Debezium's for MariaDB.
+Debezium's for MariaDB, and Debezium's JDBC sink.
 
 Installed once into the cache, from Maven's central repository, and compared with the pinned sums.
 """
@@ -25,6 +25,8 @@ _COORDINATES = (
     "io.debezium:debezium-connector-postgres:3.5.0.Final",
     "io.debezium:debezium-connector-postgres:3.6.0.Final",
 )
+JDBC = "debezium-connector-jdbc-3.5.0.Final"
+_JDBC = ("io.debezium:debezium-connector-jdbc:3.5.0.Final",)
 _MARIADB = ("io.debezium:debezium-connector-mariadb:3.5.0.Final",)
 
 
@@ -36,6 +38,11 @@ def installed_plugins(cache: Path) -> Path:
 def installed_mariadb(cache: Path) -> Path:
     """The same with ``MARIADB`` alone."""
     return made_once(cache / "jars" / "java-plugins-mariadb-1", partial(_install, _MARIADB))
+
+
+def installed_jdbc(cache: Path) -> Path:
+    """The same with ``JDBC`` alone, Debezium's sink."""
+    return made_once(cache / "jars" / "java-plugins-jdbc-1", partial(_install, _JDBC))
 
 
 def _install(what: Sequence[str], folder: Path) -> None:

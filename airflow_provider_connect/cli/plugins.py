@@ -24,9 +24,11 @@ from airflow_provider_connect.spark.java_runtime import find_java
 
 _OF_CONNECT = (
     *(f"org.apache.kafka:{name}" for name in ("kafka-clients", "connect-api", "connect-json", "connect-runtime", "connect-transforms")),
+    "com.fasterxml.jackson.core:*",
     *("org.slf4j:*", "org.apache.logging.log4j:*", "ch.qos.logback:*", "ch.qos.reload4j:*"),
 )
-"""What Kafka Connect's runtime has itself; a plugin's own copies of it would not be used."""
+"""What Kafka Connect's runtime has itself; makers leave it out of their archives. A plugin's own copies would not be used. Its own Jackson
+would be, and would fail where it finds the modules of Connect's."""
 
 
 @speaks_to_connect
