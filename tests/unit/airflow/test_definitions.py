@@ -47,7 +47,7 @@ class Dags:
 
     def definition(self, dag_id: str) -> Definition | None:
         (name,) = [name for name in self.configs if dag_id_for(name) == dag_id]
-        return None if name in self.stored else Definition(self.configs[name], f"{name}.py")
+        return None if name in self.stored else Definition(self.configs[name], f"{name}.py", None)
 
 
 @contextmanager
