@@ -72,5 +72,5 @@ def test_rows_are_written_changed_and_deleted(java_runs: JavaRuns, postgres: Pos
     code, output = java_runs.run(sink)
     assert (code, "canary-of-a-password" in output) == (0, False), output
     assert check_readiness(java_runs.settings, unique, define=None, secrets_of=lambda _: {}).state == NO_WORK
-    rows = dict(database.execute(text(f'SELECT id, state FROM "{table_of(unique)}"')).tuples().all())
+    rows: dict[int, str] = dict(database.execute(text(f'SELECT id, state FROM "{table_of(unique)}"')).tuples().all())
     assert rows == {number: "paid" if number == 1 else "new" for number in range(101) if number != 2}
