@@ -165,7 +165,7 @@ def test_a_source_that_reads_in_threads_is_refused_where_the_end_of_its_runs_is_
     assert "PostgreSQL, MariaDB and MySQL alone" in reason
 
 
-@pytest.mark.parametrize("name", [*ENDING_DEBEZIUM, "org.apache.kafka.connect.file.FileStreamSourceConnector"])
+@pytest.mark.parametrize("name", [*sorted(ENDING_DEBEZIUM), "org.apache.kafka.connect.file.FileStreamSourceConnector"])
 def test_other_sources_are_not(name: str) -> None:
     assert refused_source(name) is None
 
