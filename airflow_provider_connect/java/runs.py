@@ -26,6 +26,9 @@ STILL_SECONDS: Final = 0.2
 """How long no record may have come before the task is paused: a pause between two full polls would cost a commit."""
 LONGEST_STILL_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 0.02
+LONGEST_LOOK_SECONDS: Final = 0.1
+"""Each look is some calls into the JVM, so looks get rarer while nothing changes."""
+STATUS_SECONDS: Final = 0.2
 GOAL_SECONDS: Final = 0.1
 """How often a goal is asked for: it asks JVM and source system."""
 
@@ -63,7 +66,7 @@ class JavaRun(Generic[Reason]):
     ``is_done`` is called where no record has come for a while: for a source nothing more is needed, a sink compares the offsets of its
     group. ``is_final`` reports a reason after which nothing may be committed any more. ``goal`` is that of a source that has one: the run
     ends where it is DELIVERED though more records come, and with no empty poll before it is RECEIVED. ``is_at_goal`` after a run that has
-    delivered all up to there.
+    delivered all up to there. ``tick`` is called in each turn while the task is at work.
     """
 
     worker: ConnectWorker
@@ -75,6 +78,7 @@ class JavaRun(Generic[Reason]):
     now: Callable[[], float]
     sleep: Callable[[float], None]
     goal: Goal | None = None
+    tick: Callable[[], None] = lambda: None
     is_at_goal: bool = False
     records: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
@@ -124,11 +128,15 @@ class JavaRun(Generic[Reason]):
     def _until_still(self, count: Callable[[], int]) -> tuple[int, Reason | None]:
         """Wait until no record has come for a while, or there is a reason to end; a source is within a poll then, which began before the
         pause. Returns the count as it was before that poll was seen."""
-        last, since = count(), self.now()
+        last, since, seconds = count(), self.now(), LOOK_SECONDS
+        status_due = -math.inf
         while True:
             if (reason := self.stop_reason()) is not None:
                 return last, reason
-            self._refuse_failed()
+            if self.now() >= status_due:
+                self._refuse_failed()
+                status_due = self.now() + STATUS_SECONDS
+            self.tick()
             total = count()
             if self.max_records is not None and total >= self.max_records:
                 return total, None
@@ -138,7 +146,8 @@ class JavaRun(Generic[Reason]):
                 last, since = total, self.now()
             elif self._may_pause(total, self.now() - since):
                 return last, None
-            self.sleep(LOOK_SECONDS)
+            self.sleep(seconds)
+            seconds = _longer(seconds)
 
     def _may_pause(self, total: int, still_seconds: float) -> bool:
         if self.goal is not None and self._progress is Progress.BEHIND:
@@ -158,14 +167,21 @@ class JavaRun(Generic[Reason]):
     def _pause(self, reason: Reason | None) -> bool:
         """Pause and wait for it: as long as the poll takes, unless there is a reason to end; then the task's stop has its own time."""
         self.worker.pause(self.task.connector)
-        while self.worker.status(self.task).state != "PAUSED":
-            self._refuse_failed()
+        seconds = LOOK_SECONDS
+        while self._refuse_failed() != "PAUSED":
             if reason is not None or self.stop_reason() is not None:
                 return False
-            self.sleep(LOOK_SECONDS)
+            self.sleep(seconds)
+            seconds = _longer(seconds)
         return True
 
-    def _refuse_failed(self) -> None:
+    def _refuse_failed(self) -> str:
+        """The task's state, which is not FAILED."""
         status = self.worker.status(self.task)
         if status.state == "FAILED":
             raise JavaException(status.trace or "org.apache.kafka.connect.errors.ConnectException: the task has failed")
+        return status.state
+
+
+def _longer(seconds: float) -> float:
+    return min(LONGEST_LOOK_SECONDS, 1.5 * seconds)

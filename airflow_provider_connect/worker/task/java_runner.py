@@ -34,6 +34,7 @@ from airflow_provider_connect.worker.task.bounded_sources import bounded_source
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.java_connector import guarded_sink, guarded_source, java_config, java_settings
 from airflow_provider_connect.worker.task.java_worker import connect_worker
+from airflow_provider_connect.worker.task.progress import Progress
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_producers import TAKE_OVER_SECONDS, transactional_producer
 from airflow_provider_connect.worker.task.task_runner import TaskRunner
@@ -104,6 +105,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
             now=time.monotonic,
             sleep=time.sleep,
             goal=self._goal,
+            tick=Progress(self._name, self._metrics, count=lambda: self._count(worker)).tick,
         )
         self._open.callback(self._note_topics, worker)
         return JavaLoop(started, worker)
@@ -111,8 +113,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def result(self, loop: JavaLoop, reason: StopReason | None) -> TaskResult:
         delivered = self._delivered(loop.started.metrics)
         self._metrics.records_in, self._metrics.records_out = loop.started.records, delivered
-        internal = self._internal_topics()
-        self._metrics.bytes = size = sum(size for topic, size in loop.started.sizes.items() if topic not in internal)
+        self._metrics.bytes = size = self._bytes(loop.started.sizes)
         self._cpu_seconds_elsewhere = loop.worker.jvm.cpu_seconds
         if reason is not StopReason.FENCED:
             self._finish(is_at_goal=loop.started.is_at_goal)
@@ -122,6 +123,16 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         return TaskResult(
             self._task.number, stopped_by=reason, records=delivered, bytes=size, cpu_seconds=cpu, metrics=metrics, topics=topics
         )
+
+    def _count(self, worker: ConnectWorker) -> None:
+        """What the JVM has counted until now."""
+        self._metrics.records_out = self._delivered(worker.metrics(self._task))
+        self._metrics.bytes = self._bytes(worker.sizes(self._task))
+
+    def _bytes(self, sizes: Mapping[str, int]) -> int:
+        """Of records alone: a source's producer writes its offsets too."""
+        internal = self._internal_topics()
+        return sum(size for topic, size in sizes.items() if topic not in internal)
 
     @abstractmethod
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:

@@ -34,8 +34,9 @@ def distance_of(task: SourceTask) -> Distance | None:
 
 
 class Progress:
-    """``name`` is the task's. ``distance`` returns what lies before the end that the run had in sight, None: not known. ``now`` is a
-    monotonic clock, in seconds. A run shorter than the interval logs nothing."""
+    """``name`` is the task's. ``distance`` returns what lies before the end that the run had in sight, None: not known. ``count`` brings
+    the metrics up to date where another process counts. ``now`` is a monotonic clock, in seconds. A run shorter than the interval logs
+    nothing."""
 
     def __init__(
         self,
@@ -43,12 +44,14 @@ class Progress:
         metrics: TaskMetrics,
         *,
         distance: Callable[[], Distance | None] = end_not_known,
+        count: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
         self._name = name
         self._metrics = metrics
         self._distance = distance
+        self._count = count
         self._now = now
         self._interval = interval_seconds
         self._last, self._records = now(), 0
@@ -58,6 +61,7 @@ class Progress:
         now = self._now()
         if now - self._last < self._interval:
             return
+        self._count()
         records = self._metrics.records_out
         rate = (records - self._records) / (now - self._last)
         self._last, self._records = now, records

@@ -1,6 +1,7 @@
 """Bounded runs of Apache Kafka's own FileStream connectors: what each takes and leaves, what a failure shows, what ends it."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -145,6 +146,7 @@ def test_a_frozen_run_is_fenced_by_the_next(java_runs: JavaRuns, unique: str) ->
         os.kill(pid, signal.SIGSTOP)
     code, output = java_runs.run(source)
     assert code == 0, output
+    assert re.search(rf"Task {unique}-0: [0-9,]+ records, [0-9.]+ MB, [0-9,]+ records/s", output), "a line each ten seconds"
     assert java_runs.records(unique) == EXPECTED
     for pid in (zombie.pid, jvm.pid):
         os.kill(pid, signal.SIGCONT)

@@ -1,0 +1,110 @@
+"""When a Java task's run is over, and how often its JVM is asked meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaStatus, JavaTask
+from airflow_provider_connect.java.runs import Goal, JavaRun, Progress
+
+SOURCE = JavaTask("orders", 0, is_source=True)
+
+
+@dataclass
+class Task:
+    """A task by a clock of its own: it polls ``records`` records until ``busy_seconds``. ``asked`` counts the calls into its JVM."""
+
+    records: int = 0
+    busy_seconds: float = 0.0
+    now: float = 0.0
+    is_paused: bool = False
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def counter(self, task: JavaTask, name: str) -> Callable[[], int]:
+        return self.polled
+
+    def polled(self) -> int:
+        self.asked["count"] += 1
+        return int(self.records * min(1.0, self.now / self.busy_seconds)) if self.busy_seconds else self.records
+
+    def status(self, task: JavaTask) -> JavaStatus:
+        self.asked["status"] += 1
+        return JavaStatus("PAUSED" if self.is_paused else "RUNNING")
+
+    def pause(self, connector: str, *, paused: bool = True) -> None:
+        self.is_paused = paused
+
+    def is_polling(self, task: JavaTask) -> bool:
+        return True
+
+    def metrics(self, task: JavaTask) -> dict[str, float]:
+        return {}
+
+    def sizes(self, task: JavaTask) -> dict[str, int]:
+        return {}
+
+    def stop_task(self, task: JavaTask) -> None:
+        self.asked["stop"] += 1
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def run(self, goal: Goal | None = None, tick: Callable[[], None] = lambda: None) -> JavaRun[str]:
+        run = JavaRun[str](
+            cast(ConnectWorker, self),
+            SOURCE,
+            lambda: None,
+            lambda: False,
+            lambda: True,
+            None,
+            now=lambda: self.now,
+            sleep=self.sleep,
+            goal=goal,
+            tick=tick,
+        )
+        assert run.run() is None
+        return run
+
+
+class Behind:
+    """A goal that is received after ten seconds."""
+
+    moves_offsets = False
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def progress(self, worker: ConnectWorker, polled: int) -> Progress:
+        return Progress.BEHIND if self._task.now < 10 else Progress.RECEIVED
+
+    def offsets_behind(self, offsets: object) -> list[tuple[dict[str, object], dict[str, object]]]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_run_ends_by_an_empty_poll_behind_the_last_record() -> None:
+    task = Task(records=1000, busy_seconds=3.0, now=0.1)
+    assert task.run().records == 1000
+    assert 3.0 < task.now < 4.0
+    assert task.asked["stop"] == 1
+
+
+def test_a_jvm_that_waits_is_asked_seldom() -> None:
+    """Ten looks a second, and five reads of the status."""
+    task = Task()
+    assert task.run(Behind(task)).is_at_goal
+    assert 10 <= task.now < 10.5
+    assert task.asked["count"] < 120
+    assert task.asked["status"] < 70
+
+
+def test_a_run_ticks_while_its_task_is_at_work() -> None:
+    task, ticks = Task(records=1000, busy_seconds=3.0, now=0.1), list[float]()
+    task.run(tick=lambda: ticks.append(task.now))
+    assert len(ticks) > 20
+    assert ticks[-1] > 2.9
