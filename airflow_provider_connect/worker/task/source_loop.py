@@ -42,7 +42,8 @@ class SourceLoop:
 
     1 ``poll``, again after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
     4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the
-    last commit; ``committed`` is called after each commit. ``requests`` None: the delivery decides where transactions end. Retries of
+    last commit, ``reporting`` that of a commit before, or nothing; a run without records has neither. ``committed`` is called after each
+    commit. ``requests`` None: the delivery decides where transactions end. Retries of
     ``poll`` that end without success raise RetriedByNextRunException, after a commit of what was read before. ``tick`` is called in each
     turn.
     """
@@ -187,7 +188,7 @@ class SourceLoop:
 
     def _commit(self, closing: Sequence[ProducerRecord] = ()) -> None:
         with self.metrics.timed_commit():
-            committed = self.delivery.commit(closing or self.reporting())
+            committed = self.delivery.commit(closing or (self.reporting() if self.metrics.records_in else ()))
         if committed:
             self.active_topics.note(self._written)
             self._written.clear()

@@ -155,6 +155,16 @@ def test_a_run_without_records_commits_nothing() -> None:
     assert run.events == ["sleep"]
 
 
+def test_a_run_reports_to_the_batch_log_in_a_commit_that_is_due_and_never_without_records() -> None:
+    run, idle = Run(polled(2), polled(1)), Run(lambda _: [])
+    for each in (run, idle):
+        each.loop.reporting = lambda: [object()]  # type: ignore[list-item]
+        each.end()
+    commits = [event for event in run.events if event.startswith("commit")]
+    assert commits == ["commit 2 and batch log", "commit 3 and batch log", "commit None and batch log"]
+    assert idle.events == ["sleep"]
+
+
 def test_a_fenced_loop_aborts_and_commits_nothing() -> None:
     run = Run(polled(2), polled(2), reasons=[None, StopReason.FENCED], due=False)
     assert run.end() is StopReason.FENCED
