@@ -213,6 +213,9 @@ class ReplayEnds:
             return Verdict(True, text)
         if seen.state == State.FAILED:
             return Verdict(False, f"{text}, and connector {seen.connector} is FAILED: {seen.failure}", has_failed=True)
+        if not seen.records:
+            text = f"No dead-letter record of {self.connector} is replayed yet"
+            return Verdict(False, f"{text}; connector {seen.connector} is {seen.state or 'not started yet'}")
         return Verdict(False, f"{text} so far; connector {seen.connector} is {seen.state or 'not started yet'}")
 
 

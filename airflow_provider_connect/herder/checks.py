@@ -143,7 +143,8 @@ def require_own(name: str, config: Mapping[str, str] | None) -> None:
     if file is not None:
         raise ConflictException(
             f"Connector {name} is defined in the DAG file {file}: change or delete it there. Over REST it can be paused, resumed, stopped "
-            "and restarted"
+            "and restarted, and its offsets can be changed. A connector whose file is gone is released after airflow.missing.dag.grace "
+            "(by default ten minutes)"
         )
 
 

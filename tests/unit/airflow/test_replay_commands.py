@@ -49,7 +49,7 @@ def test_a_request_arrives_whole(queued: Queued, client: ConnectClient, tmp_path
     assert (config["dead.letters.offsets"], config["dead.letters.until"]) == ("0:1-5,0:7", "0:8")
     assert (config["dead.letters.from.topics"], config["dead.letters.exceptions"]) == ("a", "DataException,x.Y")
     assert (config["dead.letters.target.topic"], json.loads(config["dead.letters.edits"])) == ("repaired", edits)
-    assert "0 dead-letter records of c are replayed so far" in capsys.readouterr().out
+    assert "No dead-letter record of c is replayed yet" in capsys.readouterr().out
     with pytest.raises(ConflictException, match="under way"):
         run(client)
     queued.commit(client.dead_letter_replay("c").replay, 8, 5)
