@@ -25,6 +25,7 @@ from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, Internal
 from airflow_provider_connect.config.key_values import duration_seconds, schedule_of
 from airflow_provider_connect.config.notifiers import notifier_names
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.config_limits import MOST_TASKS
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.allowed_spark import SPARK_FORMATS, SPARK_OPTIONS, AllowedSpark
@@ -184,7 +185,7 @@ class _Reader:
             self.refuse(name, text, "Expected value to be either true or false")
         return text.strip().lower() == "true"
 
-    def number(self, name: str, default: int, at_least: int = 0, *, bits: int = 64) -> int:
+    def number(self, name: str, default: int, at_least: int = 0, *, at_most: int | None = None, bits: int = 64) -> int:
         text = self.values.get(name)
         if text is None:
             return default
@@ -194,6 +195,8 @@ class _Reader:
             return default
         if value < at_least:
             self.refuse(name, value, f"Value must be at least {at_least}")
+        if at_most is not None and value > at_most:
+            self.refuse(name, value, f"Value must be no more than {at_most}")
         return value
 
     def positive_or_default(self, name: str, default: int, reason: str, *, bits: int) -> int:
@@ -269,7 +272,7 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
         allowed_paths=_allowed_paths(read),
         allowed_spark=AllowedSpark(read.names(SPARK_FORMATS), read.names(SPARK_OPTIONS)),
         version_ranges=read.under("version_ranges."),
-        max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, bits=32),
+        max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, at_most=MOST_TASKS, bits=32),
         plugin_probe_timeout_ms=read.number("plugin.probe.timeout.ms", 30_000, 1),
         plugin_probe_memory_bytes=read.number("plugin.probe.memory.bytes", 4 << 30, 256 << 20),
         batch_max_records=read.number("batch.max.records", 1, 1) if "batch.max.records" in values else None,

@@ -29,17 +29,18 @@ TUNING: Final = _words("""
 """What the config of a Java connector may override of its Kafka clients: none of it reaches a file, a class or another server."""
 _DRIVER_CODE: Final = _words("""
     accesstokencallbackclass allowloadlocalinfile allowlocalinfile allowloadlocalinfileinpath allowurlinlocalinfile
-    authenticationpluginclassname authenticationplugins autodeserialize clientinfoprovider connectionlifecycleinterceptors
+    authenticationpluginclassname authenticationplugins autodeserialize clientcertificatekeystoreurl clientinfoprovider
+    clientrerouteserverlistjndiname connectionlifecycleinterceptors
     exceptioninterceptors init loggerfile propertiestransform queryinterceptors serverrsapublickeyfile socketfactory socketfactoryarg
     socketfactoryclass socketfactoryconstructorarg sslfactory sslfactoryarg sslhostnameverifier sslpasswordcallback
-    statementinterceptors tracefile trustmanagerclass trustmanagerconstructorarg xmlfactoryfactory
+    statementinterceptors tracefile trustcertificatekeystoreurl trustmanagerclass trustmanagerconstructorarg xmlfactoryfactory
 """)
 """Options of JDBC drivers, in lower case, by which a config would run code or read files of the host."""
 _OF_DRIVER: Final = r"(?:^|\.)(?:connection|database|datasource|driver|jdbc)\."
 _DRIVER: Final = re.compile(_OF_DRIVER)
 _URL_KEY: Final = re.compile(rf"{_OF_DRIVER}|(?<![a-z])ur[il]|Ur[il]|dbname|dsn|connection\.?string")
 _URL: Final = re.compile(r"\bjdbc\s*:", re.IGNORECASE)
-_URL_OPTION: Final = re.compile(r"\b([A-Za-z]+)\s*=\s*([^&;,()\s]*)")
+_URL_OPTION: Final = re.compile(r"\b(\w+)\s*=\s*([^&;,()\s]*)")
 _DECODINGS: Final = 3  # a driver decodes once; a text that is decoded more often is refused in each form
 _STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # with what a driver executes, among others
 _INFILE: Final = re.compile(r"\bINFILE\b", re.IGNORECASE)
@@ -61,6 +62,12 @@ _PARTS: Final = {
 }
 _LEADS_ELSEWHERE: Final = re.compile(r"(?:database|driver)\.(?:pg[a-z]+|service|localsocket(?:address)?|pipe)", re.IGNORECASE)
 _FILE_DATABASE: Final = re.compile(r"\bjdbc\s*:\s*(?:sqlite|h2|hsqldb|derby|duckdb)\s*:", re.IGNORECASE)
+_DIRECTORY: Final = re.compile(r"\bjdbc\s*:\s*\w+\s*:\s*jndi\s*:", re.IGNORECASE)
+_HIBERNATE: Final = re.compile(
+    r"hibernate\.(?:connection\.(?:url|username|password|isolation|autocommit|pool_size)|order_inserts|order_updates"
+    r"|c3p0\.(?:min_size|max_size|timeout|acquire_increment|max_statements|idle_test_period|validate)"
+    r"|jdbc\.(?:batch_size|fetch_size|time_zone)|default_schema|default_catalog|show_sql|format_sql|use_sql_comments)"
+)
 HISTORY: Final = "schema.history.internal"
 KAFKA_HISTORY: Final = "io.debezium.storage.kafka.history.KafkaSchemaHistory"
 _HISTORY_CLIENT: Final = re.compile(rf"{re.escape(HISTORY)}\.(?:producer|consumer)\.(.*)", re.DOTALL)
@@ -112,11 +119,15 @@ def _address_refusal(key: str, value: str) -> str | None:
         return "the server is that of database.hostname and database.port: remove this key"
     if _FILE_DATABASE.search(value):
         return "a database in a file of the host is not allowed"
+    if _DIRECTORY.search(value):
+        return "a directory (JNDI) must not name the address of a database"
+    if key.startswith("hibernate.") and _HIBERNATE.fullmatch(key) is None:
+        return "of Hibernate's settings only pools, batches, names and the connection's address and user may be set: remove this key"
     return None
 
 
 def _runs_code(option: str, value: str) -> bool:
-    return option.lower() in _DRIVER_CODE and value.strip().lower() not in _OFF
+    return option.upper().lower() in _DRIVER_CODE and value.strip().lower() not in _OFF  # as Java compares letters: ſ is an s
 
 
 def _decoded(value: str) -> list[str]:

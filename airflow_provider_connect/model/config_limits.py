@@ -17,6 +17,10 @@ ALIAS_KEYS: Final = ("transforms", "predicates", "topic.creation.groups")
 MOST_ALIASES: Final = 100
 MOST_ERRORS: Final = 100
 LONGEST_VALUE: Final = 200
+MOST_TASKS: Final = 100_000
+"""Of one connector: readers of the config topic count up to the number that a record names."""
+LONGEST_NOTE: Final = 1_000
+"""Characters of the note about what a source lacks."""
 LONGEST_ERROR: Final = 2000
 _LONGEST_KEY: Final = 200
 

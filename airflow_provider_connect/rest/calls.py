@@ -96,9 +96,10 @@ class Calls:
         is. ``details`` join those of the request."""
         try:
             done = act()
-        except ConnectException as error:
-            if error.status_code >= _OWN_FAILURE:
-                self._note(request, connector, {**details, "failed": str(error.status_code)})
+        except Exception as error:
+            status = error.status_code if isinstance(error, ConnectException) else _OWN_FAILURE
+            if status >= _OWN_FAILURE:
+                self._note(request, connector, {**details, "failed": str(status)})
             raise
         self._note(request, connector, details)
         return done

@@ -86,7 +86,7 @@ def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
     match value:
         case BatchRecord():
             names = [value.task.connector, value.run, *value.next]
-            numbers = [value.task.task, *(number for numbers in value.next.values() for number in numbers)]
+            numbers = [value.task.task, value.records, value.bytes, *(number for numbers in value.next.values() for number in numbers)]
             is_kept = is_claim(value.claim) and math.isfinite(value.seconds) and math.isfinite(value.cpu_seconds)
             return value if is_kept and all(map(is_name, names)) and all(map(is_integer, numbers)) else None
         case BatchReset():

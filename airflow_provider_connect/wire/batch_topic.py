@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
@@ -83,7 +84,7 @@ def _distance(value: JsonValue) -> Distance | None:
         case None:
             return None
         case [left, unit]:
-            return Distance(integer_of(left, "distance"), text_of(unit, "unit of the distance"))
+            return Distance(integer_of(left, "distance"), cut(text_of(unit, "unit of the distance")))
         case _:
             raise DataException("a distance must be [number,unit]")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.model.config_limits import LONGEST_NOTE, cut
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import (
     CommitRecord,
@@ -167,7 +168,7 @@ def _read_upgrade(subject: str, value: JsonValue, _: Headers | None, offset: int
 
 
 def _read_note(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
-    return NoteRecord(subject, None if value is None else text_of(map_of(value, "value").get("note"), "note"), offset)
+    return NoteRecord(subject, None if value is None else cut(text_of(map_of(value, "value").get("note"), "note"), LONGEST_NOTE), offset)
 
 
 def _read_logger(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.model.config_limits import MOST_TASKS
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.wire.compact_json import JsonValue
 
@@ -99,10 +100,10 @@ def number_of(value: JsonValue, name: str) -> float:
 
 
 def count_of(value: JsonValue, name: str) -> int:
-    """A number from 0 to the largest of Java's int."""
+    """A number of tasks. No cluster has more than ``MOST_TASKS`` of one connector, and readers count up to it."""
     count = integer_of(value, name)
-    if not 0 <= count <= 0x7FFFFFFF:
-        raise DataException(f"{name} must be between 0 and {0x7FFFFFFF}, is {count}")
+    if not 0 <= count <= MOST_TASKS:
+        raise DataException(f"{name} must be between 0 and {MOST_TASKS}, is {count}")
     return count
 
 

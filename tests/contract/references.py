@@ -83,9 +83,9 @@ class _RecordingReader(worker_settings._Reader):
         self._see(name, "boolean", default)
         return super().flag(name, default)
 
-    def number(self, name: str, default: int, at_least: int = 0, *, bits: int = 64) -> int:
+    def number(self, name: str, default: int, at_least: int = 0, *, at_most: int | None = None, bits: int = 64) -> int:
         self._see(name, "int" if bits < 64 else "long", default)
-        return super().number(name, default, at_least, bits=bits)
+        return super().number(name, default, at_least, at_most=at_most, bits=bits)
 
     def real(self, name: str, default: float, at_least: float, at_most: float = float("inf")) -> float:
         self._see(name, "double", default)

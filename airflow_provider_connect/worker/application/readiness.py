@@ -24,6 +24,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, StoreTimeoutException, trace_of
 from airflow_provider_connect.model.backfill import capped, ranges_of, read_partitions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.config_limits import LONGEST_NOTE, cut
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.ids import consumer_group, named_topics
@@ -291,7 +292,7 @@ def source_readiness(
 def missing_of(connector: Connector, mask: Callable[[str], str]) -> str | None:
     """What the connector has just found to be missing, without secrets."""
     missing = getattr(connector, "missing", None)  # sinks have none
-    return mask(missing) if isinstance(missing, str) and missing else None
+    return cut(mask(missing), LONGEST_NOTE) if isinstance(missing, str) and missing else None
 
 
 def _answer(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from airflow_provider_connect.errors import plugin_code
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.sdk.records import BYTES, RECORDS, Distance
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.worker.metrics import TaskMetrics
@@ -27,7 +28,7 @@ def distance_of(task: SourceTask) -> Distance | None:
     try:
         with plugin_code():
             found = task.distance()
-            return Distance(int(found.left), str(found.unit)) if found is not None and found.left >= 0 else None
+            return Distance(int(found.left), cut(str(found.unit))) if found is not None and found.left >= 0 else None
     except Exception as error:
         log.debug("The task's distance raised %s", type(error).__name__)
         return None

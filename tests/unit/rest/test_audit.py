@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 
 import pytest
@@ -103,9 +104,12 @@ def test_reads_trials_and_refusals_have_none(environment: RunEnvironment, method
     assert asked(environment, method, path, body) == (status, [])
 
 
-def test_a_failure_that_may_have_come_half_way_has_an_entry(environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [ConnectException, sqlite3.OperationalError])
+def test_a_failure_that_may_have_come_half_way_has_an_entry(
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
     def fail(name: str, *, author: str | None) -> None:
-        raise ConnectException(f"the broker does not answer when {author} stops {name}")
+        raise kind(f"there is no answer when {author} stops {name}")
 
     monkeypatch.setattr(environment.herder, "stop", fail)
     assert asked(environment, "PUT", "/connectors/c/stop") == (500, [("anna", "stop", "c", {"failed": "500"})])

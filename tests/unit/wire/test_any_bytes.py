@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
 from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.model.config_limits import MOST_TASKS
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.offsets import OffsetRecord
 from airflow_provider_connect.model.records import (
@@ -132,6 +133,7 @@ def test_json_of_any_bytes_is_read_or_refused_with_a_data_exception(data: bytes)
 text = st.text(max_size=12)
 name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 numbers = st.integers(0, 2**31 - 1)
+counts = st.integers(0, MOST_TASKS)
 claims = st.builds(Claim, st.integers(0, 2**62), st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
 configs = st.dictionaries(text, text, max_size=5)
 ids = st.builds(ConnectorTaskId, name, numbers)
@@ -139,9 +141,9 @@ config_records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(ConnectorRecord, name, st.none() | configs),
     st.builds(TargetStateRecord, name, st.none() | st.sampled_from(TargetState)),
     st.builds(TaskRecord, ids, st.none() | configs),
-    st.builds(CommitRecord, name, numbers),
+    st.builds(CommitRecord, name, counts),
     st.builds(RestartRecord, name, st.booleans(), st.booleans()),
-    st.builds(FencingRecord, name, numbers, st.none() | claims),
+    st.builds(FencingRecord, name, counts, st.none() | claims),
     st.builds(SessionKeyRecord, text, text, st.integers(-(2**63), 2**63 - 1)),
     st.builds(LoggerRecord, name, text),
 )

@@ -69,6 +69,8 @@ CONFIG = [
     (b"tasks-fencing-c", b'{"task-count":null}', "task-count must be an integer"),
     (b"tasks-fencing-c", b'{"tasks":1}', "task-count must be an integer"),
     (b"tasks-fencing-c", b'{"task-count":-5}', "task-count must be between"),
+    (b"tasks-fencing-c", b'{"task-count":2147483647}', "task-count must be between 0 and 100000, is 2147483647"),
+    (b"commit-c", b'{"tasks":2147483647}', "tasks must be between 0 and 100000, is 2147483647"),
     (b"session-key", None, "value must be a map"),
     (b"session-key", b'{"key":1,"algorithm":"HmacSHA256","creation-timestamp":1}', "key must be text"),
     (b"session-key", b'{"key":"a","creation-timestamp":1}', "algorithm must be text"),

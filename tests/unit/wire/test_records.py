@@ -87,6 +87,9 @@ def test_a_note_is_a_record_of_ours() -> None:
         assert wire == WireRecord(b"note-c", value, [])
         assert config_topic.decode(*wire) == record
     assert isinstance(config_topic.decode(b"note-c", b'{"note":1}'), Unreadable)
+    long = config_topic.decode(b"note-c", b'{"note":"' + b"x" * 900_000 + b'"}')
+    assert isinstance(long, NoteRecord)
+    assert len(long.note or "") == 1_001
 
 
 def test_a_tasks_failures_in_a_row_are_a_header_and_none_where_there_are_none() -> None:
