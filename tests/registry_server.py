@@ -42,6 +42,11 @@ class RegistryServer(OwnServer):
         """Its API as Confluent's clients know it."""
         return f"http://{LOOPBACK}:{self.port}/apis/ccompat/v7"
 
+    @property
+    def client_settings(self) -> dict[str, object]:
+        """For Confluent's client, which waits without a limit by default: a request that gets no answer is sent again."""
+        return {"url": self.url, "timeout": 30}
+
     def start(self) -> Self:
         program = next(registry_program(self._cache).rglob("quarkus-run.jar"))
         folder = self._folder = Path(tempfile.mkdtemp(prefix="registry-"))

@@ -36,7 +36,7 @@ def orders(schema: Schema, *ids: int) -> pa.Array:
 
 @pytest.fixture
 def client(registry: RegistryServer) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": registry.url})
+    return SchemaRegistryClient(registry.client_settings)
 
 
 class TestAvroConverter(ConverterSuite):

@@ -57,7 +57,7 @@ class TestJsonSchemaConverterWithNumericDecimals(TestJsonSchemaConverter):
 
 
 def test_schemas_have_confluents_attributes_and_values_are_valid(registry: RegistryServer, unique: str) -> None:
-    client = SchemaRegistryClient({"url": registry.url})
+    client = SchemaRegistryClient(registry.client_settings)
     converter = configured(JsonSchemaConverter, registry.url, object_additional_properties="false")
     schema = dataclasses.replace(ORDER, doc="An order.", parameters={"a": "b"})
     column = column_of([Struct(schema, {"id": 7, "what": "tea"}), Struct(schema, {"id": 8})], schema)
@@ -85,7 +85,7 @@ def test_schemas_have_confluents_attributes_and_values_are_valid(registry: Regis
 
 def read(registry: RegistryServer, topic: str, schema: Any, *texts: bytes, **settings: str) -> tuple[Schema, list[Any]]:
     """Records of a schema that another program has registered."""
-    client = SchemaRegistryClient({"url": registry.url})
+    client = SchemaRegistryClient(registry.client_settings)
     text = json.dumps({"$schema": "http://json-schema.org/draft-07/schema#"} | schema)
     number = client.register_schema(f"{topic}-value", RegistrySchema(text, "JSON"))
     column = pa.array([b"\0" + number.to_bytes(4, "big") + each for each in texts], pa.binary())
@@ -123,7 +123,7 @@ def test_schemas_of_others_are_read(registry: RegistryServer, unique: str) -> No
 
 
 def test_schemas_may_refer_to_others(registry: RegistryServer, unique: str) -> None:
-    client = SchemaRegistryClient({"url": registry.url})
+    client = SchemaRegistryClient(registry.client_settings)
     draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
     place = json.dumps({**draft, "type": "object", "properties": {"x": {"type": "integer"}}})
     client.register_schema(f"{unique}-place", RegistrySchema(place, "JSON"))

@@ -50,7 +50,7 @@ def registered(record: bytes) -> int:
 
 @pytest.fixture
 def client(registry: RegistryServer) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": registry.url})
+    return SchemaRegistryClient(registry.client_settings)
 
 
 class TestProtobufConverter(ConverterSuite):

@@ -70,7 +70,7 @@ def test_an_added_column_comes_from_postgresql_by_a_registrys_format_to_tables_a
         for found in (pa.concat_tables(parts, promote_options="default"), table_of(environment.folder, "shop.orders").scan().to_arrow()):
             values = found.sort_by("id").select(columns.split(", ")).to_pylist()
             assert [(*row.values(),) for row in values] == [(*row[:3], row[3].replace(tzinfo=UTC), row[4]) for row in rows]
-    assert SchemaRegistryClient({"url": registry.url}).get_versions(f"{kind}-{name}-orders-value") == [1, 2]
+    assert SchemaRegistryClient(registry.client_settings).get_versions(f"{kind}-{name}-orders-value") == [1, 2]
 
 
 def test_nothing_is_lost_while_the_registry_is_away_or_among_broken_records(
