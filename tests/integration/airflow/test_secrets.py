@@ -344,6 +344,7 @@ def routes_left(environment: RunEnvironment) -> list[tuple[str, str]]:
     return [route for route, pattern in patterns.items() if not any(m == route[0] and pattern.fullmatch(path) for m, path in answered)]
 
 
+@pytest.mark.timeout(1800)  # every route, with a dozen runs
 def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment: RunEnvironment) -> None:
     airflow, sightings = environment.airflow, environment.sightings
     runs = dict([environment.start("good", "log"), environment.start("task", "log,poll"), environment.start("start", "log,starting")])
