@@ -6,7 +6,8 @@ A browser that a test tool brings comes from hosts that not every machine reache
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.spark.cache import made_once
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PACKAGES = ("chromium", "fonts-dejavu-core")
@@ -50,6 +51,18 @@ def find_chromium(cache: Path) -> Chromium:
     if not _starts(unpacked):
         raise RuntimeError(f"The Chromium in {folder} does not start. Install Chromium, or delete the folder to fetch it again")
     return unpacked
+
+
+@contextmanager
+def launched(cache: Path) -> "Iterator[Browser]":
+    """A running browser, which ends behind the block."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = find_chromium(cache)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
+        yield browser
+        browser.close()
 
 
 def _starts(chromium: Chromium) -> bool:

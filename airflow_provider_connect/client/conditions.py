@@ -213,10 +213,8 @@ class ReplayEnds:
             return Verdict(True, text)
         if seen.state == State.FAILED:
             return Verdict(False, f"{text}, and connector {seen.connector} is FAILED: {seen.failure}", has_failed=True)
-        if not seen.records:
-            text = f"No dead-letter record of {self.connector} is replayed yet"
-            return Verdict(False, f"{text}; connector {seen.connector} is {seen.state or 'not started yet'}")
-        return Verdict(False, f"{text} so far; connector {seen.connector} is {seen.state or 'not started yet'}")
+        so_far = f"{text} so far" if seen.records else f"No dead-letter record of {self.connector} is replayed yet"
+        return Verdict(False, f"{so_far}; connector {seen.connector} is {seen.state or 'not started yet'}")
 
 
 class FailureTimeout:

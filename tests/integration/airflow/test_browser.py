@@ -3,7 +3,6 @@
 How long the status took to follow the mouse is printed. Screenshots are kept in ``.dev/screenshots``.
 """
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Locator, Page, expect, sync_playwright
+from playwright.sync_api import Locator, Page, expect
 
 from airflow_provider_connect.model.ids import dag_id_for
-from tests.chromium import find_chromium
+from tests.chromium import launched
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow
 
@@ -43,10 +42,8 @@ def connect(stack: dict[str, object]) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def page(stack: dict[str, object]) -> Iterator[Page]:
     """A page of the UI, signed in by its form."""
-    chromium = find_chromium(CACHE)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
+    with launched(CACHE) as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(PATIENCE_MS)
         page.goto(str(stack["airflow_url"]))
@@ -55,7 +52,6 @@ def page(stack: dict[str, object]) -> Iterator[Page]:
         page.get_by_role("button", name="Sign in").click()
         page.get_by_role("link", name="Home").first.wait_for()
         yield page
-        browser.close()
 
 
 @pytest.fixture

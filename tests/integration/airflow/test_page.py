@@ -4,7 +4,6 @@ Screenshots are kept in ``.dev/screenshots``.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,10 +12,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 from airflow_provider_connect.model.ids import dag_id_for
-from tests.chromium import beyond, find_chromium, serious
+from tests.chromium import beyond, launched, serious
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow, wait_until
 
@@ -36,12 +35,9 @@ def passwords(airflow: Airflow) -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = find_chromium(CACHE)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
+    with launched(CACHE) as browser:
         yield browser
-        browser.close()
 
 
 def signed_in(browser: Browser, airflow: Airflow, user: str, password: str) -> Page:

@@ -1,11 +1,10 @@
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import find_chromium
+from tests.chromium import launched
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.standalone.agent import Agent
 
@@ -30,12 +29,9 @@ def make_agent(tmp_path: Path, bootstrap: str) -> Iterator[Callable[..., Agent]]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = find_chromium(CACHE)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
+    with launched(CACHE) as browser:
         yield browser
-        browser.close()
 
 
 def opened(browser: Browser, agent: Agent) -> tuple[Page, list[str]]:
