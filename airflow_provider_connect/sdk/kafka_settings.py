@@ -88,6 +88,8 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
         config["partitioner"] = "random" if ignores_keys else "murmur2_random"  # Java's; any other puts one key into two partitions
         if java.get("transactional.id"):
             _bound_by_transaction(config)
+    elif "fetch.max.bytes" in config:  # which librdkafka refuses below its largest message, though a larger one arrives all the same
+        config["message.max.bytes"] = min(int(config["fetch.max.bytes"]), 1_000_000)
     if not config.get("client.id"):
         config.pop("client.id", None)
     return config
@@ -128,7 +130,7 @@ def _sized(java: Mapping[str, str]) -> ClientConfig:
 _SIZES = {
     "max.request.size": ("message.max.bytes", 1_000, 1_000_000_000),
     "max.partition.fetch.bytes": ("max.partition.fetch.bytes", 1, 1_000_000_000),
-    "fetch.max.bytes": ("fetch.max.bytes", 0, 2_147_483_135),
+    "fetch.max.bytes": ("fetch.max.bytes", 1_000, 2_147_483_135),
     "send.buffer.bytes": ("socket.send.buffer.bytes", 0, 100_000_000),  # -1 there and 0 here: the system's
     "receive.buffer.bytes": ("socket.receive.buffer.bytes", 0, 100_000_000),
 }

@@ -112,6 +112,12 @@ def test_sizes_beyond_what_librdkafka_takes_are_its_largest() -> None:
     Consumer(librdkafka_config(java, "consumer")).close()
 
 
+@pytest.mark.parametrize("size", ["0", "60000", "2000000"])
+def test_a_consumer_may_ask_for_little_at_once(size: str) -> None:
+    """Kafka takes any size from 0 up; librdkafka only one from its largest message up."""
+    Consumer(librdkafka_config({"group.id": "g", "fetch.max.bytes": size}, "consumer")).close()
+
+
 @pytest.mark.parametrize(
     "name", ["plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location", "debug", "error_cb", "log_level"]
 )

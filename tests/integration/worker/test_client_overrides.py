@@ -68,6 +68,17 @@ def test_settings_that_contradict_a_guarantee_do_not_stop_it(
     assert ("producer.override.max.block.ms: librdkafka has nothing like it" in caplog.text) is ("max.block.ms" in overrides)
 
 
+@pytest.mark.parametrize("size", ["0", "60000"])
+def test_records_larger_than_a_fetch_arrive(environment: RunEnvironment, unique: str, size: str) -> None:
+    """As in Kafka's consumer: a fetch has one record at least."""
+    make_topic(environment.bootstrap, unique)
+    values = [letter * 200_000 for letter in "abc"]
+    send(environment.bootstrap, unique, values)
+    sizes = {f"consumer.override.{name}": size for name in ("fetch.max.bytes", "max.partition.fetch.bytes")}
+    assert environment.run(environment.file_sink(unique, **sizes)).state is RunState.DONE
+    assert environment.lines() == values
+
+
 @pytest.mark.parametrize("whose", ["worker", "connector"])
 def test_isolation_level_of_worker_or_connector_reaches_the_consumer(environment: RunEnvironment, unique: str, whose: str) -> None:
     make_topic(environment.bootstrap, unique)
