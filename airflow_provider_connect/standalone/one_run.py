@@ -43,6 +43,7 @@ from airflow_provider_connect.worker.application.application import Application
 from airflow_provider_connect.worker.application.task_threads import TaskThreads
 from airflow_provider_connect.worker.errors.traces import line_of_author
 from airflow_provider_connect.worker.task.checked_connector import (
+    CheckedConnector,
     check_connector,
     check_outside,
     guarantee_of,
@@ -169,6 +170,7 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
     """1 check the config 2 write it 3 run."""
     checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # 1
     guarantee_of(checked, settings, exactly_once=backing.exactly_once)
+    _check_pipeline(checked, settings)
     check_outside(checked)
     backing.ensure()
     with backing.configs() as configs:
@@ -187,6 +189,12 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
             "Connector %s task %d: %d records, %d bytes in %.2f s", result.connector, task.task, task.records, task.bytes, task.seconds
         )
     return result
+
+
+def _check_pipeline(checked: CheckedConnector, settings: WorkerSettings) -> None:
+    from airflow_provider_connect.worker.task.pipeline_setup import check_pipeline  # Arrow, which comes after the plugins' own code
+
+    check_pipeline(checked, settings)
 
 
 def _end_at_signals(application: Application) -> None:

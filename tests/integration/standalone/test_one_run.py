@@ -181,3 +181,28 @@ def records_of(output: str) -> list[dict[str, Any]]:
 
 def shown(output: str) -> list[str]:
     return [record["value"] for record in records_of(output)]
+
+
+def test_settings_of_transformations_and_converters_are_refused_before_the_run(tmp_path: Path) -> None:
+    """With the keys below which they stand, all at once; without a broker, for nothing is written."""
+    runs = Runs(tmp_path, {"bootstrap.servers": "127.0.0.1:1"})
+    (tmp_path / "input").write_text("a\n")
+    hoist, keyed = "org.apache.kafka.connect.transforms.HoistField$Value", "org.apache.kafka.connect.transforms.InsertHeader"
+    config = {
+        "name": "c",
+        "connector.class": "FileStreamSource",
+        "file": str(tmp_path / "input"),
+        "topic": "t",
+        "transforms": "hoist,header",
+        "transforms.hoist.type": hoist,
+        "transforms.hoist.fielt": "line",
+        "transforms.header.type": keyed,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "maybe",
+    }
+    code, output = runs.run(**config)
+    assert code == 2
+    assert "\nvalue.converter: Invalid value maybe for configuration schemas.enable: Expected value to be either true or false\n" in output
+    assert '\ntransforms.hoist: Missing required configuration "field" which has no default value.\n' in output
+    assert '\ntransforms.header: Missing required configuration "header" which has no default value.\n' in output
+    assert "Unknown setting 'transforms.hoist.fielt': did you mean 'transforms.hoist.field'?" in output
