@@ -286,6 +286,6 @@ def _is_base_url(name: str, value: Any) -> None:
     except ValueError:
         is_right = False
     if not is_right:
-        raise ConfigException.of(name, "[hidden]", "an URL begins with http:// or https://, and a host")
+        raise ConfigException.of(name, "[hidden]", "a URL begins with http:// or https://, and a host")
     if url.username is not None or url.password is not None or url.query or url.fragment:
         raise ConfigException.of(name, "[hidden]", "the URL must have no user, password, query or fragment; credentials have settings")
