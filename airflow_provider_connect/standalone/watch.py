@@ -48,10 +48,14 @@ def watch(connector: Path, worker: Path | None, options: Sequence[str]) -> None:
             run.begin()
             while run.is_alive and not ends.is_set() and files.state() == state:
                 ends.wait(POLL_SECONDS)
+            is_cut_short = run.is_alive
             code = run.end()
             if not ends.is_set():
                 run = _Run(command)
-                log.info("Exit code %d after %.2f s; waiting for a change of code or properties", code, time.monotonic() - started)
+                if is_cut_short:
+                    log.info("Ended by a change of code or properties after %.2f s; it runs again", time.monotonic() - started)
+                else:
+                    log.info("Exit code %d after %.2f s; waiting for a change of code or properties", code, time.monotonic() - started)
             _wait_for_change(files, state, ends)
     finally:
         run.end()
