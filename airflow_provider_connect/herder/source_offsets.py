@@ -170,12 +170,14 @@ def _pair(view: OffsetView) -> Pair:
 def _spelled(pairs: Iterable[Pair], known: SourceOffsets) -> list[tuple[Partition, Offset | None]]:
     """The changes by the keys that are on the topic, so that they are found whichever worker wrote them first. Of two for one partition the
     later counts. Raises BadRequestException for an offset of no partition."""
-    changes: dict[bytes, tuple[Partition, Offset | None]] = {}
+    asked: list[tuple[Partition, Offset | None]] = []
     for partition, offset in pairs:
-        if partition is None:
-            if offset is not None:
-                raise BadRequestException("Partition objects cannot be null")
-            continue  # nothing is kept for no partition
-        for spelled in known.spelled(partition) or [partition]:
+        if partition is not None:
+            asked.append((partition, offset))
+        elif offset is not None:  # nothing is kept for no partition
+            raise BadRequestException("Partition objects cannot be null")
+    changes: dict[bytes, tuple[Partition, Offset | None]] = {}
+    for (partition, offset), spellings in zip(asked, known.spelled(partition for partition, _ in asked), strict=True):
+        for spelled in spellings or [partition]:
             changes[known.key_of(spelled)] = (spelled, offset)
     return list(changes.values())

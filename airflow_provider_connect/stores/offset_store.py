@@ -50,10 +50,12 @@ class SourceOffsets:
         """The key under which an offset of the partition lies, its entries in this very order."""
         return offset_topic.key_bytes(self.connector, partition)
 
-    def spelled(self, partition: Partition) -> list[Partition]:
-        """The partitions with an offset that equal this one but for the order of their entries."""
-        wanted = _sorted_key(self.connector, partition)
-        return [record.partition for record in self.by_key.values() if _sorted_key(self.connector, record.partition) == wanted]
+    def spelled(self, partitions: Iterable[Partition]) -> list[list[Partition]]:
+        """For each of ``partitions`` those with an offset that equal it but for the order of their entries."""
+        known: dict[bytes, list[Partition]] = {}
+        for record in self.by_key.values():
+            known.setdefault(_sorted_key(self.connector, record.partition), []).append(record.partition)
+        return [known.get(_sorted_key(self.connector, partition), []) for partition in partitions]
 
     def partitions(self) -> list[dict[str, object]]:
         """The source partitions that have an offset."""
