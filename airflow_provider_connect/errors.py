@@ -232,6 +232,15 @@ def shortened(text: str) -> str:
     return f"{text[:half]}\n… {len(text) - 2 * half} characters are left out …\n{text[-half:]}"
 
 
+def last_line(trace: str) -> str:
+    """The line of a trace that a log or a page shows alone: its last one, stripped; empty for none. An excerpt of code with a caret below
+    it, which databases and parsers put behind their message, is left out."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    if len(lines) > 2 and not lines[-1].strip("^~ "):
+        lines = lines[:-2]
+    return lines[-1] if lines else ""
+
+
 def message_of(error: BaseException) -> str:
     """``str(error)``, of any class: one whose ``__str__`` raises is named instead."""
     try:

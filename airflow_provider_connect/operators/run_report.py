@@ -15,6 +15,7 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.observability import stats
 
+from airflow_provider_connect.errors import last_line
 from airflow_provider_connect.model import metric_names
 from airflow_provider_connect.model.lineage import delivered_ranges
 from airflow_provider_connect.model.metric_names import BY_NAME, Kind
@@ -119,14 +120,9 @@ def xcom_values(result: RunResult) -> dict[str, dict[str, float]]:
 
 def failure(result: RunResult, failed: Sequence[TaskResult]) -> Exception:
     """The exception for a run that FAILED; one that Airflow retries if at least one of its causes may pass by itself."""
-    causes = [f"task {task.task} FAILED: {_last_line(task.trace or '')}" for task in failed]
+    causes = [f"task {task.task} FAILED: {last_line(task.trace or '') or 'no reason given'}" for task in failed]
     if not causes or result.error:
-        causes.insert(0, _last_line(result.error or "the connector FAILED"))
+        causes.insert(0, last_line(result.error or "the connector FAILED"))
     retriable = result.retriable if not failed else any(task.retriable for task in failed)
     kind = AirflowException if retriable else AirflowFailException
     return kind(f"Connector {result.connector}: {'; '.join(causes)}")  # type: ignore[no-any-return]
-
-
-def _last_line(trace: str) -> str:
-    lines = [line.strip() for line in trace.splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"

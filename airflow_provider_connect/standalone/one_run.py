@@ -50,9 +50,11 @@ from airflow_provider_connect.worker.task.checked_connector import (
     warn_of_what_is_not_used,
 )
 from airflow_provider_connect.worker.task.java_connector import JavaHost
+from airflow_provider_connect.worker.task.stop_signal import StopReason
 
 DONE, FAILED, WRONG, LATER, SIGNALLED = 0, 1, 2, 75, 143
-"""Exit codes: all done or nothing to do; FAILED for good; a config that cannot run; FAILED, but a later try may succeed (EX_TEMPFAIL);
+"""Exit codes: all done, nothing to do, or what is left is for a later run, or for a newer one that took over; FAILED for good; a config
+that cannot run; FAILED, but a later try may succeed (EX_TEMPFAIL);
 ended by a signal, with offsets committed (a shell's code for SIGTERM)."""
 
 PREVIEWED = 10
@@ -220,8 +222,9 @@ def _exit_code(result: RunResult) -> int:
     if result.state is RunState.SKIPPED:
         log.info("Connector %s did not run: %s", result.connector, result.error)
     if result.state is RunState.STOPPED:
-        log.warning("Connector %s was ended before the end of what there is", result.connector)
-        return SIGNALLED
+        reasons = list(dict.fromkeys(task.stopped_by for task in result.tasks if task.stopped_by)) or [str(result.error)]
+        log.warning("Connector %s was ended before the end of what there is: %s", result.connector, "; ".join(reasons))
+        return SIGNALLED if StopReason.ASKED_TO_END in reasons else DONE
     return DONE
 
 

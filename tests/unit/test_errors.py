@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException, message_of, plugin_code, shortened, trace_of
+from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException, last_line, message_of, plugin_code, shortened, trace_of
 
 
 class Unreadable(Exception):
@@ -23,6 +23,22 @@ def test_a_text_of_any_length_fits_a_record() -> None:
     short = shortened(text)
     assert len(short) <= MOST_CHARACTERS
     assert (short[:6], short[-4:], shortened(short)) == ("begin ", " end", short)
+
+
+@pytest.mark.parametrize(
+    ("trace", "line"),
+    [
+        ("Traceback …\n  File …\nKeyError: 'rows'\n", "KeyError: 'rows'"),
+        (
+            "Traceback …\nUndefinedTable: there is no table a\nLINE 1: INSERT INTO a\n                    ^\n",
+            "UndefinedTable: there is no table a",
+        ),
+        ("^", "^"),
+        ("", ""),
+    ],
+)
+def test_a_trace_is_known_by_its_last_line_without_an_excerpt_of_code(trace: str, line: str) -> None:
+    assert last_line(trace) == line
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), asyncio.CancelledError("late"), GeneratorExit()])

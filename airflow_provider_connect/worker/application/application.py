@@ -12,7 +12,7 @@ from functools import partial
 
 from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException, FencedException, may_pass, message_of, shortened, trace_of
+from airflow_provider_connect.errors import ConnectException, FencedException, last_line, may_pass, message_of, shortened, trace_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot, handed_on
 from airflow_provider_connect.model.log_levels import apply_levels
@@ -25,7 +25,7 @@ from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.stores.transactional_producer import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, last_line, previews_apart
+from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, previews_apart
 from airflow_provider_connect.worker.errors.traces import line_of_author
 from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSwitch

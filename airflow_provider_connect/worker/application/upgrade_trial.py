@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_connect.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, last_line
 from airflow_provider_connect.model import upgrades
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, UpgradeRecord
@@ -98,7 +98,7 @@ class UpgradeTrial:
         empty: nothing did."""
         failed = [result for result in results if result.state == State.FAILED]
         if failed:
-            return self.failed(f"task {failed[0].task}: {last_line(failed[0].trace or '').strip() or 'no reason given'}")
+            return self.failed(f"task {failed[0].task}: {last_line(failed[0].trace or '') or 'no reason given'}")
         done = [result.task for result in results if result.stopped_by in _DID_ITS_WORK]
         if len(done) < len(results):
             self._end(upgrades.postponed)
@@ -184,8 +184,3 @@ class UpgradeTrial:
 def _concerning(state: ClusterConfigState, connector: str) -> Upgrade | None:
     upgrade, config = state.upgrades.get(connector), state.connector_config(connector)
     return upgrade if upgrade is not None and config is not None and upgrade.concerns(config) else None
-
-
-def last_line(trace: str) -> str:
-    """The last line of a trace, which has the message; empty for none."""
-    return next((line for line in reversed(trace.strip().splitlines()) if line.strip()), "")

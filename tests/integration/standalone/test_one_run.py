@@ -88,6 +88,31 @@ def test_a_run_that_is_told_to_end_commits_what_it_has_done(worker_settings: Wor
     assert (tmp_path / "offsets").stat().st_size > 0
 
 
+def test_a_run_that_a_newer_one_takes_over_is_no_failure(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+    """Nothing asked its process to end; a caller that starts it again would only take over in turn."""
+    runs = Runs(tmp_path, worker_settings())
+    (tmp_path / "in.txt").write_text("".join(f"line {number}\n" for number in range(3_000_000)))
+    source = {"name": unique, "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "batch_size": "10"}
+    older = runs.start(**source)
+    with closing(Consumer({"bootstrap.servers": worker_settings()["bootstrap.servers"], "group.id": unique})) as consumer:
+        wait_for(lambda: unique in consumer.list_topics(timeout=60).topics)
+    newer = runs.start(**source)
+    output, _ = older.communicate(timeout=300)
+    assert older.returncode == 0, output
+    assert "was ended before the end of what there is: a newer claim took over" in output.splitlines()[-1]
+    newer.send_signal(signal.SIGTERM)
+    output, _ = newer.communicate(timeout=300)
+    assert (newer.returncode, output.splitlines()[-1].endswith("the application was asked to end")) == (143, True), output
+
+
+def test_a_run_that_its_time_ends_is_no_failure(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+    runs = Runs(tmp_path, worker_settings())
+    (tmp_path / "in.txt").write_text("".join(f"line {number}\n" for number in range(3_000_000)))
+    source = {"name": unique, "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "batch_size": "10"}
+    code, output = runs.run(**source, batch_max_duration_ms="500")
+    assert (code, output.splitlines()[-1].endswith("batch.max.duration.ms is over")) == (0, True), output
+
+
 ASLEEP = """
 import time
 from airflow_provider_connect.sdk import source
