@@ -30,7 +30,7 @@ def test_a_text_of_any_length_fits_a_record() -> None:
     [
         ("Traceback …\n  File …\nKeyError: 'rows'\n", "KeyError: 'rows'"),
         (
-            "Traceback …\nUndefinedTable: there is no table a\nLINE 1: INSERT INTO a\n                    ^\n",
+            "…\nUndefinedTable: there is no table a\nLINE 1: INSERT INTO a\n         ^\n",
             "UndefinedTable: there is no table a",
         ),
         ("^", "^"),

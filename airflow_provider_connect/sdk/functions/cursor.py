@@ -7,6 +7,7 @@ are in Kafka.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -149,7 +150,13 @@ def json_value(value: Any) -> Any:  # Any: a scalar of Arrow or of Python, then 
     elif types.is_string(scalar.type) or types.is_large_string(scalar.type):
         return scalar.as_py()
     elif any(is_kind(scalar.type) for is_kind in (types.is_date, types.is_time, types.is_timestamp, types.is_decimal)):
-        return scalar.cast(pa.string()).as_py()
+        text = scalar.cast(pa.string()).as_py()
+        with contextlib.suppress(pa.ArrowException, OverflowError):
+            if started(text, scalar.type).equals(scalar):
+                return text
+        raise ConnectException(
+            f"A cursor {text} cannot be an offset, for no later run could read it: give dates and timestamps of the years 0 to 9999"
+        )
     raise ConnectException(
         f"A cursor {value!r:.200} cannot be an offset; the types are numbers of 64 bits, text, dates, times of day, timestamps and "
         "decimals, and a dict of these"

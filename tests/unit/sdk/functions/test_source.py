@@ -366,6 +366,9 @@ def test_a_cursor_of_nanoseconds_and_one_that_widens() -> None:
         ([1.0, float("inf")], "cannot be an offset"),
         (pa.array([2**63], pa.uint64()), "cannot be an offset"),
         ([{"a": 1}], "cannot be an offset"),
+        (pa.array([253_402_300_800], pa.timestamp("s")), "10000-01-01 00:00:00 cannot be an offset, .*the years 0 to 9999"),
+        (pa.array([-62_198_755_200_000], pa.timestamp("ms", tz="UTC")), "cannot be an offset, .*the years 0 to 9999"),
+        (pa.array([2_932_897], pa.date32()), "10000-01-01 cannot be an offset, .*the years 0 to 9999"),
         ([datetime.timedelta(seconds=5)], "cannot be an offset; the types are numbers of 64 bits, text, dates, times of day"),
     ],
 )
