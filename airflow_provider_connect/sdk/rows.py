@@ -274,11 +274,25 @@ def _cast_one_by_one(name: str, values: Sequence[Any], type: pa.DataType) -> pa.
 
 
 def _widened(before: pa.Field, found: pa.Field) -> pa.Field:
+    both = [pa.schema([before]), pa.schema([found])]
     try:
-        [field] = pa.unify_schemas([pa.schema([before]), pa.schema([found])], promote_options="permissive")
+        if before.type != found.type:
+            both = [pa.schema([each.with_type(_in_utc(each.type))]) for each in (before, found)]
+        [field] = pa.unify_schemas(both, promote_options="permissive")
     except pa.ArrowException as error:
         raise ClashException(f"Field {before.name!r} was {before.type} before, and is {found.type} now", before.type) from error
     return field
+
+
+def _in_utc(type: pa.DataType) -> pa.DataType:
+    """Times with a zone as times in UTC: zones that differ have no common type in Arrow."""
+    if pa.types.is_timestamp(type) and type.tz is not None:
+        return pa.timestamp(type.unit, "UTC")
+    if pa.types.is_struct(type):
+        return pa.struct([each.with_type(_in_utc(each.type)) for each in type])
+    if pa.types.is_list(type):
+        return pa.list_(type.value_field.with_type(_in_utc(type.value_type)))
+    return type
 
 
 def _typed_field(field: pa.Field) -> pa.Field | None:

@@ -262,6 +262,18 @@ def test_a_value_that_no_cast_brings_to_the_given_type_names_its_row() -> None:
         polled(task_of(rows))
 
 
+@pytest.mark.parametrize("wrapped", [lambda at: at, lambda at: {"at": at}, lambda at: [at]])
+def test_times_of_other_utc_offsets_are_of_one_type(wrapped: Callable[[datetime.datetime], Any]) -> None:
+    winter, summer = (datetime.datetime.fromisoformat(text) for text in ("2026-03-28T12:00:00+01:00", "2026-03-30T12:00:00+02:00"))
+
+    @source(cursor="at")
+    def rows() -> Iterator[list[dict[str, Any]]]:
+        yield [{"at": winter, "t": wrapped(winter)}]
+        yield [{"at": summer, "t": wrapped(summer)}]
+
+    assert [offset for _, offset in polled(task_of(rows))][-1] == {"cursor": "2026-03-30 10:00:00.000000Z"}
+
+
 def of_pairs(*groups: Any) -> type[Any]:
     @source
     def rows() -> Iterator[Any]:
