@@ -22,7 +22,7 @@ from airflow_provider_connect.model.connector_settings import NULL_VALUE, text_e
 from airflow_provider_connect.model.ids import check_name
 from airflow_provider_connect.model.views import ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.validation.reliability import foreign_errors
-from airflow_provider_connect.sdk.java_text import in_hash_order
+from airflow_provider_connect.sdk.java_text import BLANKS, in_hash_order
 
 Given = Mapping[str, str | None]
 
@@ -96,7 +96,7 @@ def refuse_foreign(name: str, config: Mapping[str, str], state: ClusterConfigSta
 def with_own_values(validation: Validation, config: Given, dag_check: DagCheck) -> Validation:
     """``validation``, and on their own keys what is wrong with those that steer the DAG, before the keys of clients and converters."""
     given = {key: value for key, value in config.items() if value is not None}
-    errors = own_errors(given.get("name", "").strip(), given, dag_check)
+    errors = own_errors(given.get("name", "").strip(BLANKS), given, dag_check)
     errors |= {key: [NULL_VALUE] for key, value in config.items() if value is None and key.startswith(PREFIX)}
     known = [
         ValidatedKey(key, dataclasses.replace(value, errors=[*value.errors, *errors.pop(value.name, ())]))

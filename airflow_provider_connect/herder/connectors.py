@@ -20,6 +20,7 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import unconsumed
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, NoteRecord, TargetStateRecord, UpgradeRecord
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.sdk.java_text import BLANKS
 
 Restored = Callable[[checks.Given, Mapping[str, str]], checks.Given]
 """A patch with the secrets that it stands for, by the config that is known. Raises ConfigException where they may not go there."""
@@ -48,7 +49,7 @@ class ConnectorConfigs:
 
         Raises AlreadyExistsException, and for a config that cannot be taken what ``checks`` raises.
         """
-        name = name.strip()
+        name = name.strip(BLANKS)
         others = self._reader.configs().connector_configs
         new = checks.checked(name, checks.named(name, config), self._probe, self._dag_check, others)
         self._configs.create_connector(name, new, initial_state, author=author)

@@ -50,6 +50,7 @@ from airflow_provider_connect.model.views import (
     WorkerView,
 )
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.sdk.java_text import BLANKS
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
@@ -160,7 +161,7 @@ class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
     ) -> ConnectorInfo:
         """Check, write, and start a run (contract §5.1). ``author``, here and below: the user who asks, for the history."""
         created = self._connectors.create(name, config, initial_state, author or self._author)
-        return self._written(name.strip(), created)
+        return self._written(name.strip(BLANKS), created)
 
     def put_connector_config(self, name: str, config: Mapping[str, str | None], *, author: str | None = None) -> tuple[ConnectorInfo, bool]:
         """Replace the config, or create the connector: then True. Its target state is kept."""

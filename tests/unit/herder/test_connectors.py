@@ -285,3 +285,9 @@ def test_nothing_of_another_connector_is_named(environment: RunEnvironment) -> N
         environment.herder.patch_connector_config("second", group)
     with pytest.raises(ConfigException, match=r"configuration offsets\.storage\.topic: Records of connector second are there"):
         environment.herder.create_connector("third", {**CONFIG, "offsets.storage.topic": "lines"})
+
+
+@pytest.mark.parametrize("name", ["\u00a0c\u00a0", "\u0085c", "c\u2003"])
+def test_a_name_loses_the_white_space_that_java_trims_alone(environment: RunEnvironment, name: str) -> None:
+    assert environment.herder.create_connector(f" \t{name}\n", {**CONFIG, "name": name}).name == name
+    assert environment.herder.connectors() == [name]
