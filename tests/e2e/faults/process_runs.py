@@ -24,6 +24,7 @@ _STATES: Mapping[int, RunState] = {
     LATER: RunState.FAILED,
     SIGNALLED: RunState.STOPPED,
 }
+_CUT_SHORT = "was ended before the end of what there is"  # ends with 0, where no signal did it
 
 
 @dataclass(slots=True)
@@ -37,8 +38,9 @@ class ProcessSubmission(Submission):
         code = self.process.wait(timeout_seconds)
         if code < 0:
             return None
-        error = None if code == DONE else next(reversed(self.output().strip().splitlines()), "no output")
-        return RunResult(self.connector, _STATES[code], error=error, retriable=code == LATER)
+        last = next(reversed(self.output().strip().splitlines()), "no output")
+        state = RunState.STOPPED if code == DONE and _CUT_SHORT in last else _STATES[code]
+        return RunResult(self.connector, state, error=None if state is RunState.DONE else last, retriable=code == LATER)
 
 
 class ProcessRuns(Runs):
