@@ -125,7 +125,7 @@ def test_nothing_is_lost_or_doubled_when_a_run_is_killed(java_runs: JavaRuns, un
     process.wait(60)
     process = java_runs.start(source)
     end = java_runs.end_of(unique)
-    wait_for(lambda: java_runs.end_of(unique) > end)
+    wait_for(lambda: java_runs.end_of(unique) > end + 1000)  # not by markers of the transaction that was left open alone
     jvm = wait_for(lambda: jvm_of(process))
     jvm.kill()
     code, output = java_runs.ended(process)
@@ -166,7 +166,7 @@ def test_a_pause_ends_the_run_with_its_offsets_committed(java_runs: JavaRuns, un
     java_runs.put_target_state(unique, TargetState.PAUSED)
     jvm.resume()
     code, output = java_runs.ended(process)
-    assert code == 143, output
+    assert (code, output.splitlines()[-1].endswith("before the end of what there is: paused")) == (0, True), output
     delivered = java_runs.records(unique)
     assert 1000 < len(delivered) < LINES
     assert java_runs.offset(unique) == {"position": sum(len(line) + 1 for line in delivered)}
