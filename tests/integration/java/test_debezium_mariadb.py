@@ -121,9 +121,9 @@ def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_cha
 
 def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str]") -> None:
     """Runs over so many new rows, of which each but the last is killed, process or JVM, once it has committed some. Each has new rows of
-    its own, for on a busy machine one may have delivered them all before it is killed."""
+    its own: the last of many kills would find few left."""
     first = 1 + len(orders.changes())
-    share, struck = rows // len(kill), 0
+    share = rows // len(kill)
     for turn, what in enumerate(kill):
         groups = range(first + turn * share, first + (turn + 1) * share, 20)
         orders.transactions(*([f"INSERT INTO {{orders}} VALUES {', '.join(f'({n + m}, 0)' for m in range(20))}"] for n in groups))
@@ -135,8 +135,7 @@ def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str
             target.kill()
         orders.runs.ended(process)
         assert before < orders.runs.end_of(orders.topic)
-        struck += orders.readiness() == WORK
-    assert struck, "none was killed on its way"
+        assert orders.readiness() == WORK, "it was killed on its way"
     orders.run(config)
     assert orders.changes()[first - 1 :] == [("c", n) for n in range(first, first + rows)]
 
