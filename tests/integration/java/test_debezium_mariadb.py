@@ -120,13 +120,11 @@ def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_cha
 
 
 def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str]") -> None:
-    """Runs over so many new rows, of which each but the last is killed, process or JVM, once it has committed some. Each has new rows of
-    its own: the last of many kills would find few left."""
+    """Runs over so many new rows, of which each but the last is killed, process or JVM, once it has committed some."""
     first = 1 + len(orders.changes())
-    share = rows // len(kill)
-    for turn, what in enumerate(kill):
-        groups = range(first + turn * share, first + (turn + 1) * share, 20)
-        orders.transactions(*([f"INSERT INTO {{orders}} VALUES {', '.join(f'({n + m}, 0)' for m in range(20))}"] for n in groups))
+    groups = range(first, first + rows, 20)
+    orders.transactions(*([f"INSERT INTO {{orders}} VALUES {', '.join(f'({n + m}, 0)' for m in range(20))}"] for n in groups))
+    for what in kill:
         before = orders.runs.end_of(orders.topic)
         process = orders.runs.start(config)
         wait_for(lambda: process.poll() is not None or orders.runs.end_of(orders.topic) > before)  # noqa: B023
