@@ -155,7 +155,7 @@ def test_what_a_killed_run_has_left_comes_once(orders: Orders, small_batches: Pa
 @pytest.mark.soak
 def test_nothing_is_lost_or_doubled_in_a_storm_of_kills(orders: Orders, small_batches: Path) -> None:
     for _ in range(3):
-        killed_and_finished(orders, small_batches, 4 * ROWS, ["process", "jvm", "process", "jvm"])
+        killed_and_finished(orders, small_batches, 2 * ROWS, ["process", "jvm", "process", "jvm"])
 
 
 @pytest.mark.soak
