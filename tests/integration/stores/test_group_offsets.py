@@ -5,7 +5,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConflictException, StoreTimeoutException
+from airflow_provider_connect.errors import ConflictException, ConnectException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
@@ -42,6 +42,24 @@ def test_a_group_whose_name_cannot_be_sent_hides_no_other(settings: WorkerSettin
     assert GroupOffsets(settings).committed_now(names) == {unique: {at[0]: CommittedOffset(5, "")}}
 
 
+def test_a_cluster_that_does_not_answer_is_told(free_port: int, unique: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing listens at the port. One group is refused with the reason; of many, those that cannot be read are left out."""
+    server = f"127.0.0.1:{free_port}"
+    connection = AdminConnection({"bootstrap.servers": server}, timeout_seconds=1)
+    groups = GroupOffsets(WorkerSettings.of({"bootstrap.servers": server}), connection=connection)
+    with pytest.raises(ConnectException, match=f"reading the offsets of group {unique}"):
+        groups.committed(unique)
+    assert groups.committed(unique, []) == {}, "nothing is asked"
+    assert groups.committed_now([unique]) == {}
+    assert f"The offsets of group {unique} cannot be read" in caplog.text
+    assert groups.retention_seconds() is None
+    groups.close()
+
+
+def test_the_brokers_tell_how_long_they_keep_offsets(settings: WorkerSettings) -> None:
+    assert GroupOffsets(settings).retention_seconds() == 7 * 24 * 3600
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: str, at: list[TopicPartition], protocol: str) -> None:
     groups = GroupOffsets(settings)
@@ -69,6 +87,7 @@ def test_offsets_of_an_open_transaction_are_waited_for(settings: WorkerSettings,
     producer.send_offsets_to_transaction([KafkaPartition(*at[0], 9, "claim=3")], consumer.consumer_group_metadata())
     with pytest.raises(StoreTimeoutException, match="open transaction"):
         groups.committed(unique)
+    assert groups.committed_now([unique]) == {}, "waits for no transaction"
     producer.commit_transaction(60)
     assert groups.committed(unique, at) == {at[0]: CommittedOffset(9, "claim=3")}
     consumer.close()
