@@ -36,6 +36,7 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS = 1000
 _MOST_ID = 2**53
 _MOST_LENGTH_DIGITS = 20
+_TYPES = frozenset({"str", "int", "constrained-int"})
 _KINDS = {dict: "an object", list: "an array", bool: "true or false", type(None): "null", str: "text"}
 
 
@@ -181,13 +182,19 @@ class Asked(BaseModel):
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            name = ".".join(map(str, first["loc"]))
+            first, *others = error.errors(include_url=False, include_input=False)
+            name, texts = _field(first["loc"]), [first["msg"]]
+            texts += [other["msg"] for other in others if len(other["loc"]) > 1 and _field(other["loc"]) == name]
             if first["type"] == "missing" and cls is AskedRollback:
                 raise BadRequestException(f"'{name}' is missing: give the number of a revision") from None
             if first["type"] in ("missing", "string_too_short"):
                 raise BadRequestException(f"'{name}' is missing: give a version or a range such as [2.0,3.0)") from None
-            raise BadRequestException(f"'{name}': {first['msg']}") from None
+            raise BadRequestException(f"'{name}': {', or '.join(texts)}") from None
+
+
+def _field(place: Iterable[int | str]) -> str:
+    """The name of the field in error. Pydantic adds the type that it tried where a field has several."""
+    return ".".join(str(part) for part in place if part not in _TYPES)
 
 
 class AskedPreview(Asked):

@@ -16,9 +16,10 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
 
 _SAVEPOINT: Final = "connect_batch"
+_MOST_NAME: Final = 1000
 _COLUMNS: Final = (
     "id CHAR(64) NOT NULL PRIMARY KEY, kafka_partition INTEGER NOT NULL, next_offset BIGINT, claim_order BIGINT NOT NULL, "
-    "claim VARCHAR(1000) NOT NULL, connector VARCHAR(1000) NOT NULL, topic VARCHAR(249) NOT NULL"
+    f"claim VARCHAR(1000) NOT NULL, connector VARCHAR({_MOST_NAME}) NOT NULL, topic VARCHAR(249) NOT NULL"
 )
 _ABSENT: Final = ("no such table", "not exist", "n't exist", "not found", "unknown table")
 """What drivers write of an absent table; SQLite's raises OperationalError for it."""
@@ -73,15 +74,20 @@ class SqlSink(TransactionalSink):
             connection.rollback()
         connection.close()
 
-    def create_offsets(self, connection: Any) -> None:
-        """The right to create tables is needed only where the table is absent."""
+    def after_open(self, connection: Any) -> None:
+        """Commits what ``open`` has written, such as a table that it created: a look for an absent table would end PostgreSQL's
+        transaction."""
         transaction = self.begin(connection)
-        is_there = self._finds_table(transaction)
         try:
-            connection.rollback()
+            connection.commit()
         except Exception as error:
             self._refuse_no_transaction(transaction, error)
             raise
+
+    def create_offsets(self, connection: Any) -> None:
+        """The right to create tables is needed only where the table is absent."""
+        is_there = self._finds_table(self.begin(connection))
+        connection.rollback()
         if is_there:
             return
         try:
@@ -97,7 +103,7 @@ class SqlSink(TransactionalSink):
             connection.rollback()
 
     def _refuse_no_transaction(self, transaction: Any, error: Exception) -> None:
-        """A connection that cannot roll back and still answers has not been lost."""
+        """A connection that cannot commit and still answers has not been lost."""
         try:
             _execute(transaction, "SELECT 1")
         except Exception:
@@ -121,7 +127,8 @@ class SqlSink(TransactionalSink):
         return found
 
     def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Follows ``read_offsets`` of the same partitions, which found the rows that are updated here."""
+        """Follows ``read_offsets`` of the same partitions, which found the rows that are updated here. The end of a long name is left
+        out: the row's id is of all of it."""
         table = self.offsets_table
         for partition, row in sorted(rows.items()):
             row_id = _row_id(connector, partition)
@@ -134,7 +141,7 @@ class SqlSink(TransactionalSink):
                 _execute(transaction, f"UPDATE {table} SET {changes}", [row.claim], f" WHERE id = '{row_id}'")
             else:
                 values = f"'{row_id}', {partition.partition}, {next_offset}, {row.claim_epoch}, "
-                _execute(transaction, f"INSERT INTO {table} VALUES ({values}", [row.claim, connector, partition.topic], ")")
+                _execute(transaction, f"INSERT INTO {table} VALUES ({values}", [row.claim, connector[:_MOST_NAME], partition.topic], ")")
 
     def _finds_table(self, transaction: Any) -> bool:
         """Whether the table exists. Where it does not, some databases end the transaction. Raises what the driver raises where that is

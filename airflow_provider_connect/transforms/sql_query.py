@@ -75,11 +75,12 @@ FUNCTIONS: Final = {
     ),
     "JSON": (
         "json_array json_array_length json_contains json_exists json_extract json_extract_path json_extract_path_text json_extract_string "
-        "json_keys json_merge_patch json_object json_type json_valid json_value to_json"
+        "json_keys json_object json_type json_valid json_value to_json"
     ),
 }
 """The functions that a statement may use, by subject. Each returns one value a row, opens nothing, and ends in a time that grows with its
-arguments. Those that make large values from small ones (``repeat``, ``range``, ``printf``) and lambdas are left out."""
+arguments. Those that make large values from small ones (``repeat``, ``range``, ``printf``), ``json_merge_patch``, whose time grows with the
+square of an object's keys, and lambdas are left out."""
 _FUNCTIONS: Final = frozenset(name for names in FUNCTIONS.values() for name in names.split())
 _GROWING: Final = {"lpad": 1, "rpad": 1, "regexp_replace": 2, "replace": 2}
 """Functions whose result may be much longer than their first argument, and the argument that limits it."""

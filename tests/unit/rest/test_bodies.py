@@ -196,6 +196,12 @@ def test_an_upgrade_is_refused_with_what_to_give(body: str, words: str) -> None:
     assert words in refusal(bodies.AskedUpgrade.of, body)
 
 
+@pytest.mark.parametrize("instant", ["1e300", "1.5", "true", "[]"])
+def test_a_wrong_instant_of_an_undo_is_refused_by_its_field(instant: str) -> None:
+    words = "'to': Input should be a valid string, or Input should be a valid integer"
+    assert refusal(bodies.AskedUndo.of, f'{{"to": {instant}, "entry": "5"}}') == words
+
+
 def test_a_backfill_is_asked_for_by_offsets_and_times() -> None:
     body = {
         "ranges": [{"topic": "t", "partition": 0, "from": 5, "to": "2026-01-31T14:00Z"}, {}],
@@ -213,9 +219,9 @@ def test_a_backfill_is_asked_for_by_offsets_and_times() -> None:
     ("body", "text"),
     [
         ('{"ranges": {}}', "'ranges'"),
-        ('{"ranges": [{"from": 1.5}]}', "'ranges.0"),
-        ('{"ranges": [{"from": true}]}', "'ranges.0"),
-        ('{"ranges": [{"from": -1}]}', "'ranges.0"),
+        ('{"ranges": [{"from": 1.5}]}', "'ranges.0.from': Input should be a valid integer, or Input should be a valid string"),
+        ('{"ranges": [{"from": true}]}', "'ranges.0.from': Input should be a valid integer, or Input should be a valid string"),
+        ('{"ranges": [{"from": -1}]}', "'ranges.0.from': Input should be greater than or equal to 0, or Input should be a valid string"),
         ('{"ranges": [{"partition": "0"}]}', "'ranges.0.partition'"),
         ('{"ranges": [{"first": 1}]}', "'ranges.0.first'"),
         ('{"ranges": [{}], "config": []}', "'config'"),

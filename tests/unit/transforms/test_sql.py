@@ -309,6 +309,7 @@ HOSTILE: Sequence[tuple[str, str]] = [
     ("SELECT pg_get_viewdef(1) AS x FROM batch", "the function pg_get_viewdef"),
     ("SELECT nextval('s') AS x FROM batch", "the function nextval"),
     ("SELECT write_log('x') AS x FROM batch", "the function write_log"),
+    ("SELECT json_merge_patch(name, name) AS x FROM batch", "the function json_merge_patch"),
     ("SELECT sleep_ms(100000) AS x FROM batch", "the function sleep_ms"),
     ("SELECT json_execute_serialized_sql('x') AS x FROM batch", "the function json_execute_serialized_sql"),
     ("SELECT query('SELECT 1') AS x FROM batch", "the function query"),
