@@ -6,7 +6,6 @@ texts are Kafka Connect's (contract §4.1) but for the ones of ours: ``airflow.s
 """
 
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -22,14 +21,14 @@ from airflow_provider_connect.config.dag_settings import (
     DagLimits,
 )
 from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, InternalTopic, topic_configs
-from airflow_provider_connect.config.key_values import duration_seconds, schedule_of
+from airflow_provider_connect.config.key_values import schedule_of
 from airflow_provider_connect.config.notifiers import notifier_names
+from airflow_provider_connect.config.settings_reader import SettingsReader
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.config_limits import MOST_TASKS
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.allowed_spark import SPARK_FORMATS, SPARK_OPTIONS, AllowedSpark
-from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
@@ -37,7 +36,6 @@ MAX_TASKS_SETTING = "connectors.max.tasks"
 DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 
 _log = logging.getLogger(__name__)
-_KINDS = {16: "SHORT", 32: "INT", 64: "LONG"}
 _REPLICATION_TEXT = (
     "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, or -1 to use the broker's default"
 )
@@ -117,9 +115,10 @@ class WorkerSettings:
         raw = {name: value for name, value in originals.items() if name == "plugin.path"}
         variable = {name: value for name, value in originals.items() if name not in raw}
         values = config_providers.resolve(variable, config_providers.providers_of(originals), secrets) | raw
-        read = _Reader(values)
+        read = SettingsReader(values)
         settings = _settings(read, originals, values)
         read.raise_errors()
+        read.warn_of_misspelt()
         return settings
 
     @property
@@ -145,102 +144,7 @@ class WorkerSettings:
         return {topic.name: topic for topic in self.internal_topics}[name]
 
 
-class _Reader:
-    """Reads typed values out of a mapping and collects all errors."""
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self.values = values
-        self.errors: list[str] = []
-        self.keys: list[str] = []
-
-    def refuse(self, name: str, value: object, reason: str) -> None:
-        self.note(name, ConfigException.of(name, value, reason).message)
-
-    def note(self, name: str, error: str) -> None:
-        self.errors.append(error)
-        self.keys.append(name)
-
-    def raise_errors(self) -> None:
-        if len(self.errors) == 1:
-            raise ConfigException(self.errors[0], keys=self.keys)
-        if self.errors:
-            message = f"The worker settings contain {len(self.errors)} errors: " + "; ".join(self.errors)
-            raise ConfigException(message, errors=self.errors, keys=self.keys)
-
-    def text(self, name: str, default: str = "") -> str:
-        return self.values.get(name, default).strip()
-
-    def filled(self, name: str, default: str, blank: str = "") -> str:
-        text = self.text(name, default)
-        if not text:
-            self.note(name, blank or f"Invalid value  for configuration {name}: String must be non-empty")
-        return text
-
-    def names(self, name: str) -> tuple[str, ...]:
-        return tuple(part.strip() for part in self.text(name).split(",") if part.strip())
-
-    def flag(self, name: str, default: bool) -> bool:
-        text = self.values.get(name, str(default))
-        if text.strip().lower() not in ("true", "false"):
-            self.refuse(name, text, "Expected value to be either true or false")
-        return text.strip().lower() == "true"
-
-    def number(self, name: str, default: int, at_least: int = 0, *, at_most: int | None = None, bits: int = 64) -> int:
-        text = self.values.get(name)
-        if text is None:
-            return default
-        value = parse_integer(text.strip(), bits)
-        if value is None:
-            self.refuse(name, text, f"Not a number of type {_KINDS[bits]}")
-            return default
-        if value < at_least:
-            self.refuse(name, value, f"Value must be at least {at_least}")
-        if at_most is not None and value > at_most:
-            self.refuse(name, value, f"Value must be no more than {at_most}")
-        return value
-
-    def positive_or_default(self, name: str, default: int, reason: str, *, bits: int) -> int:
-        value = self.number(name, default, -(1 << (bits - 1)), bits=bits)
-        if value != -1 and value < 1:
-            self.refuse(name, value, reason)
-        return value
-
-    def real(self, name: str, default: float, at_least: float, at_most: float = math.inf) -> float:
-        text = self.values.get(name)
-        if text is None:
-            return default
-        value = parse_double(text)
-        if value is None:
-            self.refuse(name, text, "Not a number of type DOUBLE")
-            return default
-        if not value >= at_least:
-            self.refuse(name, text, f"Value must be at least {at_least:g}")
-        elif not value <= at_most or math.isinf(value):
-            self.refuse(name, text, f"Value must be no more than {at_most:g}")
-        return value
-
-    def duration(self, name: str, default: float) -> float:
-        """Seconds, written as a number of them or with a unit."""
-        text = self.values.get(name)
-        if text is None:
-            return default
-        try:
-            return duration_seconds(text)
-        except ValueError as error:
-            self.refuse(name, text, str(error))
-            return default
-
-    def choice(self, name: str, default: str, *choices: str) -> str:
-        text = self.text(name, default)
-        if text.lower() not in choices:
-            self.refuse(name, text, f"String must be one of (case insensitive): {', '.join(choices).upper()}")
-        return text.lower()
-
-    def under(self, prefix: str) -> Mapping[str, str]:
-        return {name[len(prefix) :]: value for name, value in self.values.items() if name.startswith(prefix)}
-
-
-def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, str]) -> WorkerSettings:
+def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mapping[str, str]) -> WorkerSettings:
     topics = _internal_topics(read)
     config, offset, status, batch = (topic.name for topic in topics)
     return WorkerSettings(
@@ -275,7 +179,7 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
         max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, at_most=MOST_TASKS, bits=32),
         plugin_probe_timeout_ms=read.number("plugin.probe.timeout.ms", 30_000, 1),
         plugin_probe_memory_bytes=read.number("plugin.probe.memory.bytes", 4 << 30, 256 << 20),
-        batch_max_records=read.number("batch.max.records", 1, 1) if "batch.max.records" in values else None,
+        batch_max_records=read.number("batch.max.records", 1, 1) if read.given("batch.max.records") is not None else None,
         batch_max_duration_ms=read.number("batch.max.duration.ms", 3_600_000, 1),
         transaction_boundary_poll_linger_ms=read.number("transaction.boundary.poll.linger.ms", 200),
         schedule=_schedule(read),
@@ -287,7 +191,7 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
     )
 
 
-def _bootstrap_servers(read: _Reader) -> str:
+def _bootstrap_servers(read: SettingsReader) -> str:
     servers = [server.strip() for server in read.text("bootstrap.servers", "localhost:9092").split(",") if server.strip()]
     if not servers:
         read.refuse("bootstrap.servers", "", "No resolvable bootstrap urls given in bootstrap.servers")
@@ -298,7 +202,7 @@ def _bootstrap_servers(read: _Reader) -> str:
     return ",".join(servers)
 
 
-def _allowed_paths(read: _Reader) -> AllowedPaths:
+def _allowed_paths(read: SettingsReader) -> AllowedPaths:
     """The folders whose files connectors may reach. Where the worker's own folder is known, the default was put into the mapping."""
     folders = read.names(ALLOWED_PATHS)
     for folder in (each for each in folders if not each.startswith("/")):
@@ -306,9 +210,9 @@ def _allowed_paths(read: _Reader) -> AllowedPaths:
     return AllowedPaths(folders)
 
 
-def _schedule(read: _Reader) -> str | None:
+def _schedule(read: SettingsReader) -> str | None:
     """The schedule of connectors without one of their own; None: every five minutes."""
-    text = read.values.get(SCHEDULE)
+    text = read.given(SCHEDULE)
     try:
         schedule_of(text or "none")
     except ValueError as error:
@@ -316,7 +220,7 @@ def _schedule(read: _Reader) -> str | None:
     return text
 
 
-def _dag_limits(read: _Reader) -> DagLimits:
+def _dag_limits(read: SettingsReader) -> DagLimits:
     """What configs that come by REST or the config topic may ask of Airflow."""
     defaults = DagLimits()
     return DagLimits(
@@ -330,7 +234,7 @@ def _dag_limits(read: _Reader) -> DagLimits:
     )
 
 
-def _internal_topics(read: _Reader) -> tuple[InternalTopic, ...]:
+def _internal_topics(read: SettingsReader) -> tuple[InternalTopic, ...]:
     topics = (
         _internal_topic(read, "config", "connect-configs", 1, "Must specify topic for connector configuration."),
         _internal_topic(read, "offset", "connect-offsets", 25, "Offset storage topic must be specified"),
@@ -345,7 +249,7 @@ def _internal_topics(read: _Reader) -> tuple[InternalTopic, ...]:
     return topics
 
 
-def _internal_topic(read: _Reader, kind: str, default: str, partitions: int, blank: str) -> InternalTopic:
+def _internal_topic(read: SettingsReader, kind: str, default: str, partitions: int, blank: str) -> InternalTopic:
     prefix = f"{kind}.storage."
     given = read.under(prefix)
     if kind != "config":  # the config topic has one partition, whatever is asked for
@@ -364,7 +268,7 @@ def _internal_topic(read: _Reader, kind: str, default: str, partitions: int, bla
     )
 
 
-def _status_retry(read: _Reader) -> StatusRetry:
+def _status_retry(read: SettingsReader) -> StatusRetry:
     prefix = "status.storage.retry."
     retry = StatusRetry(
         max_retries=read.number(prefix + "max.retries", 5, bits=32),

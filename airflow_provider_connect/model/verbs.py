@@ -120,7 +120,8 @@ _VERBS = (
         "GET",
         f"{_CONNECTOR}/config/history",
         ConfigHistory,
-        "The configs that the connector had, the newest first: when, who, and which keys changed. Secrets are hidden, and so are their changes.",
+        "The configs that the connector had, the newest first: when, who, and which keys changed. Secrets are hidden, and so are their "
+        "changes.",
         query=_PAGE,
     ),
     Verb(

@@ -67,7 +67,9 @@ class LossTests:
                     self.end(calls.task)
                     reached += 3
                     at = f"{'before' if is_before else 'after'} {method} number {nth}"
-                    assert self.delivered() == self.values(0, reached), f"the connection was lost {at}; drop what is kept in forget()"
+                    assert self.delivered() == self.values(0, reached), (
+                        f"the connection was lost {at}; commit nothing in write, drop what is kept in forget()"
+                    )
 
 
 def _losing(sink: type[TransactionalSink], method: str, loss: _Loss, is_before: bool) -> type[TransactionalSink]:

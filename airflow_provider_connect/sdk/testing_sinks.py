@@ -105,7 +105,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         calls = self._opened()
         calls.put(self.batch(0, 4))
         calls.put(self.batch(4, 3))
-        assert calls.commit() == {self.partition: 7}
+        assert calls.commit() == {self.partition: 7}, "pre_commit returns the offsets up to which records are delivered"
         assert self.delivered() == self.values(0, 7)
         self.end(calls.task)
         assert self.delivered() == self.values(0, 7)
@@ -126,7 +126,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         values = [value for offset in offsets for value in self.values(offset, 1)]
         calls = self._opened()
         calls.put(self.batch_of(values, offsets, next_offset))
-        assert calls.commit() == {self.partition: next_offset}
+        assert calls.commit() == {self.partition: next_offset}, "the next offset is the batch's, not a count of records"
         self.end(calls.task)
         calls = self._opened(2)
         if self.exactly_once:

@@ -92,11 +92,11 @@ class SourceConnectorSuite(ConnectorSuite):
                 task.stop()
 
     def test_empty_source_delivers_nothing(self) -> None:
-        assert self.read_all() == []
+        assert self.read_all() == [], "the source is empty"
 
     def test_everything_written_is_read(self) -> None:
         self.write_to_source(25)
-        assert len(self.read_all()) == 25
+        assert len(self.read_all()) == 25, "read another number of records than the 25 that were written"
 
     def test_several_tasks_read_everything_once(self) -> None:
         """However many tasks there are, together they read what one task reads."""
@@ -112,7 +112,7 @@ class SourceConnectorSuite(ConnectorSuite):
         offsets = _offsets_after(self.read_all(max_tasks=self.most_tasks))
         assert self.read_all(offsets) == [], "read again what was read before"
         self.write_to_source(5)
-        assert len(self.read_all(offsets, max_tasks=2)) == 5
+        assert len(self.read_all(offsets, max_tasks=2)) == 5, "read another number of records than the 5 new ones"
 
     def test_partitions_and_offsets_are_json_objects(self) -> None:
         self.write_to_source(5)
@@ -145,8 +145,8 @@ class SourceConnectorSuite(ConnectorSuite):
         assert self.read_all(offsets) == [], "read again what was read before"
         self.write_to_source(6)
         later = self.read_all(offsets)
-        assert len(later) == 6
-        assert self.read_all(_offsets_after(later, offsets)) == []
+        assert len(later) == 6, "read another number of records than the 6 new ones"
+        assert self.read_all(_offsets_after(later, offsets)) == [], "read again what was read before"
 
     def test_new_data_is_told_from_none(self) -> None:
         connector, config = self.connector(), self.config()

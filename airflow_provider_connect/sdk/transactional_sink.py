@@ -171,7 +171,7 @@ class TransactionalSink(SinkConnector):
         with _translating(self):
             connection = self.open()
             try:
-                transaction, connector = self.begin(connection), _name(self.config)
+                transaction, connector = self.begin(connection), self.config.originals.get("name", "")
                 found = self.read_offsets(transaction, connector, list(offsets))
                 self.write_offsets(transaction, connector, {partition: row.altered(offsets[partition]) for partition, row in found.items()})
                 self.commit(connection)
@@ -193,7 +193,7 @@ class TransactionalSinkTask(SinkTask):
         self._sink = self.sink_class()
         self._sink.config, self._sink.allowed_paths = config, self.allowed_paths
         self._sink.check_claims = lambda transaction: self._check_rows(transaction, self._rows)  # type: ignore[method-assign]
-        self._connector = _name(config)
+        self._connector = config.originals.get("name", "")
         self._connection: Any = None  # Any: the author's
         self._transaction: Any = None
         self._rows: dict[TopicPartition, OffsetRow] = {}  # as this task has left them
@@ -397,7 +397,3 @@ def _translating(sink: TransactionalSink) -> Iterator[None]:
 def _fenced(partition: TopicPartition, found: OffsetRow | None, claim: str) -> FencedException:
     now = "no claim" if found is None else f"claim {found.claim} with offset {found.next_offset}"
     return FencedException(f"{partition} belongs to {now} now, claim {claim} may no longer write")
-
-
-def _name(config: Config) -> str:
-    return config.originals.get("name", "")

@@ -89,6 +89,11 @@ class TaskMetrics:
         """What was written but for what was dropped with its transaction, or refused by the destination."""
         return self.records_out - self.records_dropped - self.records_refused
 
+    @property
+    def records_committed(self) -> int:
+        """What was delivered up to the last commit."""
+        return max(self._committed - self.records_dropped - self.records_refused, 0)
+
     def drop(self) -> None:
         """What was written since the last commit was taken back."""
         self.records_dropped += self.records_out - self._committed

@@ -18,6 +18,7 @@ from airflow_provider_connect.cli.commands import get_connect_cli_commands
 from airflow_provider_connect.config import dag_settings, worker_settings
 from airflow_provider_connect.config.dag_settings import DagSettings
 from airflow_provider_connect.config.key_values import schedule_of
+from airflow_provider_connect.config.settings_reader import SettingsReader
 from airflow_provider_connect.dag_files.retry import RetrySettings
 from airflow_provider_connect.get_provider_info import get_provider_info
 from airflow_provider_connect.java import manifests
@@ -60,7 +61,7 @@ def table(head: str, rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-class _RecordingReader(worker_settings._Reader):
+class _RecordingReader(SettingsReader):
     """Records each key that is read by its name, with its type and its default."""
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 
+from airflow_provider_connect.config import settings_reader
 from airflow_provider_connect.config.internal_topics import absence_seconds
 from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.config.worker_settings import StatusRetry, WorkerSettings
@@ -142,6 +143,32 @@ def test_limits_of_the_retry_settings_are_allowed() -> None:
         }
     ).status_retry
     assert retry == StatusRetry(0, 700, 700, 1.0, 0.0)
+
+
+def test_a_misspelt_setting_is_told_once_with_the_name_it_may_have_meant(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_reader, "_warned", set())
+    mapping = {
+        "bootstrap.server": "kafka:9092",
+        "offset.flush.interval": "1",
+        "batch.max.recrods": "5",
+        "airflow.schedules": "@daily",
+        "listeners": "http://:8083",
+        "offset.storage.file.filename": "/tmp/x",
+        "request.timeout.ms": "5",
+        "producer.bootstrap.servers": "other:9092",
+        "plugin.discovery": "only_scan",
+        "schedule": "@daily",
+    }
+    for _ in range(2):
+        WorkerSettings.of(mapping)
+    assert sorted(record.getMessage() for record in caplog.records) == [
+        "Nothing reads the worker setting 'airflow.schedules': did you mean 'airflow.schedule'?",
+        "Nothing reads the worker setting 'batch.max.recrods': did you mean 'batch.max.records'?",
+        "Nothing reads the worker setting 'bootstrap.server': did you mean 'bootstrap.servers'?",
+        "Nothing reads the worker setting 'offset.flush.interval': did you mean 'offset.flush.interval.ms'?",
+    ]
 
 
 def test_worker_settings_may_hold_variables() -> None:

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -133,6 +133,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
     except FencedException as error:
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
         result.stopped_by = StopReason.FENCED
+        _count_committed(result, counted)
     except BaseException as error:  # (the boundary: whatever a task raises makes it FAILED, SystemExit too)
         trace = shortened(mask(trace_of(error)))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
@@ -141,11 +142,18 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
             TaskStatus(name, task, State.FAILED, host.worker_id, trace=trace, version=version, claim=claim, failures=failures)
         )
         result = TaskResult(payload.task, State.FAILED, trace, may_pass(error))
-        result.metrics = (counted[-1].by_name() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
+        _count_committed(result, counted)
+        result.metrics["last-error-timestamp"] = int(time.time() * 1000)
     statuses.flush(settings.offset_flush_timeout_ms / 1000)
     result.metrics |= statuses.metrics()
     statuses.close()
     return result
+
+
+def _count_committed(result: TaskResult, counted: Sequence[TaskMetrics]) -> None:
+    """What a task has delivered before its failure, or before a newer run began."""
+    result.records = sum(metrics.records_committed for metrics in counted)
+    result.metrics = counted[-1].by_name() if counted else {}
 
 
 def _run_until_owned(environment: TaskEnvironment) -> TaskResult:

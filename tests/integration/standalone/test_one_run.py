@@ -1,6 +1,7 @@
 """``connect-run``: one bounded run, an exit code; on the internal topics, or with offsets in a file."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -89,17 +90,22 @@ def test_a_run_that_is_told_to_end_commits_what_it_has_done(worker_settings: Wor
 
 
 def test_a_run_that_a_newer_one_takes_over_is_no_failure(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
-    """Nothing asked its process to end; a caller that starts it again would only take over in turn."""
+    """Nothing asked its process to end; a caller that starts it again would only take over in turn. What it has delivered counts."""
     runs = Runs(tmp_path, worker_settings())
     (tmp_path / "in.txt").write_text("".join(f"line {number}\n" for number in range(3_000_000)))
     source = {"name": unique, "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "batch_size": "10"}
+    source["transaction_boundary"] = "poll"
     older = runs.start(**source)
     with closing(Consumer({"bootstrap.servers": worker_settings()["bootstrap.servers"], "group.id": unique})) as consumer:
         wait_for(lambda: unique in consumer.list_topics(timeout=60).topics)
+        wait_for(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=60)[1] > 100)
     newer = runs.start(**source)
     output, _ = older.communicate(timeout=300)
     assert older.returncode == 0, output
     assert "was ended before the end of what there is: a newer claim took over" in output.splitlines()[-1]
+    counted = re.search(rf"Connector {unique} task 0: (\d+) records", output)
+    assert counted is not None, output
+    assert int(counted[1]) > 50
     newer.send_signal(signal.SIGTERM)
     output, _ = newer.communicate(timeout=300)
     assert (newer.returncode, output.splitlines()[-1].endswith("the application was asked to end")) == (143, True), output

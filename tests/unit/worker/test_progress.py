@@ -27,6 +27,17 @@ def test_a_line_comes_every_ten_seconds_and_none_in_a_short_run(caplog: pytest.L
     ]
 
 
+def test_records_are_committed_with_the_commit_alone() -> None:
+    metrics = TaskMetrics(is_source=True, in_transactions=True)
+    metrics.records_out = 10
+    with metrics.timed_commit():
+        metrics.records_out = 12
+    metrics.records_out = 20
+    assert (metrics.records_committed, metrics.records_delivered) == (12, 20)
+    metrics.drop()
+    assert (metrics.records_committed, metrics.records_delivered) == (12, 12)
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
