@@ -43,7 +43,11 @@ def strike() -> None:
             if not lose_connections():
                 os.unlink(FAULT["token"])  # nothing has happened
             return
-        os.kill(victim_pid(), getattr(signal, FAULT["signal"]))
+        sign = getattr(signal, FAULT["signal"])
+        if FAULT["victim"] == "worker" and FAULT["when"] != "during":
+            signal.pthread_kill(threading.get_ident(), sign)  # a signal to the process may let this thread go on into its step first
+            return
+        os.kill(victim_pid(), sign)
         if FAULT["victim"] != "worker":
             time.sleep(float(FAULT.get("linger", 0)))  # whether the step still happens is left to chance
 
