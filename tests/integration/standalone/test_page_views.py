@@ -1,0 +1,33 @@
+"""Each view of the page looks as it did, in light and in dark. What differs is kept in ``.dev/screenshots``.
+
+After a change of the page on purpose: ``python -m tests.integration.standalone.page_views``, and look at the pictures before they are kept.
+"""
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.integration.standalone.conftest import SCREENSHOTS
+from tests.integration.standalone.page_views import KEPT, THEMES, VIEWS, Answers, Theme, changed_share, picture, small
+
+MOST_CHANGED = 0.02
+NO_TABS = "document.querySelectorAll('[role=tablist]').forEach((each) => each.remove())"
+
+
+@pytest.fixture(scope="module")
+def answers() -> Answers:
+    return Answers.kept()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_looks_as_it_did(browser: Browser, answers: Answers, view: str, theme: Theme) -> None:
+    taken = picture(browser, answers, view, theme)
+    share = changed_share(small(taken), small(KEPT / f"{view}-{theme}.webp"))
+    if share > MOST_CHANGED:
+        (SCREENSHOTS / f"view-{view}-{theme}.png").write_bytes(taken)
+    assert share <= MOST_CHANGED, f"{share:.1%} of the view looks different"
+
+
+def test_a_view_that_lost_its_tabs_is_found(browser: Browser, answers: Answers) -> None:
+    share = changed_share(small(picture(browser, answers, "tasks", "light", NO_TABS)), small(KEPT / "tasks-light.webp"))
+    assert share > MOST_CHANGED
