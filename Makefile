@@ -14,8 +14,8 @@ help: ## what there is to make
 setup: ## environment, packages, bytecode, Kafka, class-data archives; skips what is done
 	@$(PYTHON) airflow_provider_connect/dev/set_up.py
 
-demo: setup ## a file and a table through Kafka into copies, by four connector DAGs; stays up until Ctrl-C, or ends with ONCE=1
-	@$(PY) -m airflow_provider_connect.dev.demo $(if $(filter-out 0,$(ONCE)),--once)
+demo: setup ## a file and a table through Kafka into copies, by four connector DAGs; with JAVA=1 also a table's changes, by Debezium; stays up until Ctrl-C, or ends with ONCE=1
+	@$(PY) -m airflow_provider_connect.dev.demo $(if $(filter-out 0,$(ONCE)),--once) $(if $(filter-out 0,$(JAVA)),--java)
 
 up: setup ## the same stack in the background, described by .dev/stack.json; WORKER=FILE for worker properties
 	@$(PY) -m airflow_provider_connect.dev.stack up $(WORKER)

@@ -1,4 +1,4 @@
-"""Airflow's public REST API as far as the demonstration needs it: find a DAG, unpause it, trigger a run, watch the run."""
+"""The REST APIs of Airflow and Connect as far as the demonstration needs them: find a DAG, unpause it, trigger a run, watch the run."""
 
 import json
 import time
@@ -64,6 +64,10 @@ class AirflowClient:
         """The newest run of any origin; None when there is none yet."""
         runs = self._call("GET", f"/api/v2/dags/{quote(dag_id)}/dagRuns?order_by=-run_after&limit=1")["dag_runs"]
         return _run(runs[0]) if isinstance(runs, list) and runs else None
+
+    def create_connector(self, name: str, config: Mapping[str, str]) -> None:
+        """By Connect's REST API, which the same server serves."""
+        self._call("PUT", f"/connect/connectors/{quote(name)}/config", dict(config))
 
     def watch(self, run: DagRun, wait: Callable[[float], None] = time.sleep) -> Iterator[DagRun]:
         """The run again and again, as it is then; ends with the run."""

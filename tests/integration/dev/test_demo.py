@@ -23,6 +23,16 @@ def test_once_copies_file_and_table_and_leaves_nothing(tmp_path: Path) -> None:
     assert marked_processes(Stack(tmp_path / ".dev" / "demo").mark) == []
 
 
+@pytest.mark.soak
+def test_java_follows_changes_into_a_table(tmp_path: Path) -> None:
+    done = subprocess.run([*COMMAND, "--once", "--java"], cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The files are equal. The tables are equal." in done.stdout
+    assert "{'id': 1, 'name': 'customer 1', 'city': 'Oslo', 'since': 2020}" in done.stdout
+    assert "The changed tables are equal." in done.stdout
+    assert marked_processes(Stack(tmp_path / ".dev" / "demo").mark) == []
+
+
 @pytest.mark.soak  # what a process leaves behind when it is killed: e2e/test_processes_end
 def test_control_c_takes_everything_down(tmp_path: Path) -> None:
     with subprocess.Popen(COMMAND, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True) as demo:
