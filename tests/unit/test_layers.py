@@ -126,7 +126,7 @@ LIBRARIES = {
     "uvicorn": {"rest"},
     "pydantic": {"rest"},
     "httpx": {"api_server/access", "cli/doctor", "client"},
-    "sqlalchemy": {"sql_mirror", "api_server", "connectors/jdbc", "connectors/lake/iceberg_catalog", "dev/demo_tables"},
+    "sqlalchemy": {"sql_mirror", "api_server", "connectors/jdbc", "connectors/lake/iceberg_catalog", "dev/demo_tables", "dev/demo_changes"},
     "adbc_driver_manager": {"connectors/jdbc"},
     "adbc_driver_postgresql": {"connectors/jdbc"},
     "adbc_driver_sqlite": {"connectors/jdbc"},
