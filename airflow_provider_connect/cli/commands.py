@@ -56,6 +56,11 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         Arg(("--lines",), help="The last lines alone; all when not given", type=int, metavar="N"),
     )
     some = Arg(("names",), help="These connectors alone; all when not given", nargs="*", metavar="name")
+    charged = (
+        Arg(("name",), help="This connector alone, by day; all when not given, by connector and day", nargs="?"),
+        Arg(("--days",), help="How many days of UTC, today's the last; 7 when not given, at most 366", type=int, default=7, metavar="N"),
+        Arg(("--runs",), help="The runs of the connector, instead of its days", action="store_true"),
+    )
     shown = (
         Arg(("--interval",), help="Seconds between two frames; 2 when not given", type=float, default=2.0, metavar="SECONDS"),
         Arg(("--once",), help="Print one frame and end, as without a terminal", action="store_true"),
@@ -77,6 +82,7 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("status", "Print the states of a connector and its tasks", "connectors.status", _NAME, trace, _OUTPUT),
         _verb("tasks", "Print the configs of a connector's tasks", "connectors.tasks", _NAME, _OUTPUT),
         _verb("lag", "Print how many records sinks are behind their topics, by partition and in all", "lag.lag", some, _OUTPUT),
+        _verb("cost", "Print what runs have used, and what that costs where prices are set", "costs.cost", *charged, _OUTPUT),
         _command("logs", "Print what a run of a connector has logged in Airflow", "logs.logs", _NAME, *logged, ARG_VERBOSE),
         _verb("pause", "Pause connectors", "connectors.pause", _NAMES),
         _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES, *_WAIT),

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, ov
 
 from airflow_provider_connect.client.calls import Answer, Call, call
 from airflow_provider_connect.model.backfill_request import Backfill, BackfillRequest
+from airflow_provider_connect.model.cost import DEFAULT_DAYS, ConnectorCosts, Costs
 from airflow_provider_connect.model.history import ConfigHistory, OffsetHistory, OffsetUndo
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
@@ -262,6 +263,17 @@ class _Verbs:
         that there is."""
         asked = {"ranges": to_json(request.ranges), "config": dict(request.changes), "id": request.id, "dry_run": dry_run}
         return call("create_backfill", name, body=asked)
+
+    @verb
+    def costs(self, *, days: int = DEFAULT_DAYS) -> Call[Costs]:
+        """What connectors have used and cost, by connector and day of UTC, today included. A real Kafka Connect has no such route:
+        NotFoundException, as for the next verb."""
+        return call("costs", query=[("days", str(days))])
+
+    @verb
+    def connector_costs(self, name: str, *, days: int = DEFAULT_DAYS) -> Call[ConnectorCosts]:
+        """The same of one connector, by day and by run."""
+        return call("connector_costs", name, query=[("days", str(days))])
 
     @verb
     def plugins(self, connectors_only: bool = True) -> Call[list[PluginView]]:

@@ -1,8 +1,9 @@
 """The worker settings as one checked value, read from a plain mapping of Kafka Connect's names.
 
 Where the mapping comes from (airflow.cfg, an Airflow connection or variable, ``worker.properties``) is not known here. Names, defaults and
-texts are Kafka Connect's (contract §4.1) but for the ones of ours: ``airflow.schedule``, ``batch.*``, ``status.storage.retry.*`` and
-``transaction.boundary.poll.linger.ms``; every setting that Connect requires has a default here, and exactly once is on.
+texts are Kafka Connect's (contract §4.1) but for the ones of ours: ``airflow.schedule``, ``batch.*``, ``cost.*``,
+``status.storage.retry.*`` and ``transaction.boundary.poll.linger.ms``; every setting that Connect requires has a
+default here, and exactly once is on.
 """
 
 import logging
@@ -26,6 +27,7 @@ from airflow_provider_connect.config.notifiers import notifier_names
 from airflow_provider_connect.config.settings_reader import SettingsReader
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.config_limits import MOST_TASKS
+from airflow_provider_connect.model.cost import Prices
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.allowed_spark import SPARK_FORMATS, SPARK_OPTIONS, AllowedSpark
@@ -46,6 +48,8 @@ _PURPOSES = {
     "status": "connector and task statuses",
     "batch": "delivered batches",
 }
+_LONGEST_CURRENCY = 8
+_MOST_MONEY = 1e9
 _NOT_PASSED_ON = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
 
@@ -102,6 +106,7 @@ class WorkerSettings:
     dag_limits: DagLimits
     missing_dag_grace_seconds: float
     missing_dag_limit: int
+    prices: Prices
     originals: Mapping[str, str] = field(repr=False)
     values: Mapping[str, str] = field(repr=False)
 
@@ -186,6 +191,7 @@ def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mappin
         dag_limits=_dag_limits(read),
         missing_dag_grace_seconds=read.duration("airflow.missing.dag.grace", 600.0),
         missing_dag_limit=read.number("airflow.missing.dag.limit", 10),
+        prices=_prices(read),
         originals=dict(originals),
         values=dict(values),
     )
@@ -231,6 +237,18 @@ def _dag_limits(read: SettingsReader) -> DagLimits:
         notifiers=notifier_names(read.values, read.note),
         max_pool_slots=read.number(MAX_SLOTS, defaults.max_pool_slots, 1),
         max_priority_weight=read.number(MAX_PRIORITY, defaults.max_priority_weight, 1),
+    )
+
+
+def _prices(read: SettingsReader) -> Prices:
+    currency = read.text("cost.currency")
+    if len(currency) > _LONGEST_CURRENCY or not currency.isprintable():
+        read.refuse("cost.currency", currency, f"Value must be a text of no more than {_LONGEST_CURRENCY} characters, such as EUR")
+    return Prices(
+        cpu_hour=read.real("cost.cpu.hour", 0.0, 0.0, _MOST_MONEY),
+        task_hour=read.real("cost.task.hour", 0.0, 0.0, _MOST_MONEY),
+        gigabyte=read.real("cost.gigabyte", 0.0, 0.0, _MOST_MONEY),
+        currency=currency,
     )
 
 

@@ -19,6 +19,7 @@ from airflow_provider_connect.herder.backfills import BackfillVerbs
 from airflow_provider_connect.herder.checks import with_own_values
 from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.herder.corrections import Corrections
+from airflow_provider_connect.herder.costs import CostVerbs, RecordedCosts
 from airflow_provider_connect.herder.history import ConnectorHistory, HistoryVerbs
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics, with_counted_records
@@ -54,7 +55,7 @@ from airflow_provider_connect.sdk.java_text import BLANKS
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
-class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
+class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
     """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
@@ -97,6 +98,7 @@ class Herder(HistoryVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
         self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
         self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check)
         self._past, self._author = ConnectorHistory(topics, self._connectors, self._offsets, recorded, sleep=sleep), author
+        self._costs = RecordedCosts(topics.reader, recorded, settings.prices)
         own, previewer_of = (self._connectors, self._offsets, self._lifecycle), self._require_previewer
         self._replays = Replays(settings, topics, *own, previewer=previewer_of, dag_check=self._dag_check, secrets=self._secrets)
         self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)

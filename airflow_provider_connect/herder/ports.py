@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from airflow_provider_connect.model.cost import DayUsage, RunUsage, Span
 from airflow_provider_connect.model.history import Line, Page
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.views import ConfigKeyView, OffsetView, PluginView, Validation
@@ -100,4 +101,16 @@ class RecordedChanges(Protocol):
 
     def begins_ms(self, topic: str) -> int | None:
         """From when on the history of a topic is whole; None: it is not followed."""
+        ...
+
+    def connectors_used(self, span: Span) -> list[str]:
+        """The connectors that delivered something in the span, deleted ones too."""
+        ...
+
+    def usage_by_day(self, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
+        """A row for each of the connectors and day, in no order, at most ``most``."""
+        ...
+
+    def usage_by_run(self, connector: str, span: Span, *, most: int) -> list[RunUsage]:
+        """The connector's runs in the span, the newest first, at most ``most``."""
         ...

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_connect.model.backfill_request import Backfill
+from airflow_provider_connect.model.cost import ConnectorCosts, Costs
 from airflow_provider_connect.model.history import ConfigHistory, OffsetHistory, OffsetUndo
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
@@ -69,6 +70,7 @@ _PAGE: Final = {
     "answer where they would be more than 1 MiB of configs or offsets",
     "before": "Only those below this number, which an answer names as 'next_before'",
 }
+_DAYS: Final = {"days": "How many days of UTC, today's the last, from 1 to 366; 7 when not given"}
 _VERBS = (
     Verb("server_info", "GET", "/", ServerView, "This server's version, and the Kafka cluster behind it."),
     Verb(
@@ -241,6 +243,15 @@ _VERBS = (
         "committed. A connector with a config of its own in the body need not exist.",
         is_trial=True,
     ),
+    Verb(
+        "connector_costs",
+        "GET",
+        f"{_CONNECTOR}/costs",
+        ConnectorCosts,
+        "What the connector's runs have used, by day and by run: records, bytes, seconds, CPU-seconds; and money where prices are set. At "
+        "most the newest 1000 runs.",
+        query=_DAYS,
+    ),
     Verb("upgrade", "GET", f"{_CONNECTOR}/upgrade", Upgrade, "The state of the upgrade that was requested last; 404 where there was none."),
     Verb(
         "request_upgrade",
@@ -293,6 +304,14 @@ _VERBS = (
         is_trial=True,
     ),
     Verb("workers", "GET", "/workers", list[WorkerView], "The applications that run now, of connectors that the user may read."),
+    Verb(
+        "costs",
+        "GET",
+        "/costs",
+        Costs,
+        "The same by connector and day, of the connectors that the user may read; 400 where that would be more than 50000 rows.",
+        query=_DAYS,
+    ),
     Verb(
         "loggers",
         "GET",

@@ -10,7 +10,18 @@ from airflow_provider_connect.model.offsets import OFFSET, OffsetRecord, sink_pa
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind
-from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_claim, is_integer, is_name, json_text, optional, storable
+from airflow_provider_connect.sql_mirror.rows import (
+    Database,
+    Row,
+    Rows,
+    is_claim,
+    is_count,
+    is_integer,
+    is_name,
+    json_text,
+    optional,
+    storable,
+)
 from airflow_provider_connect.sql_mirror.tables import batch, sink_position, source_offset
 from airflow_provider_connect.stores.state_stream import StateRecord
 
@@ -86,13 +97,18 @@ def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
     match value:
         case BatchRecord():
             names = [value.task.connector, value.run, *value.next]
-            numbers = [value.task.task, value.records, value.bytes, *(number for numbers in value.next.values() for number in numbers)]
-            is_kept = is_claim(value.claim) and math.isfinite(value.seconds) and math.isfinite(value.cpu_seconds)
-            return value if is_kept and all(map(is_name, names)) and all(map(is_integer, numbers)) else None
+            numbers = [value.task.task, *(number for numbers in value.next.values() for number in numbers)]
+            is_measured = all(map(is_count, (value.records, value.bytes))) and all(map(_is_time, (value.seconds, value.cpu_seconds)))
+            is_kept = is_claim(value.claim) and is_measured and all(map(is_name, names)) and all(map(is_integer, numbers))
+            return value if is_kept else None
         case BatchReset():
             return value if is_name(value.task.connector) and is_integer(value.task.task) else None
         case _:
             return None
+
+
+def _is_time(seconds: float) -> bool:
+    return math.isfinite(seconds) and seconds >= 0
 
 
 def _metrics(record: StateRecord, value: BatchRecord, known: Row | None) -> Row:

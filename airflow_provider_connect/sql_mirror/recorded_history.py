@@ -4,7 +4,7 @@ What users are shown and what going back writes come from here, and every change
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
+from airflow_provider_connect.model.cost import DayUsage, RunUsage, Span
 from airflow_provider_connect.model.history import Line, Page, by_partition, offsets_before, page_of
 from airflow_provider_connect.model.offsets import OFFSET, sink_partition
 from airflow_provider_connect.model.run import Claim
@@ -22,6 +23,7 @@ from airflow_provider_connect.sql_mirror.changes import Kind
 from airflow_provider_connect.sql_mirror.queries import runs_by_claim
 from airflow_provider_connect.sql_mirror.rows import Database
 from airflow_provider_connect.sql_mirror.tables import history, position, sink_position, source_offset
+from airflow_provider_connect.sql_mirror.usage import connectors_used, usage_by_day, usage_by_run
 
 Sessions = Callable[[], AbstractContextManager[Any]]
 """Opens a transaction; Any: a session of SQLAlchemy's ORM or a connection."""
@@ -77,6 +79,21 @@ class RecordedHistory:
         with self._sessions() as database:
             found: int | None = database.scalar(select(func.max(position.c.since_ms)).where(position.c.topic == topic))
             return found
+
+    def connectors_used(self, span: Span) -> list[str]:
+        """The connectors that delivered something in the span, deleted ones too."""
+        with self._sessions() as database:
+            return connectors_used(database, span)
+
+    def usage_by_day(self, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
+        """A row for each of the connectors and day, in no order, at most ``most``."""
+        with self._sessions() as database:
+            return usage_by_day(database, connectors, span, most=most)
+
+    def usage_by_run(self, connector: str, span: Span, *, most: int) -> list[RunUsage]:
+        """The connector's runs in the span, the newest first, at most ``most``."""
+        with self._sessions() as database:
+            return usage_by_run(database, connector, span, most=most)
 
     def _line(self, connector: str, kind: Kind, number: int) -> Line | None:
         with self._sessions() as database:

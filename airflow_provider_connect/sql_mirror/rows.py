@@ -105,3 +105,8 @@ def is_claim(claim: Claim | None) -> bool:
 def is_integer(number: int) -> bool:
     """Whether ``number`` is that of a task or a partition."""
     return 0 <= number <= 0x7FFFFFFF
+
+
+def is_count(number: int) -> bool:
+    """Whether ``number`` is one of records or bytes. The sum of thousands fits into 64 bits."""
+    return 0 <= number <= 1 << 50

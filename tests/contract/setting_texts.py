@@ -35,6 +35,11 @@ WORKER = {
     "`[core] max_map_length`, 1024 by default.",
     "connectors.spark.formats": "The formats of Spark that `SparkSource` and `SparkSink` may name ([formats of Spark](spark.md)).",
     "connectors.spark.options": "The options that they may set: `format.option` for any value, `format.option=value` for one value.",
+    "cost.cpu.hour": "The price of an hour of CPU, for [what runs cost](sizing.md#what-runs-have-cost). Prices are numbers from 0 to "
+    "1e9. If all prices are 0, no money is shown.",
+    "cost.currency": "The currency of the prices, shown with each sum; at most 8 characters.",
+    "cost.gigabyte": "The price of 10⁹ bytes delivered.",
+    "cost.task.hour": "The price of an hour in which a task runs, for the slot or memory that it occupies.",
     "exactly.once.source.support": "Whether sources may deliver exactly once. Kafka Connect's default is `disabled`.",
     "group.id": "Names this Connect cluster; part of every transactional id.",
     "header.converter": "The converter of headers, for connectors that name no other.",

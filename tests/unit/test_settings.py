@@ -7,6 +7,7 @@ from airflow_provider_connect.config.internal_topics import absence_seconds
 from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.config.worker_settings import StatusRetry, WorkerSettings
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.cost import Prices
 
 
 def test_nothing_given_is_a_worker_with_defaults() -> None:
@@ -22,6 +23,13 @@ def test_nothing_given_is_a_worker_with_defaults() -> None:
     assert settings.task_shutdown_graceful_timeout_ms == 5000
     assert settings.batch_max_records is None
     assert settings.batch_max_duration_ms == 3_600_000
+
+
+def test_prices_are_those_that_are_given() -> None:
+    assert not WorkerSettings.of({"cost.currency": "EUR"}).prices.are_set
+    assert WorkerSettings.of({"cost.cpu.hour": "0.04", "cost.gigabyte": "0.1", "cost.currency": "EUR"}).prices == Prices(
+        cpu_hour=0.04, task_hour=0.0, gigabyte=0.1, currency="EUR"
+    )
 
 
 def test_converter_settings_lose_their_prefix() -> None:
@@ -102,6 +110,10 @@ def test_how_long_a_reader_of_the_config_topic_may_be_away(configs: dict[str, st
         ("status.storage.retry.backoff.multiplier", "Infinity", "Value must be no more than"),
         ("status.storage.retry.jitter.factor", "1.5", "Value must be no more than 1"),
         ("status.storage.retry.jitter.factor", "-0.1", "Value must be at least 0"),
+        ("cost.cpu.hour", "-0.01", "Value must be at least 0"),
+        ("cost.task.hour", "NaN", "Value must be at least 0"),
+        ("cost.gigabyte", "Infinity", "Value must be no more than 1e+09"),
+        ("cost.currency", "Euros each", "Value must be a text of no more than 8 characters"),
         ("status.storage.topic", "connect-configs", "config.storage.topic names the same topic"),
     ],
 )

@@ -29,6 +29,9 @@ export type LoggerLevel = { level: string | null; last_modified?: number | null 
 /** Of what runs now; null: not known. */
 export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null; left_unit: string | null };
 export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[]; attempts: Attempt[]; progress: Progress | null };
+export type Prices = { cpu_hour: number; task_hour: number; gigabyte: number; currency: string };
+export type Cost = { runs: number; records: number; bytes: number; seconds: number; cpu_seconds: number; money: number | null };
+export type Costs = { prices: Prices; days: { day: string; cost: Cost }[]; runs: { run: string; cost: Cost }[]; total: Cost };
 export type Status = {
   name: string;
   type: string;

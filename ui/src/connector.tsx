@@ -6,6 +6,7 @@ import { change, connectorPath, type Detail, isAlone, type Row, type Status, tex
 import { NewestRun } from "./attempts";
 import { BackfillsTab } from "./backfills";
 import { ConfigTab } from "./config";
+import { CostByDay, costTitles, useCosts } from "./costs";
 import { DeadLettersTab } from "./dead-letters";
 import { OffsetsTab } from "./offsets";
 import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable, useTitle, Waiting } from "./parts";
@@ -15,7 +16,7 @@ import { LiveProgress } from "./progress";
 import { useQuery } from "./query";
 import { Facts } from "./row";
 import { type VerbName, VERBS } from "./verbs";
-import { ago, bytes, count, shortClass } from "./words";
+import { ago, bytes, count, money, shortClass } from "./words";
 
 const TABS = ["tasks", "runs", "offsets", "dead-letters", "backfills", "topics", "config"] as const;
 const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", "dead-letters": "Dead letters", backfills: "Backfills", topics: "Topics", config: "Config" };
@@ -242,11 +243,14 @@ function Trace({ title, text }: { title: string; text: string }) {
 
 function Runs({ detail }: { detail: Detail }) {
   const { runs, row } = detail;
+  const costs = useCosts(row.name);
+  const titles = costs.value ? costTitles(costs.value.prices) : [];
+  const moneyOf = new Map(costs.value?.runs.map(({ run, cost }) => [run, cost.money]));
   if (!runs.length) return <Text p={4}>No run has delivered anything yet. Runs without work are left out.</Text>;
   return (
     <Box>
       {runs.length > 1 ? <Throughput runs={runs} /> : null}
-      <TitledTable label="Runs that delivered something" titles={["Run", "Delivered", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds"]}>
+      <TitledTable label="Runs that delivered something" titles={["Run", "Delivered", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds", ...titles]}>
         {runs.map((run) => (
           <Table.Row key={run.run}>
             <Table.Cell>
@@ -261,12 +265,17 @@ function Runs({ detail }: { detail: Detail }) {
             <Table.Cell>{run.seconds > 0 ? count(run.records / run.seconds) : "–"}</Table.Cell>
             <Table.Cell>{run.seconds.toFixed(1)}</Table.Cell>
             <Table.Cell>{run.cpu_seconds.toFixed(1)}</Table.Cell>
+            {titles.length ? <Table.Cell>{moneyText(moneyOf.get(run.run))}</Table.Cell> : null}
           </Table.Row>
         ))}
       </TitledTable>
+      <CostByDay costs={costs} />
     </Box>
   );
 }
+
+/** Runs of which only older days are known have no costs here. */
+const moneyText = (cost: number | null | undefined) => (typeof cost === "number" ? money(cost) : "–");
 
 function Topics({ row, act, busy }: { row: Row; act: Act; busy: boolean }) {
   const { value, error, reload } = usePolled<Record<string, { topics: string[] }>>(connectorPath(row.name, "/topics"), 10);

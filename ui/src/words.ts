@@ -2,8 +2,13 @@
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const cents = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const small = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 6 });
 
 export const count = (value: number) => (value < 100_000 ? whole.format(value) : short.format(value));
+
+/** A sum of money: two digits after the point, and as many more as a small one needs. */
+export const money = (value: number) => (value !== 0 && value < 1 ? small : cents).format(value);
 
 export function bytes(value: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];

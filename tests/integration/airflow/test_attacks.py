@@ -53,6 +53,8 @@ VERBS: tuple[tuple[str, str, object], ...] = (
     ("POST", "/connectors/{}/dead-letters/replay", {"dry_run": True}),
     ("POST", "/connectors/{}/dead-letters/replay", {"edits": {"0:0": {"value": "x"}}}),
     ("GET", "/connectors/{}/backfills", None),
+    ("GET", "/connectors/{}/costs", None),
+    ("GET", "/connectors/{}/costs?days=366", None),
     ("POST", "/connectors/{}/backfills", {"ranges": [{}], "dry_run": True}),
     ("POST", "/connectors/{}/backfills", {"ranges": [{}], "id": "a"}),
     ("GET", "/ui/connectors/{}", None),

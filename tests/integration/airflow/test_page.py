@@ -279,6 +279,12 @@ def test_the_tab_and_the_card(page: Page, airflow: Airflow, connectors: dict[str
     page.goto(f"{airflow.url}/dags/{dag_id_for(connectors['runs'])}/plugin/connector?tab=runs")
     page.get_by_role("heading", name=connectors["runs"], level=1).last.wait_for()
     expect(page.get_by_role("table", name="Runs that delivered something")).to_contain_text("2")
+    expect(page.get_by_role("table", name="Runs that delivered something")).to_contain_text("Cost (EUR)")
+    costs = connect(airflow, "GET", f"/connectors/{connectors['runs']}/costs").json()
+    assert costs["total"]["money"] == pytest.approx(costs["total"]["cpu_seconds"] / 100, abs=1e-6)
+    assert costs["total"]["cpu_seconds"] > 0
+    expect(page.get_by_role("table", name="Used by day")).to_contain_text(costs["days"][0]["day"])
+    assert serious(page) == []
     page.screenshot(path=SCREENSHOTS / "page-tab-light.png")
 
 

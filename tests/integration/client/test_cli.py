@@ -191,6 +191,8 @@ def test_the_cluster_of_this_airflow(
         "plugins": ["plugins", "list", "-o", "json"],
         "workers": ["workers", "-o", "json"],
         "loggers": ["loggers", "list"],
+        "cost": ["cost", unique, "-o", "json"],
+        "cost-table": ["cost", unique, "--runs"],
         "unrecorded": ["offsets", "undo", unique, "--entry", "1", "--yes"],
         "revisions": ["config", "history", unique],
         "delete": ["delete", unique],
@@ -240,6 +242,7 @@ def test_the_cluster_of_this_airflow(
     assert (done["dlq-source"].code, "has no dead letter queue" in done["dlq-source"].err) == (1, True)
     assert "FileStreamSource" in str(done["plugins"].json)
     assert done["workers"].json == []
+    assert (done["cost"].json["total"]["runs"], done["cost-table"].out.split()[0]) == (0, "run")  # no API server follows the topics
     assert (done["loggers"].code, "--url" in done["loggers"].err) == (1, True)
     assert (done["unrecorded"].code, "no change of offsets 1" in done["unrecorded"].err) == (1, True)  # no API server follows the topics
     assert (done["revisions"].code, done["revisions"].out) == (0, ""), done["revisions"]

@@ -25,6 +25,7 @@ OF_ALL_USERS = {
         "/metrics",
         "/openapi.json",
         "/workers",
+        "/costs",
         "/connectors",
         "/connector-plugins",
         "/connector-plugins/{plugin}/config",

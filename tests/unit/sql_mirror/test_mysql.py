@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Table, event
 from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from airflow_provider_connect.model.cost import Span
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror import queries
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
@@ -85,6 +86,9 @@ def test_every_statement_compiles(database: Connection, statements: list[str]) -
     recorded.config_lines("orders", limit=5, before=99)
     recorded.offset_lines("orders", "offsets", limit=5)
     recorded.offsets_at("orders", "offsets", 0)
+    span = Span(0, 1)
+    recorded.usage_by_day(recorded.connectors_used(span), span, most=9)
+    recorded.usage_by_run("orders", span, most=9)
     queries.forget_history(database, 0)
     sweep = Sweep(database, "offsets", 0)
     for verb in (sweep.configs, sweep.statuses, sweep.offsets, sweep.batches):

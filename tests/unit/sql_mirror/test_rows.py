@@ -128,10 +128,20 @@ def test_what_every_database_can_keep_is_mirrored_and_nothing_else(database: Con
         replace(foreign, run=long),
         replace(foreign, claim=Claim(1, long)),
         replace(foreign, seconds=float("inf")),
+        replace(foreign, cpu_seconds=-0.5),
+        replace(foreign, bytes=2**51),
+        replace(foreign, records=-1),
         replace(foreign, next={"lines": {2**31: 1}}),
     ]
     assert take_batches(database, stream("batches", *odd)) == []
     assert run_metrics(database) == []
+
+
+def test_a_run_may_deliver_more_than_a_short_number_holds(database: Connection) -> None:
+    value = BatchRecord(TASK, "run", NEW, ConnectorType.SINK, 3 * 10**9, 3 * 10**12, next={"lines": {0: 3 * 10**9}})
+    take_batches(database, stream("batches", value))
+    assert [(run.records, run.bytes) for run in run_metrics(database)] == [(3 * 10**9, 3 * 10**12)]
+    assert rows(database, sink_position, "position") == [(3 * 10**9,)]
 
 
 def test_a_zombie_changes_nothing_and_a_real_worker_everything(database: Connection) -> None:

@@ -1,0 +1,176 @@
+"""What runs of connectors have used, and what that costs by a table of prices. Knows nothing of where either is kept.
+
+A day is one of UTC. Money is ``None`` where no price is set: then no cost is known, and not a cost of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final
+
+DAY_MS: Final = 86_400_000
+DEFAULT_DAYS: Final = 7
+MOST_DAYS: Final = 366
+_HOUR_SECONDS = 3600
+_GIGABYTE = 10**9
+_DIGITS = 6
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """``runs`` delivered something. ``seconds`` and ``cpu_seconds`` are sums over their tasks and attempts."""
+
+    runs: int = 0
+    records: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.runs + other.runs,
+            self.records + other.records,
+            self.bytes + other.bytes,
+            self.seconds + other.seconds,
+            self.cpu_seconds + other.cpu_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DayUsage:
+    """What a connector has used in a day, which is counted from 1970."""
+
+    connector: str
+    day: int
+    used: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RunUsage:
+    """What a run of a connector has used. Its last entry in the batch log is of ``last_ms``."""
+
+    run: str
+    last_ms: int
+    used: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Of an hour of CPU, of an hour in which a task exists, and of 10⁹ bytes delivered. ``currency`` is a text for people; may be empty."""
+
+    cpu_hour: float = 0.0
+    task_hour: float = 0.0
+    gigabyte: float = 0.0
+    currency: str = ""
+
+    @property
+    def are_set(self) -> bool:
+        return any((self.cpu_hour, self.task_hour, self.gigabyte))
+
+    def cost(self, used: Usage) -> Cost:
+        """The usage with its price, both rounded to 6 decimals: the sum of many floats has digits that mean nothing."""
+        hours = (used.cpu_seconds * self.cpu_hour + used.seconds * self.task_hour) / _HOUR_SECONDS
+        money = round(hours + used.bytes * self.gigabyte / _GIGABYTE, _DIGITS) if self.are_set else None
+        seconds, cpu_seconds = round(used.seconds, _DIGITS), round(used.cpu_seconds, _DIGITS)
+        return Cost(used.runs, used.records, used.bytes, seconds, cpu_seconds, money)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A ``Usage``, rounded, with what it costs; ``money`` None: no price is set."""
+
+    runs: int
+    records: int
+    bytes: int
+    seconds: float
+    cpu_seconds: float
+    money: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DayCost:
+    """What a connector has cost in a day, written as ``2026-01-31``."""
+
+    connector: str
+    day: str
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """What a run has cost in the days of the answer. Its last entry in the batch log is of ``last_ms``, since 1970."""
+
+    run: str
+    last_ms: int
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What connectors have cost from ``first_day`` to ``last_day``. ``days``, the newest first, are those on which a connector delivered
+    something; ``total`` is over all of them."""
+
+    first_day: str
+    last_day: str
+    prices: Prices
+    days: Sequence[DayCost]
+    total: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorCosts:
+    """The same of one connector. ``runs`` are those that delivered something in these days, the newest first; where not ``is_whole`` they
+    are too many for an answer, and the older ones are left out. ``days`` and ``total`` are of all runs."""
+
+    first_day: str
+    last_day: str
+    prices: Prices
+    days: Sequence[DayCost]
+    total: Cost
+    runs: Sequence[RunCost]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some days, by their numbers since 1970: from ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def until(cls, now_ms: int, days: int) -> Span:
+        """The day of this instant, and those before it: ``days`` in all."""
+        last = now_ms // DAY_MS
+        return cls(last - days + 1, last)
+
+    @property
+    def first_ms(self) -> int:
+        return self.first * DAY_MS
+
+    @property
+    def end_ms(self) -> int:
+        """The first instant after the last day."""
+        return (self.last + 1) * DAY_MS
+
+
+def costs(found: Sequence[DayUsage], span: Span, prices: Prices) -> Costs:
+    """By connector and day."""
+    newest_first = sorted(found, key=lambda each: (-each.day, each.connector))
+    days = [DayCost(each.connector, _date(each.day), prices.cost(each.used)) for each in newest_first]
+    return Costs(_date(span.first), _date(span.last), prices, days, prices.cost(sum((each.used for each in found), Usage())))
+
+
+def connector_costs(found: Sequence[DayUsage], runs: Sequence[RunUsage], span: Span, prices: Prices, *, most_runs: int) -> ConnectorCosts:
+    """Of one connector; ``runs`` has the newest first, and one more than ``most_runs`` where there are more."""
+    by_day = costs(found, span, prices)
+    by_run = [RunCost(each.run, each.last_ms, prices.cost(each.used)) for each in runs[:most_runs]]
+    is_whole = len(runs) <= most_runs
+    return ConnectorCosts(by_day.first_day, by_day.last_day, prices, by_day.days, by_day.total, by_run, is_whole)
+
+
+def _date(day: int) -> str:
+    return (_EPOCH + timedelta(days=day)).isoformat()
