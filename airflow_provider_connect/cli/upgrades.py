@@ -114,7 +114,7 @@ def print_steps(found: Preview) -> None:
         rows: list[dict[str, object]] = [{"step": "read", "class": None, "outcome": None, **_fields(steps.read)}]
         for step in steps.transforms:
             outcome = str(step.outcome) if step.predicate is None else f"{step.outcome} (predicate: {step.predicate})"
-            own = {"step": step.alias, "class": step.class_name.rpartition(".")[2], "outcome": outcome}
+            own: dict[str, object] = {"step": step.alias, "class": step.class_name.rpartition(".")[2], "outcome": outcome}
             rows += [{**own, **_fields(record)} for record in step.records] or [own]
         print_rows(rows, "table")
         for step in steps.transforms:

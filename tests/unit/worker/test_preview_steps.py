@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,14 +14,16 @@ import pytest
 
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.model.connector_settings import TransformationSettings
 from airflow_provider_connect.model.previews import Preview, PreviewedRecord, PreviewedSteps, StepOutcome
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
+from airflow_provider_connect.sdk.functions.transformation import transformation
 from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.transformations import Transformation
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, RawBatch
 from airflow_provider_connect.worker.errors.failures import Failure
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
@@ -234,6 +237,40 @@ def test_there_are_five_records_at_most_and_none_behind_the_deadline_or_without_
     for none in (steps_of(Twice(), deadline=0.0), steps_of()):
         none.add(0, Batch.of("t", ["x"]))
         assert none.shown == []
+
+
+@transformation
+def widened(row: dict) -> dict:  # type: ignore[type-arg]  # (as authors write it)
+    return {**row, "double": row["id"] * 2} if row["id"] == 3 else row
+
+
+def test_fields_that_a_transformation_learns_from_a_batch_are_there_in_each_step(tmp_path: Path) -> None:
+    run = Run(tmp_path, {}, is_sink=False, converter=SCHEMAS)
+    instance = widened()
+    instance.configure(instance.config_def.parse({}))
+    run.stages = [Stage(instance)]
+    run.steps = Steps([TransformationSettings("W", None, {}, "w", None, negate=False)], run.stages, RAW_HEADERS, Mask(), deadline=math.inf)
+    expected = run.of_source(structs())
+    assert expected[0].value == {"id": 1, "name": "1", "double": None}
+    assert [record for steps in run.steps.shown for record in last(steps)] == expected
+
+
+class BrokenHeader(Transformation):
+    def apply_batch(self, batch: Batch) -> Batch:
+        return batch.replace(headers=pa.array([[("h", b"{")]], HEADERS_TYPE))
+
+
+def test_a_step_whose_record_cannot_be_shown_names_the_reason_and_the_record_goes_on() -> None:
+    headers = JsonConverter()
+    headers.configure({"converter.type": "header"})
+    named = [TransformationSettings("T", None, {}, f"t{n}", None, negate=False) for n in range(2)]
+    steps = Steps(named, [Stage(BrokenHeader()), Stage(Twice())], headers, Mask(), deadline=1.0, now=lambda: 0.0)
+    steps.add(0, Batch.of("t", ["x"]))
+    first, second = steps.shown[0].transforms
+    assert (first.outcome, list(first.records), second.outcome) == ("applied", [], "applied")
+    assert "DataException" in (first.error or "")
+    steps.add(0, Batch.of("t", ["x"], headers=pa.array([[("h", b"{")]], HEADERS_TYPE)))
+    assert len(steps.shown) == 1, "a record that cannot be shown as it was read has no steps"
 
 
 @pytest.mark.parametrize("chain", [[Many()] * 200, [Twice()] * 200, [Refusing()]], ids=["many", "twice", "refusing"])
