@@ -48,6 +48,9 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     records = Arg(("--records",), help="How many records; 10 when not given", type=int, default=10, metavar="N")
     file = Arg(("-f", "--file", "--config"), help="A config to try instead of the connector's own; - is standard input", metavar="FILE")
     version = Arg(("--plugin-version",), help="A version or range of its plugin to try", metavar="RANGE")
+    steps = Arg(
+        ("--steps",), help="Print the first records before and after each transformation; JSON and YAML have them", action="store_true"
+    )
     source = Arg(("source",), help="A running Kafka Connect, such as http://connect:8083; or a file: YAML of Strimzi, JSON, properties")
     logged = (
         Arg(("--task",), help="The applications that run this task of the connector alone", type=int, metavar="NUMBER"),
@@ -97,7 +100,9 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
             _OUTPUT,
         ),
         _verb("backfills", "List the backfills of a connector, with how far each has come", "backfills.backfills", _NAME, _OUTPUT),
-        _verb("preview", "Read a connector's next records without a commit", "upgrades.preview", _NAME, records, file, version, _OUTPUT),
+        _verb(
+            "preview", "Read a connector's next records without a commit", "upgrades.preview", _NAME, records, file, version, steps, _OUTPUT
+        ),
         _verb("upgrade", "Go to another version of a connector's plugin, with a net", "upgrades.upgrade", _NAME, *_upgrade(), _OUTPUT),
         _verb(
             "import",

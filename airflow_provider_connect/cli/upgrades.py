@@ -28,6 +28,8 @@ def preview(arguments: Any, verbs: Verbs) -> None:
         config = {key: text for key, text in unhidden(verbs, arguments.name, file.config).items() if text is not None}
     found = verbs.preview(arguments.name, config, records=arguments.records, version=arguments.plugin_version)
     _show(found, arguments.output, print_preview)
+    if arguments.steps and arguments.output == "table":
+        print_steps(found)
 
 
 @speaks_to_connect
@@ -101,6 +103,31 @@ def print_preview(found: Preview) -> None:
     if found.records:
         print()
         print_rows([_row(record) for record in found.records], "table")
+
+
+def print_steps(found: Preview) -> None:
+    """The first records before and after each transformation, as tables."""
+    if not found.steps:
+        print("\nNo steps: there are no transformations, or no record was read")
+    for number, steps in enumerate(found.steps, 1):
+        print(f"\nRecord {number}:")
+        rows: list[dict[str, object]] = [{"step": "read", "class": None, "outcome": None, **_fields(steps.read)}]
+        for step in steps.transforms:
+            outcome = str(step.outcome) if step.predicate is None else f"{step.outcome} (predicate: {step.predicate})"
+            own: dict[str, object] = {"step": step.alias, "class": step.class_name.rpartition(".")[2], "outcome": outcome}
+            rows += [{**own, **_fields(record)} for record in step.records] or [own]
+        print_rows(rows, "table")
+        for step in steps.transforms:
+            if step.error is not None:
+                print(visible(f"{step.alias}: {step.error}"))
+        if steps.is_cut:
+            print("Not all steps are shown: they are too long")
+
+
+def _fields(record: PreviewedRecord) -> dict[str, object]:
+    """What transformations may change of a record. The first row has all columns of the table."""
+    row = _row(record)
+    return {name: row[name] for name in ("topic", "key", "value", "headers")} | {"timestamp": record.timestamp}
 
 
 def _row(record: PreviewedRecord) -> dict[str, object]:

@@ -28,7 +28,7 @@ from airflow_provider_connect.model.backfill import OF as BACKFILL_OF
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.history import Shown
 from airflow_provider_connect.model.ids import refusal_of_topic
-from airflow_provider_connect.model.previews import Preview, PreviewedRecord
+from airflow_provider_connect.model.previews import Preview, PreviewedRecord, PreviewedSteps
 from airflow_provider_connect.model.replays import Replay, ReplayRequest, replay_connector
 from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.states import State, TargetState
@@ -158,7 +158,7 @@ class Replays:
         tried = {**config, "name": name, _ORIGIN: "true"} | ({_HIDDEN: _json_of(secrets)} if secrets else {})
         found = self._previewer().preview(name, tried, records=records, version=None)
         found = of_json(Preview, Mask(secrets).whole(to_json(found)))
-        found = replace(found, records=[_with_origin(record) for record in found.records])
+        found = replace(found, records=list(map(_with_origin, found.records)), steps=list(map(_steps_with_origin, found.steps)))
         until = config[_UNTIL].split(",") if config[_UNTIL] else []
         return Replay(name, config[_REPLAY], config[_TOPIC], until, 0, False, None, preview=found)
 
@@ -322,6 +322,11 @@ def _with_origin(record: PreviewedRecord) -> PreviewedRecord:
     if origin is None:  # a transformation has created another record, or removed the header
         return record
     return replace(record, headers=record.headers[1:], source_offset={"partition": origin[0], "offset": origin[1]})
+
+
+def _steps_with_origin(steps: PreviewedSteps) -> PreviewedSteps:
+    transforms = [replace(step, records=list(map(_with_origin, step.records))) for step in steps.transforms]
+    return replace(steps, read=_with_origin(steps.read), transforms=transforms)
 
 
 def _refuse_wrong(asked: ReplayRequest) -> None:

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from airflow_provider_connect.model.view_json import OMITTED
+
 Fields = Mapping[str, str]
 """What records look like: a type by path. ``$`` is the whole value, ``a.b`` a field in a field, ``a[]`` the elements of an array,
 ``a{}`` the values of a map. A type that ends with ``?`` may be missing or null."""
@@ -75,11 +77,44 @@ class PreviewedRecord:
     source_offset: Any = None  # an object, or the beginning of its text where it is too long
 
 
+class StepOutcome(StrEnum):
+    """What became of a record in one transformation."""
+
+    APPLIED = "applied"
+    SKIPPED = "skipped"  # its predicate has chosen other records; the record goes on as it was
+    DROPPED = "dropped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedStep:
+    """One transformation of one record. ``predicate`` is the alias of its predicate, with ``not`` before it where it is negated; None: it
+    applies to all records. ``records`` are those that left it, more than one where it splits; none where it was skipped, or all are dropped
+    or failed. ``error``: why one has failed, or cannot be shown."""
+
+    alias: str
+    class_name: str
+    outcome: StepOutcome
+    predicate: str | None = None
+    records: Sequence[PreviewedRecord] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedSteps:
+    """A record as it was read, and each of ``transforms`` that it met, in their order; the last one may have dropped it. ``is_cut``: there
+    was no room for all."""
+
+    read: PreviewedRecord
+    transforms: Sequence[PreviewedStep]
+    is_cut: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Preview:
     """A whole preview. ``read`` counts the records that tasks gave, before transformations; ``offsets`` is what a source's offsets look
     like; ``records`` are the first ones, as many as may be shown; ``skipped`` have failed and are left out, for the first
-    ``failures``."""
+    ``failures``. ``steps`` are those of the first few records that were read; none without transformations."""
 
     connector: str
     type: str
@@ -93,9 +128,13 @@ class Preview:
     skipped: int = 0
     failures: Sequence[str] = ()
     seconds: float = 0.0
+    steps: Sequence[PreviewedSteps] = field(default=(), metadata=OMITTED)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        values = asdict(self)
+        if not self.steps:
+            del values["steps"]
+        return values
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Preview":
@@ -104,4 +143,15 @@ class Preview:
         parts["tasks"] = [PreviewedTask(**{**task, "end": PreviewEnd(task["end"])}) for task in parts["tasks"]]
         parts["topics"] = [PreviewedTopic(**topic) for topic in parts["topics"]]
         parts["records"] = [PreviewedRecord(**record) for record in parts["records"]]
+        if "steps" in parts:
+            parts["steps"] = list(map(_steps, parts["steps"]))
         return cls(**parts)
+
+
+def _steps(values: Mapping[str, Any]) -> PreviewedSteps:
+    return PreviewedSteps(PreviewedRecord(**values["read"]), list(map(_step, values["transforms"])), values["is_cut"])
+
+
+def _step(values: Mapping[str, Any]) -> PreviewedStep:
+    records = [PreviewedRecord(**record) for record in values["records"]]
+    return PreviewedStep(**{**values, "outcome": StepOutcome(values["outcome"]), "records": records})

@@ -76,10 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     quiet_libraries()
     try:
         if options.watch:
-            watch(options.connector, options.worker, [] if options.preview is None else ["--preview", str(options.preview)])
+            watch(options.connector, options.worker, _preview_options(options))
             code = DONE
         else:
-            code = _once(read_connector_file(options.connector), read_worker(options.worker), options.preview)
+            code = _once(read_connector_file(options.connector), read_worker(options.worker), options.preview, with_steps=options.steps)
     except ConnectException as error:
         if options.preview is None and not isinstance(error, ConfigException):
             _print_failure(error.message)
@@ -96,8 +96,19 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("connector", type=Path, help="the connector's config: properties, or JSON as Kafka Connect takes it")
     parser.add_argument("--worker", type=Path, metavar="worker.properties", help="the worker's settings; without it, the defaults")
     parser.add_argument("--preview", type=int, nargs="?", const=PREVIEWED, metavar="N", help="print the next N records, and write nothing")
+    parser.add_argument("--steps", action="store_true", help="with --preview: print the first records before and after each transformation")
     parser.add_argument("--watch", action="store_true", help="run again after each change of the connector's code or properties")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.steps and options.preview is None:
+        parser.error("--steps needs --preview")
+    return options
+
+
+def _preview_options(options: argparse.Namespace) -> list[str]:
+    """Those of a preview, for the process of one run."""
+    if options.preview is None:
+        return []
+    return ["--preview", str(options.preview), *(["--steps"] if options.steps else [])]
 
 
 def read_worker(path: Path | None) -> dict[str, str]:
@@ -105,7 +116,7 @@ def read_worker(path: Path | None) -> dict[str, str]:
     return with_data_folder({}, Path.cwd()) if path is None else read_properties(path)
 
 
-def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: int | None) -> int:
+def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: int | None, *, with_steps: bool) -> int:
     """The exit code of a run, or of a preview of so many records. No output of it has a secret."""
     mask = Mask()
     mask_output(mask)
@@ -120,7 +131,7 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
         warn_of_what_is_not_used(checked, settings)
         from airflow_provider_connect.standalone.preview import print_preview
 
-        print_preview(connector, settings, previewed, mask)
+        print_preview(connector, settings, previewed, mask, with_steps=with_steps)
         return DONE
     except ConfigException:
         _log_broken_locations(connector, properties)

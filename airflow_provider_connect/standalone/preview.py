@@ -16,7 +16,15 @@ from typing import Final
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException, message_of
-from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRecord, PreviewedTask, PreviewEnd, PreviewRequest
+from airflow_provider_connect.model.previews import (
+    Fields,
+    Preview,
+    PreviewedRecord,
+    PreviewedStep,
+    PreviewedTask,
+    PreviewEnd,
+    PreviewRequest,
+)
 from airflow_provider_connect.standalone.files import ConnectorFile
 from airflow_provider_connect.stores.offset_file import SETTING, read_offset_file
 from airflow_provider_connect.worker.errors.traces import line_of_author
@@ -26,9 +34,9 @@ from airflow_provider_connect.worker.preview.preview import make_preview, mask_f
 _OBJECT: Final = "object"  # what only values without a schema are
 
 
-def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: int, mask: Mask) -> None:
-    """Read up to ``records`` records in this process, from the committed offsets, and print them. ``mask`` is given all secrets before code
-    that knows them runs.
+def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: int, mask: Mask, *, with_steps: bool = False) -> None:
+    """Read up to ``records`` records in this process, from the committed offsets, and print them; ``with_steps`` the first ones also before
+    and after each transformation. ``mask`` is given all secrets before code that knows them runs.
 
     Raises ConfigException and ConnectException, without secrets, with a message of one line; what a plugin raised is a ConnectException
     that names it and its line of code.
@@ -39,7 +47,7 @@ def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: i
         offsets = read_offset_file(Path(path), connector.name) if path else None
         with redirect_stdout(sys.stderr):  # what the connector prints is no record
             preview = make_preview(request, settings, {}, mask, offsets=offsets)
-        print("\n".join(_lines(preview)))
+        print("\n".join([*_lines(preview), *(_steps(preview) if with_steps else ())]))
     except Exception as error:  # (plugins' code may raise anything)
         mask_failure(mask, request, settings, {})
         retriable = RetriableException if isinstance(error, ConnectException) and error.retriable else ConnectException
@@ -66,6 +74,27 @@ def _lines(preview: Preview) -> Iterator[str]:
         yield f"{preview.skipped} records failed and are left out:"
         yield from (f"  {failure}" for failure in preview.failures)
     yield from (_json(_shown(record)) for record in preview.records)
+
+
+def _steps(preview: Preview) -> Iterator[str]:
+    """One line for each record that was read, and one for each transformation that it met."""
+    if not preview.steps:
+        yield "no steps: there are no transformations, or no record was read"
+    for number, steps in enumerate(preview.steps, 1):
+        yield f"record {number} as read: {_json(_shown(steps.read))}"
+        yield from (f"  {line}" for step in steps.transforms for line in _step(step))
+        if steps.is_cut:
+            yield "  not all steps are shown: they are too long"
+
+
+def _step(step: PreviewedStep) -> Iterator[str]:
+    predicate = "" if step.predicate is None else f", predicate {step.predicate}"
+    name = f"{step.alias} ({step.class_name.rpartition('.')[2]}{predicate})"
+    yield from (f"{name}: {_json(_shown(record))}" for record in step.records)
+    if step.error is not None:
+        yield f"{name} {step.outcome}: {' '.join(step.error.split())}"
+    elif not step.records:
+        yield f"{name}: {step.outcome}"
 
 
 def _outcome(task: PreviewedTask) -> str:

@@ -93,7 +93,26 @@ export type Definition = {
 export type Value = { name: string; value: string | null; recommended_values: string[]; errors: string[]; visible: boolean };
 export type Validation = { name: string; error_count: number; groups: string[]; configs: { definition: Definition | null; value: Value }[] };
 export type Checked = { validation: Validation; warnings: string[] };
-export type PreviewedRecord = { task: number; topic: string; partition: number | null; key: Json; value: Json; is_cut: boolean; source_offset: Json };
+export type PreviewedRecord = {
+  task: number;
+  topic: string;
+  partition: number | null;
+  timestamp: Json;
+  key: Json;
+  value: Json;
+  headers: { key: string; value: Json }[];
+  is_cut: boolean;
+  source_offset: Json;
+};
+export type PreviewedStep = {
+  alias: string;
+  class_name: string;
+  outcome: "applied" | "skipped" | "dropped" | "failed";
+  predicate: string | null;
+  records: PreviewedRecord[];
+  error: string | null;
+};
+export type PreviewedSteps = { read: PreviewedRecord; transforms: PreviewedStep[]; is_cut: boolean };
 export type Preview = {
   read: number;
   seconds: number;
@@ -102,6 +121,7 @@ export type Preview = {
   tasks: { task: number; records: number; end: string; config: Config }[];
   topics: { topic: string; records: number; bytes: number; key: Record<string, string>; value: Record<string, string> }[];
   records: PreviewedRecord[];
+  steps?: PreviewedSteps[];
 };
 
 export class ApiError extends Error {

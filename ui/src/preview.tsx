@@ -4,6 +4,7 @@ import { type ReactNode, useState } from "react";
 import { change, type Config, connectorPath, type Preview, textOf } from "./api";
 import { type Json, written } from "./json";
 import { Problem, TitledTable } from "./parts";
+import { Steps } from "./steps";
 import { count } from "./words";
 
 const RECORDS = 10;
@@ -61,6 +62,7 @@ function Previewed({ preview }: { preview: Preview }) {
           </Table.Row>
         ))}
       </TitledTable>
+      {preview.steps?.length ? <Steps steps={preview.steps} /> : null}
     </Box>
   );
 }

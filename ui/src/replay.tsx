@@ -7,6 +7,7 @@ import { Choice, SettingLines, settingsOf, Typed } from "./fields";
 import { type Json, written } from "./json";
 import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable } from "./parts";
 import { usePolled } from "./polled";
+import { Steps } from "./steps";
 import { count, shortClass } from "./words";
 
 const RECORDS = 20;
@@ -212,6 +213,7 @@ function Tried({ tried: { preview, failure }, records }: { tried: { preview: Pre
           })}
         </TitledTable>
       ) : null}
+      {preview.steps?.length ? <Steps steps={preview.steps} /> : null}
     </Box>
   );
 }

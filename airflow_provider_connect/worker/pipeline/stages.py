@@ -42,11 +42,17 @@ class Stage:
     predicate: Predicate | None = None
     negate: bool = False
 
-    def apply(self, batch: Batch) -> list[Batch]:
+    def chosen(self, batch: Batch) -> pa.BooleanArray | None:
+        """The records to which it applies; None: all."""
         if self.predicate is None or not batch.num_records:
-            return _listed(self.transformation.apply_batch(batch))
+            return None
         mask = self.predicate.test_batch(batch)
-        chosen = (pc.invert(mask) if self.negate else mask).fill_null(False)
+        return (pc.invert(mask) if self.negate else mask).fill_null(False)
+
+    def apply(self, batch: Batch) -> list[Batch]:
+        chosen = self.chosen(batch)
+        if chosen is None:
+            return _listed(self.transformation.apply_batch(batch))
         if self.transformation.drops_all:
             kept = batch.filter(pc.invert(chosen))
             return [kept] if kept.num_records else []

@@ -97,18 +97,23 @@ class Findings:
     def _show(self, task: int, record: SourceRecord | SinkRecord) -> None:
         if self._room <= 0:
             return
-        cut = _Cut(self._mask)
-        headers = [{"key": cut.name(header.key), "value": cut(header.value)} for header in list(record.headers)[:MOST_HEADERS]]
-        offset = record.kafka_offset if isinstance(record, SinkRecord) else None
-        source_offset = cut(record.source_offset) if isinstance(record, SourceRecord) else None
-        key, value = cut(record.key), cut(record.value)
-        is_cut = cut.was_cut or len(record.headers) > MOST_HEADERS
-        self._room -= cut.length
-        self.shown.append(
-            PreviewedRecord(
-                task, record.topic, record.kafka_partition, offset, record.timestamp, key, value, headers, is_cut, source_offset
-            )
-        )
+        shown, length = previewed_record(task, record, self._mask)
+        self._room -= length
+        self.shown.append(shown)
+
+
+def previewed_record(task: int, record: SourceRecord | SinkRecord, mask: Mask) -> tuple[PreviewedRecord, int]:
+    """A record as far as it is shown, without the secrets of ``mask``, and how many characters that is."""
+    cut = _Cut(mask)
+    headers = [{"key": cut.name(header.key), "value": cut(header.value)} for header in list(record.headers)[:MOST_HEADERS]]
+    offset = record.kafka_offset if isinstance(record, SinkRecord) else None
+    source_offset = cut(record.source_offset) if isinstance(record, SourceRecord) else None
+    key, value = cut(record.key), cut(record.value)
+    is_cut = cut.was_cut or len(record.headers) > MOST_HEADERS
+    shown = PreviewedRecord(
+        task, record.topic, record.kafka_partition, offset, record.timestamp, key, value, headers, is_cut, source_offset
+    )
+    return shown, cut.length
 
 
 class _Cut:

@@ -15,7 +15,7 @@ from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, plugin_code
-from airflow_provider_connect.model.previews import Fields, Preview, PreviewedTask, PreviewRequest
+from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRecord, PreviewedSteps, PreviewedTask, PreviewRequest
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONNECTOR, VERSION_ENDING
@@ -31,6 +31,7 @@ from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipel
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.sink import PreviewedSink
 from airflow_provider_connect.worker.preview.source import PreviewedSource
+from airflow_provider_connect.worker.preview.steps import Steps
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.task.contexts import WorkersKafka
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of, stages_of
@@ -64,6 +65,7 @@ def make_preview(
     stages = stages_of(checked, converters.header)
     errors = Tolerance(dataclasses.replace(checked.settings.errors, retry_timeout_ms=0), findings.skip, task=request.connector, mask=mask)
     deadline = started + request.seconds
+    steps = Steps(checked.settings.transforms, stages, converters.header, mask, deadline=deadline)
     shown = [_shown(checked, config) for config in configs]
 
     def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
@@ -73,11 +75,11 @@ def make_preview(
     if isinstance(checked.connector, SourceConnector):
         kafka = WorkersKafka(checked, settings, converters, errors)
         pipeline = SourcePipeline(converters, stages, errors)
-        source = PreviewedSource(checked.connector, pipeline, offsets, findings, kafka=kafka, deadline=deadline)
+        source = PreviewedSource(checked.connector, pipeline, offsets, findings, steps, kafka=kafka, deadline=deadline)
         tasks = _source_tasks(source, configs, shown, request.records, resolve)
         read, fields = source.read, source.offset_fields()
     else:
-        sink = PreviewedSink(checked, settings, SinkPipeline(converters, stages, errors), findings, deadline=deadline)
+        sink = PreviewedSink(checked, settings, SinkPipeline(converters, stages, errors), findings, steps, deadline=deadline)
         tasks = sink.run_tasks(shown, request.records)
         read = sink.read
     preview = Preview(
@@ -93,6 +95,7 @@ def make_preview(
         skipped=findings.skipped,
         failures=findings.failures,
         seconds=round(time.monotonic() - started, 3),
+        steps=steps.shown,
     )
     return _masked(preview, mask)
 
@@ -113,20 +116,37 @@ def _masked(preview: Preview, mask: Mask) -> Preview:
             dataclasses.replace(seen, topic=mask(seen.topic), key=mask.whole(seen.key), value=mask.whole(seen.value))
             for seen in preview.topics
         ],
-        records=[
-            dataclasses.replace(
-                record,
-                topic=mask(record.topic),
-                key=mask.whole(record.key),
-                value=mask.whole(record.value),
-                headers=[{"key": mask(str(header["key"])), "value": mask.whole(header["value"])} for header in record.headers],
-                source_offset=mask.whole(record.source_offset),
-            )
-            for record in preview.records
-        ],
+        records=[_masked_record(record, mask) for record in preview.records],
         offsets=mask.whole(preview.offsets),
         failures=list(map(mask, preview.failures)),
+        steps=[_masked_steps(each, mask) for each in preview.steps],
     )
+
+
+def _masked_record(record: PreviewedRecord, mask: Mask) -> PreviewedRecord:
+    return dataclasses.replace(
+        record,
+        topic=mask(record.topic),
+        key=mask.whole(record.key),
+        value=mask.whole(record.value),
+        headers=[{"key": mask(str(header["key"])), "value": mask.whole(header["value"])} for header in record.headers],
+        source_offset=mask.whole(record.source_offset),
+    )
+
+
+def _masked_steps(steps: PreviewedSteps, mask: Mask) -> PreviewedSteps:
+    transforms = [
+        dataclasses.replace(
+            step,
+            alias=mask(step.alias),
+            class_name=mask(step.class_name),
+            predicate=None if step.predicate is None else mask(step.predicate),
+            records=[_masked_record(record, mask) for record in step.records],
+            error=None if step.error is None else mask(step.error),
+        )
+        for step in steps.transforms
+    ]
+    return dataclasses.replace(steps, read=_masked_record(steps.read, mask), transforms=transforms)
 
 
 def _source_tasks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -21,9 +22,11 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.delivery.sink_positions import KnownOffsets, owned_by, partitions_of, start_position
+from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.records import shown_records
+from airflow_provider_connect.worker.preview.steps import Steps
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
 
 ANSWER_SECONDS = 10.0
@@ -35,13 +38,23 @@ class PreviewedSink:
     """Reads a share of each partition. ``deadline`` is a time of ``time.monotonic``."""
 
     def __init__(
-        self, checked: CheckedConnector, settings: WorkerSettings, pipeline: SinkPipeline, findings: Findings, *, deadline: float
+        self,
+        checked: CheckedConnector,
+        settings: WorkerSettings,
+        pipeline: SinkPipeline,
+        findings: Findings,
+        steps: Steps,
+        *,
+        deadline: float,
     ) -> None:
         self.read = 0
         self._checked = checked
         self._settings = settings
         self._pipeline = pipeline
         self._findings = findings
+        self._steps = steps
+        lenient = Tolerance(dataclasses.replace(pipeline.errors.settings, tolerates_all=True))  # (failures are reported once)
+        self._untransformed = SinkPipeline(pipeline.converters, errors=lenient)
         self._deadline = deadline
         self._group = consumer_group(checked.name, checked.resolved, settings.values)
         config = client_config(settings, "consumer", checked.settings.overrides["consumer"])
@@ -108,6 +121,9 @@ class PreviewedSink:
             self.read += piece.num_records
             for batch in self._pipeline.batches(piece):
                 self._findings.add(task, shown_records(batch, lambda known: known.sink_records(self._findings.header_converter)))
+            if self._steps.has_room:
+                for batch in self._untransformed.batches(piece):
+                    self._steps.add(task, batch)
 
 
 def shares(available: Ranges, most: int) -> Ranges:

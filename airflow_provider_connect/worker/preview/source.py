@@ -24,6 +24,7 @@ from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipel
 from airflow_provider_connect.worker.preview.fields import value_fields
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.records import shown_records
+from airflow_provider_connect.worker.preview.steps import Steps
 from airflow_provider_connect.worker.task.contexts import TaskSourceContext, WorkersKafka
 from airflow_provider_connect.worker.task.pipeline_setup import equipped
 
@@ -43,6 +44,7 @@ class PreviewedSource:
         pipeline: SourcePipeline,
         offsets: SourceOffsets,
         findings: Findings,
+        steps: Steps,
         *,
         kafka: WorkersKafka,
         deadline: float,
@@ -54,6 +56,7 @@ class PreviewedSource:
         self._pipeline = pipeline
         self._offsets = offsets
         self._findings = findings
+        self._steps = steps
         self._deadline = deadline
         self._now = now
         self._positions: list[dict[str, Any]] = []
@@ -120,6 +123,7 @@ class PreviewedSource:
         for piece, encoded in self._pipeline.pieces(batch):
             records = shown_records(piece, lambda known: known.source_records(self._findings.header_converter))
             self._findings.add(number, records, _pairs(encoded))
+        self._steps.add(number, batch)
 
     def _note_position(self, batch: Batch, partitions: list[dict[str, object]]) -> None:
         offset = batch.last_offset

@@ -174,6 +174,9 @@ def test_records_are_transformed_by_the_sinks_converters(environment: RunEnviron
     origin = {"partition": letter.partition, "offset": letter.offset}
     shown_records = [(each.topic, each.value, each.source_offset, each.headers) for each in shown.preview.records]
     assert shown_records == [(unique, {"m": 1}, origin, [])]
+    [steps] = shown.preview.steps
+    for each in (steps.read, steps.transforms[-1].records[0]):
+        assert (each.topic, each.source_offset, each.headers) == (unique, origin, [])
     with pytest.raises(NotFoundException):
         previewing.dead_letter_replay(environment.connector)
     previewing.replay_dead_letters(environment.connector, asked)

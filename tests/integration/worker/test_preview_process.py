@@ -65,3 +65,38 @@ def test_an_error_comes_without_secrets(
     assert SECRET not in str(found)
     assert "Invalid value [hidden] for configuration batch.size" in str(found["error"])
     assert "Invalid value [hidden] for configuration batch.size" in str(found["errors"])
+
+
+def test_a_sinks_records_are_shown_behind_each_transformation(settings: WorkerSettings, unique: str, tmp_path: Path) -> None:
+    make_topic(settings.bootstrap_servers, unique, 1)
+    send(settings.bootstrap_servers, unique, ["one", "two"])
+    router = {"transforms.route.type": "RegexRouter", "transforms.route.regex": "(.*)", "transforms.route.replacement": "$1-routed"}
+    drop = {"transforms.drop.type": "Filter", "transforms.drop.predicate": "routed", "transforms.drop.negate": "true"}
+    named = {"predicates": "routed", "predicates.routed.type": "TopicNameMatches", "predicates.routed.pattern": ".*-routed"}
+    config = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": unique, "value.converter": STRING}
+    found = answered(settings, config | {"transforms": "route,drop"} | router | drop | named, {})
+    assert [(each["read"]["topic"], each["read"]["value"], each["read"]["offset"]) for each in found["steps"]] == [
+        (unique, "one", 0),
+        (unique, "two", 1),
+    ]
+    for each in found["steps"]:
+        route, drop_of = each["transforms"]
+        assert (route["alias"], route["outcome"], route["records"][0]["topic"]) == ("route", "applied", f"{unique}-routed")
+        assert (drop_of["outcome"], drop_of["predicate"], drop_of["records"]) == ("skipped", "not routed", [])
+    assert "steps" not in answered(settings, config, {})
+
+
+def test_a_secret_that_a_transformation_inserts_is_hidden_in_each_step(
+    worker_settings: MakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", SECRET)
+    provider = {"config.providers": "env", "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider"}
+    settings = WorkerSettings.of(worker_settings() | provider | {"config.providers.env.access..*": "CANARY"})
+    (tmp_path / "lines.txt").write_text("one\n")
+    insert = {"transforms.by.type": "InsertHeader", "transforms.by.header": "by", "transforms.by.value.literal": "${env:CANARY}"}
+    remove = {"transforms.no.type": "DropHeaders", "transforms.no.headers": "by"}
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines.txt"), "topic": "lines", "value.converter": STRING}
+    found = answered(settings, config | {"transforms": "by,no"} | insert | remove, {})
+    assert SECRET not in str(found)
+    [steps] = found["steps"]
+    assert [step["records"][0]["headers"] for step in steps["transforms"]] == [[{"key": "by", "value": "[hidden]"}], []]

@@ -8,7 +8,16 @@ import pytest
 
 from airflow_provider_connect.cli import upgrades
 from airflow_provider_connect.model.preview_comparison import Change, Comparison, Difference, Subject
-from airflow_provider_connect.model.previews import Preview, PreviewedRecord, PreviewedTask, PreviewedTopic, PreviewEnd
+from airflow_provider_connect.model.previews import (
+    Preview,
+    PreviewedRecord,
+    PreviewedStep,
+    PreviewedSteps,
+    PreviewedTask,
+    PreviewedTopic,
+    PreviewEnd,
+    StepOutcome,
+)
 from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 
 COMPARISON = Comparison("1.0", "2.1", 10, 3, [Difference(Subject.VALUE, Change.ADDED, "t", "note", None, "string?")])
@@ -33,9 +42,10 @@ class Connect:
 
     known: Upgrade = HELD
     forgotten: str = ""
+    previewed: Preview = PREVIEW
 
     def preview(self, name: str, config: object, *, records: int, version: str | None) -> Preview:
-        return PREVIEW
+        return self.previewed
 
     def upgrade(self, name: str) -> Upgrade:
         return self.known
@@ -58,10 +68,31 @@ def ended(command: Any, connect: Connect, **given: object) -> int:
 
 
 def test_a_preview_is_printed_with_what_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended(upgrades.preview, Connect(), file=None, records=1, plugin_version=None) == 0
+    assert ended(upgrades.preview, Connect(), file=None, records=1, plugin_version=None, steps=False) == 0
     printed = capsys.readouterr().out
+    assert "Record 1" not in printed
     for part in ("sink org.example.Sink: connector 1.0", "1 records read", "2 records have failed", "t: 1 records, 12 bytes", '{"id": 1}'):
         assert part in printed
+
+
+def test_the_steps_of_a_preview_are_printed_record_by_record(capsys: pytest.CaptureFixture[str]) -> None:
+    (read,) = PREVIEW.records
+    routed = PreviewedStep("route", "org.example.Router", StepOutcome.APPLIED, records=[replace(read, topic="u")])
+    skipped = PreviewedStep("mask", "org.example.Mask", StepOutcome.SKIPPED, "not mine")
+    failed = PreviewedStep("cast", "org.example.Cast$Value", StepOutcome.FAILED, error="DataException: no\x1b number")
+    connect = Connect(previewed=replace(PREVIEW, steps=[PreviewedSteps(read, [routed, skipped, failed], is_cut=True)]))
+    assert ended(upgrades.preview, connect, file=None, records=1, plugin_version=None, steps=True) == 0
+    lines = capsys.readouterr().out.split("Record 1:\n")[1].splitlines()
+    assert [line.split()[:4] for line in lines[:5]] == [
+        ["step", "class", "outcome", "topic"],
+        ["read", "-", "-", "t-3"],
+        ["route", "Router", "applied", "u-3"],
+        ["mask", "Mask", "skipped", "(predicate:"],
+        ["cast", "Cast$Value", "failed", "-"],
+    ]
+    assert lines[5:] == ["cast: DataException: no\ufffd number", "Not all steps are shown: they are too long"]
+    assert ended(upgrades.preview, Connect(), file=None, records=1, plugin_version=None, steps=True) == 0
+    assert "No steps: there are no transformations" in capsys.readouterr().out
 
 
 def test_an_upgrade_that_was_held_back_is_printed_with_its_differences(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.model.previews import Preview, PreviewedTopic
 from airflow_provider_connect.standalone.files import ConnectorFile, standalone_settings
+from airflow_provider_connect.standalone.one_run import parsed
 from airflow_provider_connect.standalone.preview import _lines, print_preview
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.wire import offset_topic
@@ -156,6 +157,36 @@ def test_dropped_records_are_counted(settings: WorkerSettings, capsys: pytest.Ca
     assert "\n1 records were dropped by transformations" in shown(capsys)[0]
     print_preview(connector(), settings, 10, Mask())
     assert "dropped" not in shown(capsys)[0]
+
+
+def test_the_steps_of_each_record_are_printed_behind_the_records(settings: WorkerSettings, capsys: pytest.CaptureFixture[str]) -> None:
+    by_topic = {"predicates": "orders", "predicates_orders_type": "TopicNameMatches", "predicates_orders_pattern": "orders"}
+    route = {"transforms_route_type": "RegexRouter", "transforms_route_regex": ".*", "transforms_route_replacement": "loud"}
+    chain = {
+        "transforms": "route,loud",
+        "transforms_loud_type": "shop.loud",
+        "transforms_loud_predicate": "orders",
+        "transforms_loud_negate": "true",
+    }
+    print_preview(connector(**chain, **route, **by_topic), settings, 10, Mask(), with_steps=True)
+    printed = capsys.readouterr().out
+    records, _, steps = printed.partition("record 1 as read: ")
+    assert [json.loads(line)["key"] for line in records.splitlines() if line.startswith("{")] == [1, 3]
+    assert SECRET not in printed
+    first, second, third = f"record 1 as read: {steps}".split("record ")[1:]
+    assert '"topic": "orders"' in first.splitlines()[0]
+    assert first.splitlines()[1].startswith('  route (RegexRouter): {"topic": "loud"')
+    assert first.splitlines()[2].startswith("  loud (loud, predicate not orders): {")
+    assert second.splitlines()[2] == "  loud (loud, predicate not orders): dropped"
+    assert third.startswith("3 as read: ")
+    print_preview(connector(), settings, 10, Mask(), with_steps=True)
+    assert capsys.readouterr().out.endswith("no steps: there are no transformations, or no record was read\n")
+
+
+def test_steps_need_a_preview() -> None:
+    with pytest.raises(SystemExit):
+        parsed(["c.properties", "--steps"])
+    assert parsed(["c.properties", "--preview", "3", "--steps"]).steps
 
 
 def test_the_line_of_code_is_the_connectors_and_its_prints_are_on_standard_error(
