@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from airflow_provider_connect import __version__
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.views import ServerView
-from airflow_provider_connect.rest import backfills, connectors, dead_letters, metrics, page, server_routes
+from airflow_provider_connect.rest import backfills, connectors, dead_letters, lags, metrics, page, server_routes
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.connectors import Listing
@@ -18,7 +18,7 @@ from airflow_provider_connect.rest.server_routes import Loggers
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
-_ROUTERS = (server_routes.router, metrics.router, connectors.router, dead_letters.router, backfills.router, page.router)
+_ROUTERS = (server_routes.router, metrics.router, connectors.router, dead_letters.router, backfills.router, page.router, lags.router)
 
 
 def create_app(
