@@ -55,8 +55,9 @@ def write_distances(database: Database, distances: Mapping[str, Distance], *, no
 
 
 def _last_rows(database: Database, minute: int) -> dict[str, Found[Any]]:
-    """By connector, of those that were measured a short time ago."""
-    statement = select(lag).where(lag.c.until_ms >= minute - _MOST_MISSED_MS).order_by(lag.c.until_ms)
+    """By connector, of those that were measured a short time ago. Rows of a clock that was far ahead do not count."""
+    recent = lag.c.until_ms.between(minute - _MOST_MISSED_MS, minute + _MOST_MISSED_MS)
+    statement = select(lag).where(recent).order_by(lag.c.until_ms)
     return {row.connector: row for row in database.execute(statement)}
 
 

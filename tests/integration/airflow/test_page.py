@@ -191,28 +191,6 @@ def test_offsets_are_changed_with_the_connector_stopped_meanwhile(page: Page, ai
     connect(airflow, "PUT", f"/connectors/{name}/resume")
 
 
-def test_the_distance_of_a_source_is_plotted_over_a_span_that_stands_in_the_address(
-    page: Page, airflow: Airflow, connectors: dict[str, str]
-) -> None:
-    opened(page, airflow, f"?connector={connectors['runs']}&tab=offsets")
-    plot = page.get_by_role("img", name=re.compile("^Plot of the distance from the end"))
-    expect(plot).to_have_accessible_name("Plot of the distance from the end over the last day: 0 B at most, 0 B at last.")
-    page.get_by_role("button", name="Last hour").click()
-    expect(plot).to_have_accessible_name(re.compile("over the last hour"))
-    expect(page).to_have_url(re.compile("span=hour"))
-    page.reload()
-    expect(plot).to_have_accessible_name(re.compile("over the last hour"))
-    expect(page.get_by_role("button", name="Last hour")).to_have_attribute("aria-pressed", "true")
-    for theme in ("light", "dark"):
-        plot.scroll_into_view_if_needed()
-        page.screenshot(path=SCREENSHOTS / f"page-lags-{theme}.png")
-        assert serious(page) == []
-        page.emulate_media(color_scheme="dark")
-        page.evaluate("document.documentElement.classList.toggle('dark')")
-    page.evaluate("document.documentElement.classList.remove('dark')")
-    page.emulate_media(color_scheme="light")
-
-
 def test_a_connector_in_the_dark_and_its_config_without_secrets(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(airflow.url)
@@ -332,6 +310,28 @@ def test_a_plot_stays_while_it_is_kept_up_to_date(page: Page, airflow: Airflow, 
     page.evaluate("document.documentElement.classList.toggle('dark')")
     expect(plot.locator("canvas")).not_to_have_attribute("data-mark", "the same")  # drawn anew in the colours of now
     page.evaluate("document.documentElement.classList.toggle('dark')")
+    page.emulate_media(color_scheme="light")
+
+
+def test_the_distance_of_a_source_is_plotted_over_a_span_that_stands_in_the_address(
+    page: Page, airflow: Airflow, connectors: dict[str, str]
+) -> None:
+    opened(page, airflow, f"?connector={connectors['runs']}&tab=offsets")
+    plot = page.get_by_role("img", name=re.compile("^Plot of the distance from the end"))
+    expect(plot).to_have_accessible_name("Plot of the distance from the end over the last day: 0 B at most, 0 B at last.")
+    page.get_by_role("button", name="Last hour").click()
+    expect(plot).to_have_accessible_name(re.compile("over the last hour"))
+    expect(page).to_have_url(re.compile("span=hour"))
+    page.reload()
+    expect(plot).to_have_accessible_name(re.compile("over the last hour"))
+    expect(page.get_by_role("button", name="Last hour")).to_have_attribute("aria-pressed", "true")
+    for theme in ("light", "dark"):
+        plot.scroll_into_view_if_needed()
+        page.screenshot(path=SCREENSHOTS / f"page-lags-{theme}.png")
+        assert serious(page) == []
+        page.emulate_media(color_scheme="dark")
+        page.evaluate("document.documentElement.classList.toggle('dark')")
+    page.evaluate("document.documentElement.classList.remove('dark')")
     page.emulate_media(color_scheme="light")
 
 

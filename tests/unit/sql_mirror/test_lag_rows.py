@@ -63,6 +63,13 @@ def test_a_minute_is_written_once(database: Connection) -> None:
     assert rows(database) == [(0, 0, 5)]
 
 
+def test_a_clock_that_was_far_ahead_stops_nothing(database: Connection) -> None:
+    for minute in (10**6, 0, 1):
+        write(database, minute, orders=5)
+    assert rows(database) == [(0, 1, 5), (10**6, 10**6, 5)]
+    assert measured(lag_history(database, "orders", hours=1, now_ms=NOW + MINUTE)) == {-1: 5, 0: 5}
+
+
 def test_two_processes_at_the_same_time(database: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     write(database, 0, orders=5)
     monkeypatch.setattr(lag_rows, "_last_rows", lambda *_: {})  # the first one's row came after this one had read
