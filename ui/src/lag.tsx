@@ -53,7 +53,7 @@ function OverTime({ history: { from_ms, step_ms, unit, distances }, span, what }
   const title = `Plot of the ${what} over the last ${span}`;
   return (
     <>
-      <Text fontSize="sm">{`The largest in each ${duration(step_ms / 1000)}, in ${unit}.`}</Text>
+      <Text fontSize="sm">{`The largest in each ${step_ms === 60_000 ? "minute" : duration(step_ms / 1000)}, in ${unit}.`}</Text>
       <Plot label={`${title}: ${words(Math.max(...known))} at most, ${words(last)} at last.`} name="Largest" unit={unit} dots={4} series={[times, distances]} />
     </>
   );

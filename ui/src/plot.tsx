@@ -71,7 +71,7 @@ function drawn(element: HTMLElement, data: uPlot.AlignedData, name: string, unit
     height: 180,
     cursor: { y: false },
     scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
-    axes: [axis, { ...axis, size: 70, values: (_, splits) => splits.map((split) => quantity(split, unit)) }],
+    axes: [axis, { ...axis, size: 70, values: (_, splits) => splits.map((split) => (Number.isInteger(split) ? quantity(split, unit) : "")) }],
     series: [{}, { label: name, stroke: colour("blue-solid"), width: 2, points: { show: true, size: dots }, value: (_, value: number | null) => (value === null ? "–" : exact.format(value)) }],
   };
   return new uPlot(options, data, element);
