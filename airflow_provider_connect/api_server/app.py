@@ -27,6 +27,7 @@ _INTERVAL_MS = 1000
 _CHECKS_SECONDS = 60.0
 _SLOTS_SECONDS = 600.0  # each asks a server of a database, which takes up to 30 s
 _DEADLINES_SECONDS = 15.0
+_LAGS_SECONDS = 15.0  # so that each minute is met; they are measured once a minute
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ def _parts(current: CurrentWorker, loggers: Loggers, holder: str) -> list[Part]:
         Part("cluster checks", partial(current.act, ServerWorker.check_cluster), seconds=_CHECKS_SECONDS, is_slow=True),
         Part("replication slots", partial(current.act, ServerWorker.check_slots), seconds=_SLOTS_SECONDS, is_slow=True),
         Part("deadlines", partial(current.act, ServerWorker.watch_deadlines), seconds=_DEADLINES_SECONDS, is_slow=True),
+        Part("lags", partial(current.act, ServerWorker.sample_distances), seconds=_LAGS_SECONDS, is_slow=True),
         Part("SQL mirror", mirror.step, seconds=POLL_SECONDS, longest_seconds=60.0, is_slow=True, close=mirror.close),
     ]
 

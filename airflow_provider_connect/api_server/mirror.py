@@ -14,10 +14,11 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.herder.snapshot import SharedRead
 from airflow_provider_connect.hooks.airflow_settings import own_option
-from airflow_provider_connect.model.page import AttemptView, PlanView, RunView
+from airflow_provider_connect.model.page import LAG_SPANS, AttemptView, LagHistory, PlanView, RunView
 from airflow_provider_connect.sql_mirror.config_rows import Hide
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
+from airflow_provider_connect.sql_mirror.lag_rows import lag_history
 from airflow_provider_connect.sql_mirror.queries import KeptRead, RunMetrics, forget_history, last_runs, records_by_hour, run_metrics
 from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
 
@@ -69,6 +70,10 @@ class MirroredRuns:
         except SQLAlchemyError as error:
             _log.warning("The attempts of runs cannot be read: %s", error)
             return ()
+
+    def lags(self, connector: str, *, hours: int) -> LagHistory:
+        unknown = LagHistory(0, LAG_SPANS[hours] * 1000)
+        return _asked(lambda session: lag_history(session, connector, hours=hours, now_ms=int(time.time() * 1000)), unknown)
 
     def of(self, connector: str) -> Sequence[RunView]:
         unknown: list[RunMetrics] = []

@@ -26,6 +26,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, connectors_bundle, settings_now
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.sql_mirror.lag_rows import forget_distances, write_distances
 from airflow_provider_connect.sql_mirror.queries import drop_lease, hold_lease
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
@@ -44,8 +45,8 @@ _log = logging.getLogger(__name__)
 class ServerWorker:
     """See the module. Of several API servers one holds the lease; ``holder`` names this process.
 
-    Each method below is a part of the ticker's, and raises what the stores and the database raise. All but ``check_cluster`` and
-    ``watch_deadlines`` are called in one thread.
+    Each method below is a part of the ticker's, and raises what the stores and the database raise. All but ``check_cluster``,
+    ``watch_deadlines`` and ``sample_distances`` are called in one thread.
     """
 
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
@@ -81,6 +82,7 @@ class ServerWorker:
         self._lease_end = 0.0  # of the monotonic clock; 0: another process may have the lease
         self._checked: list[str] = []  # what the last check of the cluster found
         self._slots: list[str] = []
+        self._sampled_minute = 0
         if bundle is None:
             _log.warning("%s", NO_BUNDLE)
         else:
@@ -136,6 +138,18 @@ class ServerWorker:
     def watch_deadlines(self) -> None:
         if self._has_lease:
             self._deadlines.tick()
+
+    def sample_distances(self) -> None:
+        """Write how far connectors are from the ends of what they read, once in each minute."""
+        minute = int(time.time() // 60)
+        if not self._has_lease or minute == self._sampled_minute:
+            return
+        found = self.herder.current_distances()
+        with create_session() as session:
+            now_ms = int(time.time() * 1000)
+            write_distances(session, found, now_ms=now_ms)
+            forget_distances(session, now_ms=now_ms)
+        self._sampled_minute = minute
 
     def release(self) -> None:
         """Let another process take the lease at once."""

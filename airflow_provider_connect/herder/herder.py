@@ -52,6 +52,7 @@ from airflow_provider_connect.model.views import (
 )
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.sdk.java_text import BLANKS
+from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
@@ -338,6 +339,12 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
     def task_metrics(self) -> TaskMetrics:
         """What tasks have counted, by connector and task and Connect's metric names."""
         return self._task_metrics()
+
+    def current_distances(self) -> dict[str, Distance]:
+        """Of all connectors, with what tasks have written to the batch log by now."""
+        names = self.connectors()
+        self._task_metrics()  # has the batch log read to its end
+        return self.distances(names)
 
     def status_update_metrics(self) -> dict[str, float]:
         """How this process's writes of statuses went, by Connect's metric names."""

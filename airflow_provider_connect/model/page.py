@@ -149,6 +149,22 @@ class ConnectorLag:
     left_out: int
 
 
+LAG_SPANS: Final = {1: 60, 24: 300, 168: 2400}
+"""The spans for which lags are shown, in hours, with the seconds of one point: 60 to 288 points each."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagHistory:
+    """How far a connector was from the end of what it reads, a sink from the ends of its topics: the largest distance in each span of
+    ``step_ms`` from ``from_ms`` on; None: not measured. Empty ``distances``: no history is kept here. ``unit`` is the newest one, and
+    distances in others are left out; None: nothing was measured."""
+
+    from_ms: int
+    step_ms: int
+    unit: str | None = None
+    distances: Sequence[int | None] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
     """The newest records of a sink's dead letter queue, the newest first, each as ``herder.dead_letters.row_of`` has it, with

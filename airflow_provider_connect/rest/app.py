@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from airflow_provider_connect import __version__
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.views import ServerView
-from airflow_provider_connect.rest import backfills, connectors, costs, dead_letters, metrics, page, server_routes
+from airflow_provider_connect.rest import backfills, connectors, costs, dead_letters, lags, metrics, page, server_routes
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.connectors import Listing
@@ -26,6 +26,7 @@ _ROUTERS = (
     backfills.router,
     costs.router,
     page.router,
+    lags.router,
 )
 
 

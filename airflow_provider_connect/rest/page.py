@@ -29,11 +29,13 @@ from airflow_provider_connect.model.backfill import OF, backfill_name, takes_bac
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.page import (
+    LAG_SPANS,
     AttemptView,
     BackfillRow,
     BackfillRows,
     ConnectorDetail,
     Distances,
+    LagHistory,
     PlanView,
     ProgressView,
     ReplayView,
@@ -108,6 +110,10 @@ class Runs(Protocol):
         """Those of the connector's newest run."""
         ...
 
+    def lags(self, connector: str, *, hours: int) -> LagHistory:
+        """How far the connector was from its end in the last ``hours``, a key of ``LAG_SPANS``."""
+        ...
+
 
 class NoRuns:
     """A server without a mirror."""
@@ -127,6 +133,9 @@ class NoRuns:
     def attempts(self, connector: str) -> Sequence[AttemptView]:
         return []
 
+    def lags(self, connector: str, *, hours: int) -> LagHistory:
+        return LagHistory(0, LAG_SPANS[hours] * 1000)
+
 
 class PageFacts:
     """What the page's routes share: what is known of runs, and what is kept because it is dear. One for each app.
@@ -136,7 +145,9 @@ class PageFacts:
 
     def __init__(self, calls: Calls, runs: Runs, now: Callable[[], float] = time.monotonic) -> None:
         self.runs, self._now = runs, now
-        self.distances: Refreshed[Distances] = Refreshed("lags and distances", lambda: _distances(calls.herder()), {}, seconds=_LAG_SECONDS)
+        self.distances: Refreshed[Distances] = Refreshed(
+            "lags and distances", lambda: calls.herder().current_distances(), {}, seconds=_LAG_SECONDS
+        )
         self.hours: Refreshed[Mapping[str, Sequence[int]]] = Refreshed("records by hour", runs.by_hour, {}, seconds=_HOURS_SECONDS)
         self._rates = Rates()
         self._progress: Refreshed[tuple[float, Mapping[str, ProgressView]]] = Refreshed(
@@ -221,11 +232,6 @@ class RowBytes:
             self._kept = {key: kept for key, kept in list(self._kept.items()) if key[0] in existing}
 
 
-def _distances(herder: Herder) -> Distances:
-    herder.task_metrics()  # has the batch log read to its end
-    return herder.distances(herder.connectors())
-
-
 @cache
 def bundle(name: str = "connect.js") -> tuple[bytes, str]:
     """A script, and its version for the query of its address: the beginning of its hash."""
@@ -266,7 +272,7 @@ async def list_rows(request: Request) -> Response:
         names = existing if dag is None else [name for name in existing if dag_id_for(name) == dag]
         readable = calls.access.readable(user, names)
         changeable = calls.access.changeable(user, readable)
-        facts = _facts(request)
+        facts = facts_of(request)
         last, planned, distances, hours = facts.runs.last(), facts.runs.planned(dag), facts.distances.known(), facts.hours.known()
         rows = [
             facts.row_bytes.row(
@@ -293,7 +299,7 @@ async def get_detail(request: Request, connector: Connector) -> Response:
     calls, user = calls_of(request), user_of(request)
 
     def shown(herder: Herder) -> Response:
-        facts = _facts(request)
+        facts = facts_of(request)
         info, runs = herder.connector_info(connector), facts.runs.of(connector)
         state = herder.config_state()
         defined_in = (state.connector_config(connector) or {}).get(DEFINED_IN)
@@ -313,16 +319,10 @@ async def get_detail(request: Request, connector: Connector) -> Response:
     return await calls.read(request, connector, shown)
 
 
-@router.get("/ui/connectors/{connector}/lag")
-async def get_lag(request: Request, connector: Connector) -> Response:
-    """Partition by partition, as it is now."""
-    return await calls_of(request).read(request, connector, lambda herder: answer(herder.partition_lags(connector)))
-
-
 @router.get("/ui/connectors/{connector}/dead-letters")
 async def get_dead_letters(request: Request, connector: Connector) -> Response:
     """The newest ``limit`` records of the connector's dead letter queue, secrets hidden."""
-    calls, user, facts, limit = calls_of(request), user_of(request), _facts(request), query(request, "limit", _DEAD_LETTERS)
+    calls, user, facts, limit = calls_of(request), user_of(request), facts_of(request), query(request, "limit", _DEAD_LETTERS)
 
     def shown(herder: Herder) -> Response:
         if not (limit.isascii() and limit.isdigit() and len(limit) < _LONGEST_NUMBER):
@@ -341,7 +341,7 @@ async def get_replay(request: Request, connector: Connector) -> Response:
     def shown(herder: Herder) -> Response:
         herder.connector_info(connector)
         name = replay_connector(connector)
-        attempts = _facts(request).runs.attempts(name) if calls.access.may(user, Right.READ, name) else ()
+        attempts = facts_of(request).runs.attempts(name) if calls.access.may(user, Right.READ, name) else ()
         may_replay = all(calls.access.may(user, Right.CHANGE, each) for each in (connector, name))
         found = _replay(herder, connector)
         state = None if found is None else shown_replay(calls, user, found)
@@ -358,7 +358,7 @@ async def get_backfills(request: Request, connector: Connector) -> Response:
     def shown(herder: Herder) -> Response:
         config = herder.config_state().connector_config(connector) or {}
         found = herder.backfills(connector)
-        readable, last = calls.access.readable(user, [each.name for each in found]), _facts(request).runs.last()
+        readable, last = calls.access.readable(user, [each.name for each in found]), facts_of(request).runs.last()
         rows = [
             BackfillRow(each, dag_id_for(each.name), calls.access.may(user, Right.DELETE, each.name), last.get(each.name))
             for each in reversed(found)
@@ -385,6 +385,6 @@ def _status(herder: Herder, connector: str) -> ConnectorStatusView | None:
         return None
 
 
-def _facts(request: Request) -> PageFacts:
+def facts_of(request: Request) -> PageFacts:
     facts: PageFacts = request.app.state.page
     return facts

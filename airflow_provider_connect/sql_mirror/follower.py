@@ -19,6 +19,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.sql_mirror.config_rows import Hide, masked, take_configs
+from airflow_provider_connect.sql_mirror.lag_rows import forget_deleted
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
 from airflow_provider_connect.sql_mirror.queries import drop_lease, hold_lease, offset_topics
 from airflow_provider_connect.sql_mirror.rows import Database, remove_rows
@@ -191,6 +192,7 @@ class MirrorFollower:
             note = Entry(Kind.MIRROR, "", _ms(started), (TopicPartition(topic, 0), -1), topic, note=reason)
             sweep = Sweep(database, topic, _ms(started), [note])
             self._kind(topic)[1](sweep, records)
+            forget_deleted(database, sweep.entries)
             write_history(database, sweep.entries)
 
     def _after_sweep(self, at: TopicPartition, read: ReadPosition, held: tuple[int, int] | None, now_ms: int) -> ReadPosition:
@@ -221,7 +223,9 @@ class MirrorFollower:
             entries: list[Entry] = []
             for topic in topics:
                 entries += self._kind(topic)[0](database, [record for record in records if record.at.topic == topic])  # 3
-            write_history(database, self._news(entries))  # 4
+            news = self._news(entries)
+            forget_deleted(database, news)
+            write_history(database, news)  # 4
         self._positions |= moved
         if self._settings.config_topic in topics:
             self._restart_for_new_topics()

@@ -304,13 +304,14 @@ def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bo
     """Delete older lines of history and metrics of runs, at most ``most`` of each, so that a transaction stays short. Returns whether some
     may be left. The current state stays. From now on offsets cannot go back to an earlier instant."""
     session.execute(update(position).where(position.c.since_ms < before_ms).values(since_ms=before_ms))
-    found = [_oldest(session, batch, batch.c.last_ms, before_ms, most), _oldest(session, history, history.c.at_ms, before_ms, most)]
+    found = [oldest(session, batch, batch.c.last_ms, before_ms, most), oldest(session, history, history.c.at_ms, before_ms, most)]
     for table, rows in zip((batch, history), found, strict=True):
         remove_rows(session, table, rows)
     return any(len(rows) == most for rows in found)
 
 
-def _oldest(session: Database, table: Table, at: Column[Any], before_ms: int, most: int) -> list[Row]:
+def oldest(session: Database, table: Table, at: Column[Any], before_ms: int, most: int) -> list[Row]:
+    """The keys of at most ``most`` rows whose ``at`` lies before ``before_ms``, the oldest first."""
     statement = select(*table.primary_key.columns).where(at < before_ms).order_by(at).limit(most)
     return [dict(row) for row in session.execute(statement).mappings()]
 

@@ -194,6 +194,19 @@ history = Table(
 """Every change that the mirror saw, in the order in which it did. ``old`` or ``new`` empty: there was or is none. ``topic``,
 ``topic_partition`` and ``topic_offset`` are those of the record that made the change; offset -1: none did (see ``note``)."""
 
+lag = Table(
+    "connect_lag",
+    metadata,
+    Column("connector", _NAME, primary_key=True),
+    Column("since_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("until_ms", BigInteger, nullable=False),
+    Column("distance", BigInteger, nullable=False),
+    Column("unit", _NAME, nullable=False),
+    Index("connect_lag_until", "until_ms"),
+)
+"""How far each connector was from the end of what it reads: ``distance`` of ``unit`` in every minute from ``since_ms`` to ``until_ms``,
+both included. Measured by an API server, so it is on no topic. A deleted connector has no rows."""
+
 position = Table(
     "connect_position",
     metadata,

@@ -40,6 +40,8 @@ export type Status = {
 };
 export type Offset = { partition: Record<string, Json>; offset: Record<string, Json> | null };
 export type Lag = { partitions: { topic: string; partition: number; position: number | null; end: number; lag: number }[]; lag: number; left_out: number };
+/** The largest distance of each step; null: not measured. No distances: no history is kept. */
+export type LagHistory = { from_ms: number; step_ms: number; unit: string | null; distances: (number | null)[] };
 export type Texts = Record<string, string | null>;
 export type DeadLetter = { partition: number; offset: number; timestamp: number; key: string | null; value: string | null; errors: Texts; headers: Texts; is_whole: boolean; is_replayed: boolean };
 export type DeadLetters = { topic: string | null; has_headers: boolean; records: DeadLetter[]; is_whole: boolean; left_out: number };

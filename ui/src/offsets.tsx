@@ -4,7 +4,7 @@ import { useState } from "react";
 import { change, connectorPath, isAlone, type Offset, type Row, textOf } from "./api";
 import { OffsetsHistory } from "./history";
 import { Exact, type Json, parsed, written } from "./json";
-import { LagTable } from "./lag";
+import { LagSection } from "./lag";
 import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
 import { usePolled } from "./polled";
 import { whileStopped } from "./verbs";
@@ -61,7 +61,7 @@ export function OffsetsTab({ row, say }: { row: Row; say: (said: Said) => void }
     });
   const below = (
     <>
-      {row.type === "sink" ? <LagTable row={row} /> : null}
+      <LagSection row={row} />
       {isAlone ? null : <OffsetsHistory row={row} say={say} changed={reload} />}
     </>
   );

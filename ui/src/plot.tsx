@@ -1,11 +1,12 @@
-// Records per run over time, in the host's colours of the moment.
+// Numbers over time, in the host's colours of the moment.
 import { Box } from "@chakra-ui/react";
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import css from "uplot/dist/uPlot.min.css";
 import type { RunView } from "./api";
-import { count } from "./words";
+import { count, quantity } from "./words";
 
+const exact = new Intl.NumberFormat("en");
 const STYLE = "connect-plot-style";
 
 function addStyle() {
@@ -16,11 +17,17 @@ function addStyle() {
   document.head.append(style);
 }
 
-export function Throughput({ runs }: { runs: RunView[] }) {
+/** Times in seconds, and a number for each; null: not known. */
+export type Series = [number[], (number | null)[]];
+
+/** `name` is that of the series in the legend, `label` the plot's for screen readers, `unit` that of the numbers, `dots` the size of a point. */
+type PlotProps = { label: string; name: string; series: Series; unit?: string | null; dots?: number };
+
+export function Plot({ label, name, series, unit = null, dots = 6 }: PlotProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const data = useRef<uPlot.AlignedData>([[]]);
-  const current = JSON.stringify(dataOf(runs)); // each poll brings equal runs, and what one reads off the plot must stay
+  const current = JSON.stringify(series); // each poll brings equal numbers, and what one reads off the plot must stay
   useEffect(() => {
     data.current = JSON.parse(current) as uPlot.AlignedData;
     plot.current?.setData(data.current);
@@ -31,7 +38,7 @@ export function Throughput({ runs }: { runs: RunView[] }) {
     addStyle();
     const draw = () => {
       plot.current?.destroy();
-      plot.current = drawn(element, data.current);
+      plot.current = drawn(element, data.current, name, unit, dots);
     };
     draw();
     const themes = new MutationObserver(draw);
@@ -44,28 +51,28 @@ export function Throughput({ runs }: { runs: RunView[] }) {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, []);
-  const most = Math.max(...runs.map((run) => run.records));
-  return <Box ref={box} role="img" aria-label={`Plot of records of the last ${runs.length} runs, ${count(most)} at most. The table has the numbers.`} my={2} />;
+  }, [name, unit, dots]);
+  return <Box ref={box} role="img" aria-label={label} my={2} />;
 }
 
-/** Times in seconds, and records. */
-function dataOf(runs: RunView[]): uPlot.AlignedData {
+export function Throughput({ runs }: { runs: RunView[] }) {
   const ordered = [...runs].sort((one, other) => one.last_ms - other.last_ms);
-  return [ordered.map((run) => run.last_ms / 1000), ordered.map((run) => run.records)];
+  const most = Math.max(...runs.map((run) => run.records));
+  const label = `Plot of records of the last ${runs.length} runs, ${count(most)} at most. The table has the numbers.`;
+  return <Plot label={label} name="Records" series={[ordered.map((run) => run.last_ms / 1000), ordered.map((run) => run.records)]} />;
 }
 
-function drawn(element: HTMLElement, data: uPlot.AlignedData): uPlot {
+function drawn(element: HTMLElement, data: uPlot.AlignedData, name: string, unit: string | null, dots: number): uPlot {
   const colours = getComputedStyle(document.documentElement);
-  const colour = (name: string) => colours.getPropertyValue(`--chakra-colors-${name}`).trim();
+  const colour = (of: string) => colours.getPropertyValue(`--chakra-colors-${of}`).trim();
   const axis = { stroke: colour("fg"), grid: { stroke: colour("border"), width: 1 }, ticks: { stroke: colour("border"), width: 1 } };
   const options: uPlot.Options = {
     width: element.clientWidth || 600,
     height: 180,
     cursor: { y: false },
     scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
-    axes: [axis, { ...axis, size: 70, values: (_, splits) => splits.map(count) }],
-    series: [{}, { label: "Records", stroke: colour("blue-solid"), width: 2, points: { show: true, size: 6 } }],
+    axes: [axis, { ...axis, size: 70, values: (_, splits) => splits.map((split) => (Number.isInteger(split) ? quantity(split, unit) : "")) }],
+    series: [{}, { label: name, stroke: colour("blue-solid"), width: 2, points: { show: true, size: dots }, value: (_, value: number | null) => (value === null ? "–" : exact.format(value)) }],
   };
   return new uPlot(options, data, element);
 }

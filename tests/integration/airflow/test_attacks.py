@@ -59,6 +59,7 @@ VERBS: tuple[tuple[str, str, object], ...] = (
     ("POST", "/connectors/{}/backfills", {"ranges": [{}], "id": "a"}),
     ("GET", "/ui/connectors/{}", None),
     ("GET", "/ui/connectors/{}/lag", None),
+    ("GET", "/ui/connectors/{}/lags?hours=1", None),
     ("GET", "/ui/connectors/{}/dead-letters", None),
     ("GET", "/ui/connectors/{}/replay", None),
     ("GET", "/ui/connectors/{}/backfills", None),

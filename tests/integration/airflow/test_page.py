@@ -319,6 +319,28 @@ def test_a_plot_stays_while_it_is_kept_up_to_date(page: Page, airflow: Airflow, 
     page.emulate_media(color_scheme="light")
 
 
+def test_the_distance_of_a_source_is_plotted_over_a_span_that_stands_in_the_address(
+    page: Page, airflow: Airflow, connectors: dict[str, str]
+) -> None:
+    opened(page, airflow, f"?connector={connectors['runs']}&tab=offsets")
+    plot = page.get_by_role("img", name=re.compile("^Plot of the distance from the end"))
+    expect(plot).to_have_accessible_name("Plot of the distance from the end over the last day: 0 B at most, 0 B at last.")
+    page.get_by_role("button", name="Last hour").click()
+    expect(plot).to_have_accessible_name(re.compile("over the last hour"))
+    expect(page).to_have_url(re.compile("span=hour"))
+    page.reload()
+    expect(plot).to_have_accessible_name(re.compile("over the last hour"))
+    expect(page.get_by_role("button", name="Last hour")).to_have_attribute("aria-pressed", "true")
+    for theme in ("light", "dark"):
+        plot.scroll_into_view_if_needed()
+        page.screenshot(path=SCREENSHOTS / f"page-lags-{theme}.png")
+        assert serious(page) == []
+        page.emulate_media(color_scheme="dark")
+        page.evaluate("document.documentElement.classList.toggle('dark')")
+    page.evaluate("document.documentElement.classList.remove('dark')")
+    page.emulate_media(color_scheme="light")
+
+
 def test_a_viewer_is_offered_no_change(
     browser: Browser, airflow: Airflow, passwords: Mapping[str, str], connectors: dict[str, str]
 ) -> None:

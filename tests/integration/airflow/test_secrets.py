@@ -215,7 +215,7 @@ def ask_everything(environment: RunEnvironment, names: Iterable[str]) -> None:
     for name in names:
         for path in ("", "/config", "/status", "/tasks", "/tasks/0", "/tasks/0/status", "/topics", "/offsets", "/upgrade", "/tasks-config"):
             environment.ask("GET", f"/connectors/{name}{path}", 200, 404)
-        for path in ("", "/lag", "/dead-letters", "/replay", "/backfills"):
+        for path in ("", "/lag", "/lags", "/dead-letters", "/replay", "/backfills"):
             environment.ask("GET", f"/ui/connectors/{name}{path}", 200, 400, 404)
 
 

@@ -81,11 +81,20 @@ def write_batch(
     run: str,
     claim: Claim,
     *,
+    is_source: bool = False,
     positions: dict[str, dict[str, int]] | None = None,
     **measured: Any,
 ) -> None:
     partition, key, value = BatchLog.record(
-        settings, connector=connector, task=task, run=run, claim=claim, is_source=False, ranges={}, positions=positions or {}, **measured
+        settings,
+        connector=connector,
+        task=task,
+        run=run,
+        claim=claim,
+        is_source=is_source,
+        ranges={},
+        positions=positions or {},
+        **measured,
     )
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     producer.produce(settings.batch_topic, value, key, partition)

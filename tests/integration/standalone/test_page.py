@@ -127,6 +127,9 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     page.get_by_role("button", name="Create connector").click()
     page.get_by_role("heading", name=unique).wait_for()
     wait_for(lambda: (tmp_path / "out.txt").exists() and (tmp_path / "out.txt").read_text() == "one\ntwo\n")
+    page.get_by_role("tab", name="Offsets").click()
+    expect(page.get_by_text("This server keeps no history of the lag.")).to_be_visible()
+    page.get_by_role("table", name="Lag by partition").wait_for()
     page.get_by_role("tab", name="Dead letters").click()
     expect(page.get_by_text("This connector has no dead letter queue.")).to_be_visible()
     assert serious(page) == []

@@ -1,5 +1,6 @@
 """Which parts of an API server act with the lease, without it, and while reconciling fails."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -98,3 +99,20 @@ def test_a_part_that_comes_after_the_end_of_the_lease_waits(server: ServerWorker
     server.compare_statuses()
     server.remove_dags()
     assert calls == []
+
+
+def test_distances_are_written_once_a_minute_by_the_process_with_the_lease(
+    server: ServerWorker, has_lease: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, written = [60_000.0], list[int]()
+    server.herder.current_distances = lambda: {}  # type: ignore[method-assign]
+    server._sampled_minute = 0
+    monkeypatch.setattr(worker, "time", SimpleNamespace(time=lambda: clock[0], monotonic=time.monotonic))
+    monkeypatch.setattr(worker, "write_distances", lambda *_, now_ms: written.append(now_ms))
+    monkeypatch.setattr(worker, "forget_distances", lambda *_, now_ms: None)
+    for held in (False, True):
+        has_lease[0] = held
+        server.reconcile()
+        for clock[0] in (60_000, 60_015, 60_059, 60_061):
+            server.sample_distances()
+    assert written == [60_000_000, 60_061_000]

@@ -8,8 +8,8 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from airflow_provider_connect.model.cost import Span
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sql_mirror import queries
+from airflow_provider_connect.sdk.records import Distance, TopicPartition
+from airflow_provider_connect.sql_mirror import lag_rows, queries
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.sql_mirror.config_rows import take_configs
 from airflow_provider_connect.sql_mirror.follower import (
@@ -82,6 +82,11 @@ def test_every_statement_compiles(database: Connection, statements: list[str]) -
     queries.records_by_hour(database, now_ms=10**12)
     queries.sink_lags(database, "orders", {})
     queries.offset_topics(database)
+    for minute, left in ((1, 5), (2, 5), (3, 6)):
+        lag_rows.write_distances(database, {"orders": Distance(left)}, now_ms=minute * 60_000)
+    lag_rows.lag_history(database, "orders", hours=24, now_ms=4 * 60_000)
+    lag_rows.forget_distances(database, now_ms=lag_rows.KEPT_MS + 2 * 60_001)
+    lag_rows.forget_deleted(database, [Entry(Kind.CONFIG, "orders", 0, (at, 0), old="{}")])
     recorded = RecordedHistory(lambda: nullcontext(database))
     recorded.config_lines("orders", limit=5, before=99)
     recorded.offset_lines("orders", "offsets", limit=5)

@@ -1,0 +1,39 @@
+"""``/ui/connectors/«connector»/lag`` and ``/lags``, two of the page's routes: how far a connector is from the end of what it reads, now and
+over time."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.page import LAG_SPANS
+from airflow_provider_connect.rest.answers import answer, query
+from airflow_provider_connect.rest.calls import calls_of
+from airflow_provider_connect.rest.page import facts_of
+from airflow_provider_connect.rest.routes import Connector
+
+_SPANS = {str(hours): hours for hours in LAG_SPANS}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/ui/connectors/{connector}/lag")
+async def get_lag(request: Request, connector: Connector) -> Response:
+    """Of a sink, partition by partition, as it is now."""
+    return await calls_of(request).read(request, connector, lambda herder: answer(herder.partition_lags(connector)))
+
+
+@router.get("/ui/connectors/{connector}/lags")
+async def get_lags(request: Request, connector: Connector) -> Response:
+    """Over the last ``hours``: 1, 24 or 168."""
+    hours = query(request, "hours", "24")
+
+    def shown(herder: Herder) -> Response:
+        herder.connector_info(connector)
+        if hours not in _SPANS:
+            raise BadRequestException(f"hours is one of {', '.join(_SPANS)}, not {cut(hours)}")
+        return answer(facts_of(request).runs.lags(connector, hours=_SPANS[hours]))
+
+    return await calls_of(request).read(request, connector, shown)
