@@ -28,6 +28,7 @@
 Names are Kafka Connect's own where it has one. Foreign errors are translated once, in the module that talks to that library.
 """
 
+import re
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
@@ -232,13 +233,17 @@ def shortened(text: str) -> str:
     return f"{text[:half]}\n… {len(text) - 2 * half} characters are left out …\n{text[-half:]}"
 
 
+_JAVA_FRAME: Final = re.compile(r"at [^\s()]+\(.*\)|\.\.\. \d+ (?:more|common frames omitted)")
+
+
 def last_line(trace: str) -> str:
     """The line of a trace that a log or a page shows alone: its last one, stripped; empty for none. An excerpt of code with a caret below
-    it, which databases and parsers put behind their message, is left out."""
+    it, which databases and parsers put behind their message, is left out, and so are the frames of Java's traces."""
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    lines = [line for line in lines if not _JAVA_FRAME.fullmatch(line)] or lines
     if len(lines) > 2 and not lines[-1].strip("^~ "):
         lines = lines[:-2]
-    return lines[-1] if lines else ""
+    return lines[-1].removeprefix("Caused by: ") if lines else ""
 
 
 def message_of(error: BaseException) -> str:

@@ -49,7 +49,9 @@ def _install(what: Sequence[str], folder: Path) -> None:
     folder.mkdir()
     for coordinates in what:
         try:
-            plugins.install(SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), ivy_settings=None, installer=None))
+            plugins.install(
+                SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), libraries=None, ivy_settings=None, installer=None)
+            )
         except SystemExit as refused:
             raise RuntimeError(f"{coordinates} cannot be installed: {refused}") from None
     jars = folder.with_name("all-jars")

@@ -201,6 +201,13 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         "of a zip, tar or jar; to remove one: its location's name",
         metavar="PLUGIN",
     )
+    libraries = Arg(
+        ("--with",),
+        dest="libraries",
+        help="A further library of Maven's beside the plugin's own, such as a JDBC driver; may be given several times",
+        action="append",
+        metavar="GROUP:ARTIFACT:VERSION",
+    )
     ivy = Arg(("--ivy-settings",), help="Ivy's settings, which name repositories; Maven's central one if not given", metavar="FILE")
     places = Arg(("locations",), help="Names of locations; all Java plugins of the directory when not given", nargs="*", metavar="LOCATION")
     path = Arg(("--path",), help="A directory of plugin.path; not needed where that names one only", metavar="DIR")
@@ -270,6 +277,7 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
                 package,
                 path,
                 installer,
+                libraries,
                 ivy,
             ),
             _command("scan", "List Java plugins by a JVM, and record their versions beside the jars", "plugins.scan", places, path),

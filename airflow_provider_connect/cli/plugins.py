@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import errors_printed, print_rows
 from airflow_provider_connect.cli.settings import use_database
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.plugins.catalog import java_installation
 from airflow_provider_connect.plugins.catalog.package_installer import PackageInstaller, Tool
@@ -62,9 +62,13 @@ def _short(text: str) -> str:
 @errors_printed()
 def install(arguments: Any) -> None:
     """A location of its own in one directory of plugin.path, whole or not at all; the installer's output goes to standard error."""
+    libraries = [java_installation.Coordinates.of(f"{java_installation.MAVEN}{library}").text for library in arguments.libraries or ()]
+    if libraries and not arguments.plugin.startswith(java_installation.MAVEN):
+        raise BadRequestException("--with names libraries for a plugin of Maven's repository, maven:GROUP:ARTIFACT:VERSION")
     if java_installation.is_java(arguments.plugin):
         settings = None if arguments.ivy_settings is None else Path(arguments.ivy_settings).absolute()
-        _print_installed(java_installation.install(arguments.plugin, _directory(arguments.path), _fetch(settings), _scan, announce))
+        fetch = _fetch(settings, libraries)
+        _print_installed(java_installation.install(arguments.plugin, _directory(arguments.path), fetch, _scan, announce))
         return
     installer = PackageInstaller.of(Tool(arguments.installer) if arguments.installer else None)
     _print_installed(install_plugin(arguments.plugin, _directory(arguments.path), installer))
@@ -103,12 +107,13 @@ def broken(arguments: Any) -> None:
     sys.exit(1 if found else 0)
 
 
-def _fetch(settings: Path | None) -> java_installation.Fetch:
-    """By the Ivy of PySpark, whose ``settings`` may name other repositories."""
+def _fetch(settings: Path | None, libraries: Sequence[str]) -> java_installation.Fetch:
+    """By the Ivy of PySpark, whose ``settings`` may name other repositories. The further ``libraries`` come along."""
 
     def fetch(coordinates: str, folder: Path) -> None:
         cache = cache_directory()
-        fetch_libraries(folder, cache / "ivy", [coordinates], find_java(cache=cache), announce, excluded=_OF_CONNECT, settings=settings)
+        wanted, java = [coordinates, *libraries], find_java(cache=cache)
+        fetch_libraries(folder, cache / "ivy", wanted, java, announce, excluded=_OF_CONNECT, settings=settings)
 
     return fetch
 

@@ -33,6 +33,12 @@ def test_a_text_of_any_length_fits_a_record() -> None:
             "…\nUndefinedTable: there is no table a\nLINE 1: INSERT INTO a\n         ^\n",
             "UndefinedTable: there is no table a",
         ),
+        (
+            "org.apache.kafka.connect.errors.ConnectException: Exiting\n\tat org.apache.Task.run(Task.java:9)\n"
+            "Caused by: java.lang.NoClassDefFoundError: org/apache/Writer\n\tat java.base/java.lang.Class.<init>(C.java)\n\t... 45 more\n",
+            "java.lang.NoClassDefFoundError: org/apache/Writer",
+        ),
+        ("\tat a.B.c(B.java:1)\n\t... 2 more", "... 2 more"),
         ("^", "^"),
         ("", ""),
     ],
