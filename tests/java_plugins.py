@@ -1,5 +1,5 @@
-"""Java plugins as ``airflow connect plugins install`` leaves them: Kafka's file connectors, two versions of Debezium's for PostgreSQL, and
-Debezium's for MariaDB, and Debezium's JDBC sink.
+"""Java plugins as ``airflow connect plugins install`` leaves them: Kafka's file connectors, two versions of Debezium's for PostgreSQL,
+Debezium's for MariaDB, Debezium's JDBC sink, and Apache Iceberg's sink.
 
 Installed once into the cache, from Maven's central repository, and compared with the pinned sums.
 """
@@ -27,6 +27,14 @@ _COORDINATES = (
 )
 JDBC = "debezium-connector-jdbc-3.5.0.Final"
 _JDBC = ("io.debezium:debezium-connector-jdbc:3.5.0.Final",)
+ICEBERG = "iceberg-kafka-connect-1.11.0"
+_ICEBERG = "org.apache.iceberg:iceberg-kafka-connect:1.11.0"
+_WITH_ICEBERG = (
+    "org.apache.iceberg:iceberg-parquet:1.11.0",
+    "org.apache.iceberg:iceberg-orc:1.11.0",
+    "org.apache.hadoop:hadoop-client-api:3.5.0",
+    "org.apache.hadoop:hadoop-client-runtime:3.5.0",
+)
 _MARIADB = ("io.debezium:debezium-connector-mariadb:3.5.0.Final",)
 
 
@@ -45,13 +53,17 @@ def installed_jdbc(cache: Path) -> Path:
     return made_once(cache / "jars" / "java-plugins-jdbc-1", partial(_install, _JDBC))
 
 
-def _install(what: Sequence[str], folder: Path) -> None:
+def installed_iceberg(cache: Path) -> Path:
+    """The same with ``ICEBERG`` alone, Apache Iceberg's sink, with what it leaves to its users: formats, and Hadoop's file systems."""
+    return made_once(cache / "jars" / "java-plugins-iceberg-1", partial(_install, (_ICEBERG,), libraries=_WITH_ICEBERG))
+
+
+def _install(what: Sequence[str], folder: Path, libraries: Sequence[str] = ()) -> None:
     folder.mkdir()
     for coordinates in what:
+        asked = SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), libraries=libraries, ivy_settings=None, installer=None)
         try:
-            plugins.install(
-                SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), libraries=None, ivy_settings=None, installer=None)
-            )
+            plugins.install(asked)
         except SystemExit as refused:
             raise RuntimeError(f"{coordinates} cannot be installed: {refused}") from None
     jars = folder.with_name("all-jars")

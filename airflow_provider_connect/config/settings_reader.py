@@ -13,8 +13,8 @@ from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
 _log = logging.getLogger(__name__)
 _KINDS = {16: "SHORT", 32: "INT", 64: "LONG"}
-_warned: set[str] = set()
-_MOST_WARNED = 100
+_looked_at: set[str] = set()
+_MOST_LOOKED_AT = 1000  # each takes up to a millisecond
 _LONGEST_KEY = 100
 _OF_OTHERS = (
     "key.converter.",
@@ -139,8 +139,8 @@ class SettingsReader:
     def warn_of_misspelt(self) -> None:
         """Log each setting that nothing has read, and whose name is like one that was; once in a process for each key. Others pass: those
         of clients, converters and other readers are among them."""
-        for key in self.values.keys() - self.asked - _warned:
-            if len(_warned) < _MOST_WARNED and not key.startswith(_OF_OTHERS):
-                _warned.add(key)
+        for key in sorted(self.values.keys() - self.asked - _looked_at):
+            if len(_looked_at) < _MOST_LOOKED_AT and not key.startswith(_OF_OTHERS):
+                _looked_at.add(key)
                 for near in difflib.get_close_matches(cut(key, _LONGEST_KEY), sorted(self.asked), n=1, cutoff=_LIKENESS):
                     _log.warning("Nothing reads the worker setting %r: did you mean %r?", cut(key, _LONGEST_KEY), near)

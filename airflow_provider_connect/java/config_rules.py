@@ -75,6 +75,8 @@ _SIGNAL_CHANNELS: Final = "signal.enabled.channels"
 _SAFE_CHANNELS: Final = frozenset({"source", "in-process", "jmx", ""})
 _SIGNAL_CLIENTS: Final = ("signal.consumer.", "signal.kafka.")
 _FILES: Final = frozenset({"signal.file", "openlineage.integration.config.file.path"})
+ICEBERG_CLIENTS: Final = "iceberg.kafka."
+_ICEBERG_FILES: Final = frozenset({"iceberg.hadoop-conf-dir"})
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
 _TRIMMED: Final = "".join(map(chr, range(33)))  # by Java's String.trim
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -92,7 +94,7 @@ def _refusal(key: str, value: str) -> str | None:
         return "config providers are those of the worker settings: remove this key"
     if (found := _OVERRIDE.fullmatch(key)) and found[1] not in TUNING:
         return f"a Java connector overrides only settings that tune its Kafka clients, not {found[1]}: remove this key"
-    return _driver_refusal(key, value) or _address_refusal(key, value) or _debezium_refusal(key, value)
+    return _driver_refusal(key, value) or _address_refusal(key, value) or _debezium_refusal(key, value) or _iceberg_refusal(key, value)
 
 
 def _driver_refusal(key: str, value: str) -> str | None:
@@ -151,6 +153,15 @@ def _debezium_refusal(key: str, value: str) -> str | None:
         return f"the history is kept on a topic: remove this key, or set {KAFKA_HISTORY}"
     if (client := _HISTORY_CLIENT.fullmatch(key)) and client[1] not in TUNING:
         return "a history's clients are tuned by a config and no more; on the worker's cluster they log in as its own do: remove this key"
+    return None
+
+
+def _iceberg_refusal(key: str, value: str) -> str | None:
+    """Of the Kafka clients that Iceberg's sink opens by itself, and of files of the host."""
+    if key.startswith(ICEBERG_CLIENTS) and key.removeprefix(ICEBERG_CLIENTS) not in {*TUNING, "bootstrap.servers"}:
+        return "a config tunes the sink's own clients and no more; on the worker's cluster they log in as its own do: remove this key"
+    if key in _ICEBERG_FILES and value.strip(_TRIMMED):
+        return "it names files of the host: remove this key, and give Hadoop's settings as iceberg.hadoop.*"
     return None
 
 

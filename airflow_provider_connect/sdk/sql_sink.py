@@ -74,20 +74,15 @@ class SqlSink(TransactionalSink):
             connection.rollback()
         connection.close()
 
-    def after_open(self, connection: Any) -> None:
-        """Commits what ``open`` has written, such as a table that it created: a look for an absent table would end PostgreSQL's
-        transaction."""
+    def create_offsets(self, connection: Any) -> None:
+        """The right to create tables is needed only where the table is absent."""
         transaction = self.begin(connection)
+        is_there = self._finds_table(transaction)
         try:
-            connection.commit()
+            connection.rollback()
         except Exception as error:
             self._refuse_no_transaction(transaction, error)
             raise
-
-    def create_offsets(self, connection: Any) -> None:
-        """The right to create tables is needed only where the table is absent."""
-        is_there = self._finds_table(self.begin(connection))
-        connection.rollback()
         if is_there:
             return
         try:
@@ -103,7 +98,7 @@ class SqlSink(TransactionalSink):
             connection.rollback()
 
     def _refuse_no_transaction(self, transaction: Any, error: Exception) -> None:
-        """A connection that cannot commit and still answers has not been lost."""
+        """A connection that cannot roll back and still answers has not been lost."""
         try:
             _execute(transaction, "SELECT 1")
         except Exception:
@@ -127,9 +122,9 @@ class SqlSink(TransactionalSink):
         return found
 
     def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Follows ``read_offsets`` of the same partitions, which found the rows that are updated here. The end of a long name is left
-        out: the row's id is of all of it."""
-        table = self.offsets_table
+        """Follows ``read_offsets`` of the same partitions, which found the rows that are updated here. A connector's name is for people, in
+        characters that every database holds, and its end may be left out: the row's id is of all of it."""
+        table, name = self.offsets_table, connector.encode("ascii", "backslashreplace").decode()[:_MOST_NAME]
         for partition, row in sorted(rows.items()):
             row_id = _row_id(connector, partition)
             if row is None:
@@ -141,7 +136,7 @@ class SqlSink(TransactionalSink):
                 _execute(transaction, f"UPDATE {table} SET {changes}", [row.claim], f" WHERE id = '{row_id}'")
             else:
                 values = f"'{row_id}', {partition.partition}, {next_offset}, {row.claim_epoch}, "
-                _execute(transaction, f"INSERT INTO {table} VALUES ({values}", [row.claim, connector[:_MOST_NAME], partition.topic], ")")
+                _execute(transaction, f"INSERT INTO {table} VALUES ({values}", [row.claim, name, partition.topic], ")")
 
     def _finds_table(self, transaction: Any) -> bool:
         """Whether the table exists. Where it does not, some databases end the transaction. Raises what the driver raises where that is

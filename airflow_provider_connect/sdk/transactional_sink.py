@@ -120,9 +120,6 @@ class TransactionalSink(SinkConnector):
         """Close the connection. A transaction under way must be rolled back by that."""
         connection.close()
 
-    def after_open(self, connection: Any) -> None:
-        """Called once for each connection that a task opens, outside of transactions, before anything else is done with it."""
-
     def create_offsets(self, connection: Any) -> None:
         """Create what stores offset rows, unless it exists. Called outside of transactions, with exactly once."""
 
@@ -254,7 +251,6 @@ class TransactionalSinkTask(SinkTask):
     def _connected(self) -> Any:
         if self._connection is None:
             self._connection = self._sink.open()
-            self._sink.after_open(self._connection)
             if self.context.exactly_once:
                 self._sink.create_offsets(self._connection)
         return self._connection

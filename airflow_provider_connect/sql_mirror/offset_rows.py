@@ -1,7 +1,6 @@
 """Records of offsets topics and of the batch log → rows and history: source offsets, sink positions, what each run delivered."""
 
 import hashlib
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
@@ -25,6 +24,7 @@ from airflow_provider_connect.sql_mirror.rows import (
 from airflow_provider_connect.sql_mirror.tables import batch, sink_position, source_offset
 from airflow_provider_connect.stores.state_stream import StateRecord
 
+_MOST_SECONDS = 1e9  # so that no sum is beyond what databases and JSON hold
 _NOT_IN_BATCH_LOG = "the batch log no longer has it: offsets were altered or reset"
 
 
@@ -108,7 +108,7 @@ def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
 
 
 def _is_time(seconds: float) -> bool:
-    return math.isfinite(seconds) and seconds >= 0
+    return 0 <= seconds <= _MOST_SECONDS
 
 
 def _metrics(record: StateRecord, value: BatchRecord, known: Row | None) -> Row:

@@ -84,6 +84,12 @@ class TopicLog(Closing):
         """The first read of a topic of one partition begins there rather than at its beginning."""
         self._ends = {0: LogEnd(position, position)}
 
+    def start_behind(self, positions: Mapping[int, int]) -> None:
+        """The first read begins at these offsets of partitions, and at the beginning of all others."""
+        for partition in range(self.partitions()):
+            if partition in positions:
+                self._ends[partition] = LogEnd(positions[partition], positions[partition])
+
     def read_settled(
         self, wanted: Callable[[bytes | None], bool], timeout_seconds: float = 30.0, *, settle_seconds: float = 30.0
     ) -> list[LogRecord]:

@@ -160,7 +160,7 @@ def test_limits_of_the_retry_settings_are_allowed() -> None:
 def test_a_misspelt_setting_is_told_once_with_the_name_it_may_have_meant(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings_reader, "_warned", set())
+    monkeypatch.setattr(settings_reader, "_looked_at", set())
     mapping = {
         "bootstrap.server": "kafka:9092",
         "offset.flush.interval": "1",

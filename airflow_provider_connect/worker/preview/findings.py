@@ -109,10 +109,9 @@ def previewed_record(task: int, record: SourceRecord | SinkRecord, mask: Mask) -
     offset = record.kafka_offset if isinstance(record, SinkRecord) else None
     source_offset = cut(record.source_offset) if isinstance(record, SourceRecord) else None
     key, value = cut(record.key), cut(record.value)
+    topic = cut.name(record.topic)
     is_cut = cut.was_cut or len(record.headers) > MOST_HEADERS
-    shown = PreviewedRecord(
-        task, record.topic, record.kafka_partition, offset, record.timestamp, key, value, headers, is_cut, source_offset
-    )
+    shown = PreviewedRecord(task, topic, record.kafka_partition, offset, record.timestamp, key, value, headers, is_cut, source_offset)
     return shown, cut.length
 
 

@@ -73,7 +73,7 @@ class Steps:
         for named, stage in self._stages:
             if not pieces:
                 break
-            if self._room <= 0:
+            if self._room <= 0 or self._now() >= self._deadline:
                 is_cut = True
                 break
             left = _applied(stage, pieces)

@@ -10,12 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.config.internal_topics import KAFKAS_OWN
 from airflow_provider_connect.errors import ConnectException, FencedException, JavaException, TaskException
+from airflow_provider_connect.java import iceberg_sink
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
+from airflow_provider_connect.java.iceberg_sink import TableCommit
 from airflow_provider_connect.java.runs import LOOK_SECONDS, Goal, JavaRun
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import TaskResult
@@ -25,6 +28,7 @@ from airflow_provider_connect.stores.backing import repairs
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.bounded_call import within
 from airflow_provider_connect.worker.delivery.kafka_ends import last_records
@@ -91,9 +95,9 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
         internal = self._internal_topics()
         task_config = dict(environment.task_config)
+        task_config = {**self._task_defaults, **task_config}
         if self._task.is_source:
             config = guarded_source(config, internal)
-            task_config = {**self._task_defaults, **task_config}
         else:
             task_config = guarded_sink(task_config, internal)
         worker.start_task(self._task, config, task_config, tasks=environment.payload.tasks)
@@ -251,6 +255,11 @@ class JavaSinkRunner(JavaTaskRunner):
         self._ends: dict[TopicPartition, int] = {}
         self._goals: dict[TopicPartition, int] = {}
         self._before: dict[TopicPartition, int] = {}
+        self._table_commit: TableCommit | None = None
+        if environment.checked.plugin.class_name == iceberg_sink.CLASS:
+            config = java_config(environment.payload.connector, resolved)
+            self._task_defaults = iceberg_sink.task_defaults(config, java_settings(settings), self._internal_topics())
+            self._table_commit = TableCommit(config, self._records_of, self._committed_by)
 
     @property
     def _member(self) -> str:
@@ -258,6 +267,8 @@ class JavaSinkRunner(JavaTaskRunner):
 
     def read_offsets(self) -> None:
         """Where the topics end now: behind the last record of each, for a task never commits past a transaction's marker."""
+        if self._table_commit is not None:
+            self._begin_coordinator(self._table_commit)
         partitions = partitions_of(self._environment.connector_settings, self._admin)
         self._ends = self._admin.end_offsets(partitions)
         self._before = self._committed()
@@ -272,7 +283,30 @@ class JavaSinkRunner(JavaTaskRunner):
         self._goals = {p: last + 1 for p, last in last_records(config, self._group, with_more).items()}
 
     def _committed(self) -> dict[TopicPartition, int]:
-        return {p: known.offset for p, known in self._groups.committed(self._group).items()}
+        return self._committed_by(self._group)
+
+    def _committed_by(self, group: str) -> dict[TopicPartition, int]:
+        return {p: known.offset for p, known in self._groups.committed(group).items()}
+
+    def _begin_coordinator(self, table_commit: TableCommit) -> None:
+        count = self._admin.partitions([table_commit.topic]).get(table_commit.topic, 0)
+        absent = table_commit.absent(self._admin.beginning_offsets([TopicPartition(table_commit.topic, number) for number in range(count)]))
+        if not absent:
+            return
+        config = client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}-control")
+        consumer = Consumer({**config, "group.id": table_commit.group})
+        try:
+            consumer.commit(offsets=[ClientPartition(*partition, offset) for partition, offset in absent.items()], asynchronous=False)
+        except KafkaException as error:  # a sibling's coordinator is at work
+            log.info("Task %s: the offsets of group %s stay as they are: %s", self._name, table_commit.group, error)
+        finally:
+            consumer.close()
+
+    def _records_of(self, topic: str, positions: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, int, bytes | None]]:
+        config = client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}-control")
+        with TopicLog(topic, {**config, "group.id": self._group}) as log_of_events:
+            log_of_events.start_behind({partition.partition: offset for partition, offset in positions.items() if partition.topic == topic})
+            return [(TopicPartition(topic, each.partition), each.offset, each.value) for each in log_of_events.read_to_end()]
 
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
         self._open.callback(self._leave, worker)
@@ -286,7 +320,8 @@ class JavaSinkRunner(JavaTaskRunner):
 
     def _is_done(self) -> bool:
         committed = self._committed()
-        return all(committed.get(partition, 0) >= goal for partition, goal in self._goals.items())
+        is_delivered = all(committed.get(partition, 0) >= goal for partition, goal in self._goals.items())
+        return is_delivered and (self._table_commit is None or self._table_commit.is_done())
 
     def _delivered(self, metrics: Mapping[str, float]) -> int:
         return int(metrics.get("sink-record-send-total", 0))

@@ -125,6 +125,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
         with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step) as environment:
             version = environment.checked.plugin.version
             result = _run_until_owned(environment)
+            result.records += sum(metrics.records_committed for metrics in counted[:-1])  # before a take-over of the task's id
             if result.stopped_by == StopReason.PAUSED:
                 environment.report(State.PAUSED)
                 result.state = State.PAUSED

@@ -95,28 +95,13 @@ def test_kills_around_each_step_of_a_commit_lose_and_double_nothing(fault: Fault
     assert values_in(address) == ["a", "b", "c", "d", "e"]
 
 
-@pytest.mark.parametrize("name", ["c" * 1000, "c" * 1001, "ü" * 9000], ids=["1000", "1001", "9000"])
+@pytest.mark.parametrize("name", ["c" * 1000, "c" * 1001, "ü" * 9000, "漢😀"], ids=["1000", "1001", "9000", "beyond"])
 def test_offsets_of_connectors_with_long_names_are_stored(name: str, address: str) -> None:
     config, batches = {"url": address, "name": name}, [batch("a", "b")]
     first = run(TableSink(), config, batches=batches, exactly_once=True)
     run(TableSink(), config, batches=batches, exactly_once=True, claim_epoch=2, offsets=first.offsets)
     run(TableSink(), {**config, "name": name[:-1] + "x"}, batches=[batch("c")], exactly_once=True)
     assert values_in(address) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("exactly_once", [True, False])
-@pytest.mark.parametrize("wrapper", ["", "engine "])
-def test_what_open_creates_is_there_without_a_commit_of_its_own(wrapper: str, exactly_once: bool, address: str) -> None:
-    class Creates(TableSink):
-        def open(self) -> Any:
-            connection = connect(self.config["url"])
-            self.mark = "%s"
-            kind = "SERIAL" if "postgresql" in address else "INTEGER AUTO_INCREMENT"
-            self.execute(connection, f"CREATE TABLE IF NOT EXISTS records (value VARCHAR(100), id {kind} PRIMARY KEY)")
-            return connection
-
-    run(Creates(), {"url": wrapper + address, "name": "c"}, batches=[batch("a", "b")], exactly_once=exactly_once)
-    assert values_in(address) == ["a", "b"]
 
 
 class ChecksAtTheCommit(TableSink):

@@ -381,19 +381,19 @@ def test_a_connection_without_a_transaction_after_begin_is_refused_with_the_way_
     class HasNoAttribute(Driver):
         is_lost = False
 
-        def commit(self) -> None:
-            raise OperationalError("cannot commit - no transaction is active")
+        def rollback(self) -> None:
+            raise OperationalError("cannot rollback - no transaction is active")
 
         def execute(self, sql: str, parameters: object = None) -> None:
             if self.is_lost and sql == "SELECT 1":
                 raise OperationalError("gone")
 
-    with pytest.raises(ConnectException, match=r"SqlSink\.open has no transaction after begin \(cannot commit .*override begin"):
-        SqlSink().after_open(HasNoAttribute())
+    with pytest.raises(ConnectException, match=r"SqlSink\.open has no transaction after begin \(cannot rollback .*override begin"):
+        SqlSink().create_offsets(HasNoAttribute())
     lost = HasNoAttribute()
     lost.is_lost = True
     with pytest.raises(OperationalError):
-        SqlSink().after_open(lost)
+        SqlSink().create_offsets(lost)
 
 
 @pytest.mark.parametrize(

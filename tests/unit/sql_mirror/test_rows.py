@@ -128,6 +128,8 @@ def test_what_every_database_can_keep_is_mirrored_and_nothing_else(database: Con
         replace(foreign, run=long),
         replace(foreign, claim=Claim(1, long)),
         replace(foreign, seconds=float("inf")),
+        replace(foreign, seconds=1.1e9),
+        replace(foreign, cpu_seconds=float("nan")),
         replace(foreign, cpu_seconds=-0.5),
         replace(foreign, bytes=2**51),
         replace(foreign, records=-1),

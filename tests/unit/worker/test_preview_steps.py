@@ -211,6 +211,22 @@ class Many(Transformation):
         return Batch.of(batch.topic, ["x" * 3000] * 1000)
 
 
+class Longer(Transformation):
+    """A topic twice as long, as RegexRouter makes it by ``$1$1``."""
+
+    def apply_batch(self, batch: Batch) -> Batch:
+        return batch.replace(topic=batch.topic * 2)
+
+
+class Slow(Transformation):
+    def __init__(self, clock: list[float]) -> None:
+        self.clock = clock
+
+    def apply_batch(self, batch: Batch) -> Batch:
+        self.clock[0] += 0.6
+        return batch
+
+
 class Refusing(Transformation):
     def apply_batch(self, batch: Batch) -> Batch:
         raise DataException("x" * 100_000)
@@ -273,7 +289,17 @@ def test_a_step_whose_record_cannot_be_shown_names_the_reason_and_the_record_goe
     assert len(steps.shown) == 1, "a record that cannot be shown as it was read has no steps"
 
 
-@pytest.mark.parametrize("chain", [[Many()] * 200, [Twice()] * 200, [Refusing()]], ids=["many", "twice", "refusing"])
+def test_no_stage_begins_behind_the_deadline() -> None:
+    clock = [0.0]
+    named = [TransformationSettings("S", None, {}, f"t{n}", None, negate=False) for n in range(3)]
+    steps = Steps(named, [Stage(Slow(clock))] * 3, RAW_HEADERS, Mask(), deadline=1.0, now=lambda: clock[0])
+    steps.add(0, Batch.of("t", ["x", "y"]))
+    assert [(len(each.transforms), each.is_cut) for each in steps.shown] == [(2, True)]
+
+
+@pytest.mark.parametrize(
+    "chain", [[Many()] * 200, [Twice()] * 200, [Longer()] * 22, [Refusing()]], ids=["many", "twice", "longer", "refusing"]
+)
 def test_no_transformations_make_the_steps_long(chain: list[Transformation]) -> None:
     steps = steps_of(*chain)
     steps.add(0, Batch.of("t", ["x" * 100_000] * 10))
