@@ -57,6 +57,7 @@ export function ConfigForm({ config, stored = NOTHING, set, checked, error }: Fo
   const [search, setSearch] = useState("");
   const [all, setAll] = useState(false);
   const [added, setAdded] = useState("");
+  const errors = new Map(checked?.validation.configs.map(({ value }) => [value.name, value.errors]));
   const { groups, unknown, hidden } = useMemo(() => grouped(config, stored, checked, search, all), [config, stored, checked, search, all]);
   const put = (key: string, value: string | undefined) => {
     const after = { ...config };
@@ -99,13 +100,14 @@ export function ConfigForm({ config, stored = NOTHING, set, checked, error }: Fo
         </Heading>
         {unknown.map((key) => (
           <HStack key={key} mb={1}>
-            <Field.Root>
+            <Field.Root invalid={Boolean(errors.get(key)?.length)}>
               <Field.Label>{key}</Field.Label>
               {isSecret(key, stored) ? (
                 <Secret given={config[key]} isStored={stored[key] === HIDDEN} set={(text) => put(key, text ?? "")} />
               ) : (
                 <Input size="sm" autoComplete="off" value={config[key] ?? ""} onChange={(event) => put(key, event.target.value)} />
               )}
+              {errors.get(key)?.map((error) => <Field.ErrorText key={error}>{error}</Field.ErrorText>)}
             </Field.Root>
             <Button size="xs" variant="outline" alignSelf="end" onClick={() => put(key, undefined)}>
               Remove <span className="connect-hidden">{key}</span>

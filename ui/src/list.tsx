@@ -34,6 +34,9 @@ function chosen(rows: Row[], parameters: URLSearchParams): Row[] {
 
 let selection = new Set<string>(); // outlives remounts
 
+/** Whether it is sent: a connector that is about to be paused is RUNNING still, and Resume is meant for it, too. */
+const isFor = (verb: VerbName, row: Row) => verb === "pause" || verb === "resume" || VERBS[verb].sense(row.state);
+
 export function ConnectorList() {
   useTitle("Connect");
   const { value, error, reload } = usePolled<Overview>("ui/connectors", 5);
@@ -52,7 +55,7 @@ export function ConnectorList() {
   const acted = changeable.filter((row) => selected.has(row.name));
   const others = value.connectors.filter((row) => row.may_change && selected.has(row.name)).length - acted.length;
   const act = async (verb: VerbName) => {
-    const names = acted.filter((row) => VERBS[verb].sense(row.state)).map((row) => row.name);
+    const names = acted.filter((row) => isFor(verb, row)).map((row) => row.name);
     setBusy(verb);
     const { done, failed: refused } = await forEach(names, VERBS[verb].send);
     setBusy(null);
@@ -108,7 +111,7 @@ export function ConnectorList() {
         <HStack wrap="wrap" mb={2} role="group" aria-label="Actions on selected connectors">
           <Text fontSize="sm">{`${acted.length} selected${others ? `, and ${others} that ${others === 1 ? "is" : "are"} not listed and left alone` : ""}`}</Text>
           {(Object.keys(VERBS) as VerbName[]).map((verb) => {
-            const some = acted.filter((row) => VERBS[verb].sense(row.state)).length;
+            const some = acted.filter((row) => isFor(verb, row)).length;
             return (
               <Button key={verb} size="xs" variant="outline" disabled={!some || busy !== null} loading={busy === verb} onClick={() => ask(verb, some)}>
                 {VERBS[verb].label}
@@ -168,7 +171,7 @@ type RowsProps = {
 
 function Rows({ isEmpty, ...shown }: RowsProps) {
   if (shown.rows.length) return <RowsInSight {...shown} />;
-  return <Text p={4}>{isEmpty ? "There are no connectors that you may see." : "No connector fits the search. Change it, or choose other states and types."}</Text>;
+  return <Text p={4}>{isEmpty ? "No connectors yet, or none that you may see." : "No connector fits the search. Change it, or choose other states and types."}</Text>;
 }
 
 /** Of a thousand rows, only those in sight and some beyond are in the document. Where it is scrolled to, and its height, end with its box. */

@@ -1,6 +1,6 @@
 // A dry run of a config: its first records, and nothing written.
 import { Box, Button, Heading, Table, Text } from "@chakra-ui/react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { change, type Config, connectorPath, type Preview, textOf } from "./api";
 import { type Json, written } from "./json";
 import { Problem, TitledTable } from "./parts";
@@ -25,23 +25,35 @@ export function useDryRun(name: string, config: Config, say: (failure: string | 
     setIsBusy(false);
   };
   const button = (isDisabled: boolean) => (
-    <Button size="sm" variant="outline" disabled={isDisabled || isBusy} loading={isBusy} onClick={() => void start()}>
-      Dry run
-    </Button>
+    <>
+      <Button size="sm" variant="outline" disabled={isDisabled || isBusy} loading={isBusy} onClick={() => void start()}>
+        Dry run
+      </Button>
+      <Text fontSize="sm" aria-live="polite">
+        {preview ? `Dry run: ${readText(preview)}, shown above` : ""}
+      </Text>
+    </>
   );
   return { button, found: preview ? <Previewed preview={preview} /> : null, isBusy };
 }
 
 const json = (value: Json) => (typeof value === "string" ? value : written(value));
 
+const readText = (preview: Preview) => `${count(preview.read)} ${preview.read === 1 ? "record" : "records"} read`;
+
+/** Comes into view once it is there. */
 function Previewed({ preview }: { preview: Preview }) {
+  const section = useRef<HTMLElement>(null);
+  useEffect(() => {
+    section.current?.scrollIntoView({ block: "start" }); // browsers return a promise, which is no cleanup
+  }, [preview]);
   return (
-    <Box as="section" my={4}>
+    <Box as="section" my={4} ref={section}>
       <Heading as="h2" size="md">
         Dry run
       </Heading>
       <Text>
-        {`${count(preview.read)} ${preview.read === 1 ? "record" : "records"} read by ${preview.tasks.length} ${preview.tasks.length === 1 ? "task" : "tasks"} in ${preview.seconds.toFixed(1)} s; nothing was written.`}
+        {`${readText(preview)} by ${preview.tasks.length} ${preview.tasks.length === 1 ? "task" : "tasks"} in ${preview.seconds.toFixed(1)} s; nothing was written.`}
         {preview.skipped ? ` ${count(preview.skipped)} failed.` : ""}
       </Text>
       {preview.failures.map((failure) => (

@@ -137,7 +137,7 @@ export function Facts({ row }: { row: Row }) {
   const { plan, left } = row;
   const next = plan?.next_run_ms ?? null;
   const facts = [
-    left === null ? "" : `Lag: ${quantity(left, row.left_unit)}`,
+    left === null ? "" : `${row.type === "sink" ? "Lag" : "Left after the last run"}: ${quantity(left, row.left_unit)}`,
     plan?.attempt && isOpen(plan.attempt) ? `Run: ${attemptText(plan.attempt).filter(Boolean).join(", ")}` : "",
     next === null ? "" : `Next run: ${ahead(next)}`,
     plan?.owner ? `Owner: ${plan.owner}` : "",

@@ -152,13 +152,16 @@ function Mark({ change }: { change: Change }) {
   );
 }
 
+/** A name as a part of a path, which no other name is taken for: a.b is the field b within a, "a.b" is one field. */
+const quoted = (name: string) => (/[."]| \(\d+\)$/.test(name) ? JSON.stringify(name) : name);
+
 /** What transformations may change, as texts by path. */
 function fieldsOf({ topic, partition, timestamp, key, value, headers }: PreviewedRecord): Map<string, string> {
   const found = new Map([["topic", topic]]);
   const put = (path: string, of: Json) => {
     const inner = of === null || typeof of !== "object" || Array.isArray(of) || of instanceof Exact ? [] : Object.entries(of);
     if (!inner.length) found.set(path, written(of));
-    for (const [name, each] of inner) put(`${path}.${name}`, each);
+    for (const [name, each] of inner) put(`${path}.${quoted(name)}`, each);
   };
   if (partition !== null) put("partition", partition);
   if (timestamp !== null) put("timestamp", timestamp);
@@ -166,7 +169,7 @@ function fieldsOf({ topic, partition, timestamp, key, value, headers }: Previewe
   put("value", value);
   headers.forEach((header, index) => {
     const earlier = headers.slice(0, index).filter((each) => each.key === header.key).length;
-    put(`header ${header.key}${earlier ? ` (${earlier + 1})` : ""}`, header.value);
+    put(`header ${quoted(header.key)}${earlier ? ` (${earlier + 1})` : ""}`, header.value);
   });
   return found;
 }

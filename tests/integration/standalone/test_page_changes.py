@@ -267,7 +267,7 @@ def test_verbs_on_many_leave_alone_what_is_not_listed(page: Page, agent: Agent, 
     page.get_by_text("Select all that are listed").check(force=True)
     expect(page.get_by_text("10 selected, and 2 that are not listed and left alone")).to_be_visible()
     page.get_by_role("button", name="Resume", exact=True).click()
-    expect(page.get_by_text("9 connectors resumed.")).to_be_visible()
+    expect(page.get_by_text("10 connectors resumed.")).to_be_visible()
     page.get_by_text("Select all that are listed").check(force=True)
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.get_by_role("alertdialog")).to_contain_text("Stop 10 connectors?")

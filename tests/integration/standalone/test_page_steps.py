@@ -1,5 +1,6 @@
 """The dry run of a config on the page, step by step, in a real Chromium."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def test_a_dry_run_shows_what_each_transformation_changes(page: Page) -> None:
     expect(page.get_by_role("table", name="Record 1 as it was read")).to_be_visible()
     assert changes(page, "Record 1 as it was read")[-2:] == [["key", "null"], ["value", '"one"']]
     assert changes(page, "Record 1 after hoist")[-2:] == [["+ added", "value.line", '"one"'], ["− removed", "value", '"one"']]
-    assert changes(page, "Record 1 after say")[-1] == ["+ added", f"header {HOSTILE}", "42"]
+    assert changes(page, "Record 1 after say")[-1] == ["+ added", f"header {json.dumps(HOSTILE)}", "42"]
     expect(page.get_by_role("heading", name="no (Filter) skipped")).to_be_visible()
     expect(page.get_by_text("Predicate: empty, which has not chosen the record")).to_be_visible()
     assert changes(page, "Record 1 after route")[0] == ["~ changed", "topic", "lines → lines-routed"]

@@ -15,7 +15,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, R
 from airflow_provider_connect.model.previews import Preview, PreviewedTopic
 from airflow_provider_connect.standalone.files import ConnectorFile, standalone_settings
 from airflow_provider_connect.standalone.one_run import parsed
-from airflow_provider_connect.standalone.preview import _lines, print_preview
+from airflow_provider_connect.standalone.preview import _lines, _printable, print_preview
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.wire import offset_topic
 
@@ -223,3 +223,8 @@ def test_a_sinks_author_learns_that_objects_are_json_text_in_a_batch(type: str, 
         connector="c", type=type, class_name="shop.C", versions={"connector": "1"}, read=1, tasks=[], topics=[topic], records=[]
     )
     assert ("batch.value holds these objects as JSON text" in "\n".join(_lines(preview))) == is_named
+
+
+def test_what_is_printed_steers_no_terminal() -> None:
+    line = "record 1 as read: \x1b[2J\u202egone\nrecord 9 as read: forged é"
+    assert _printable(line) == "record 1 as read: \\u001b[2J\\u202egone\\nrecord 9 as read: forged é"
