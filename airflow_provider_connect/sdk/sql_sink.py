@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, ClassVar, Final
@@ -23,6 +24,7 @@ _COLUMNS: Final = (
 )
 _ABSENT: Final = ("no such table", "not exist", "n't exist", "not found", "unknown table")
 """What drivers write of an absent table; SQLite's raises OperationalError for it."""
+_NO_AUTOCOMMIT: Final = "{}.open returned a connection that commits each statement; turn autocommit off"
 _FAILED_TRANSACTION: Final = 3  # libpq's number, as psycopg has it
 _MOST_KEYS: Final = 500  # in one statement
 
@@ -49,7 +51,7 @@ class SqlSink(TransactionalSink):
         self._has_missed_table = False
         raw = _driver_connection(connection)
         if _commits_each_statement(raw):
-            raise ConnectException(f"{type(self).__name__}.open returned a connection that commits each statement; turn autocommit off")
+            raise ConnectException(_NO_AUTOCOMMIT.format(type(self).__name__))
         transaction = connection if _is_sqlalchemy(connection) else connection.cursor()
         # copies of sqlite3 and libsql have both; mysql-connector-python has the first, and psycopg2 the second
         self._is_sqlite = hasattr(raw, "in_transaction") and hasattr(raw, "isolation_level")
@@ -83,8 +85,13 @@ class SqlSink(TransactionalSink):
         except Exception as error:
             self._refuse_no_transaction(transaction, error)
             raise
-        if is_there:
-            return
+        if not is_there:
+            self._create_table(connection)
+        raw = _driver_connection(connection)
+        if callable(getattr(raw, "autocommit", None)) and not hasattr(raw, "get_autocommit"):
+            self._check_rollback(connection)
+
+    def _create_table(self, connection: Any) -> None:
         try:
             _execute(self.begin(connection), f"CREATE TABLE {self.offsets_table} ({_COLUMNS})")
             connection.commit()
@@ -96,6 +103,18 @@ class SqlSink(TransactionalSink):
                 text = f"There is no table {self.offsets_table} for offsets, and it cannot be created: {error}"
                 raise ConfigException(f"{text}. Create it ({_COLUMNS}), or set delivery.guarantee to at_least_once.") from error
             connection.rollback()
+
+    def _check_rollback(self, connection: Any) -> None:
+        """For drivers whose ``autocommit`` is a method, which does not tell how it is set: a row that is rolled back must be gone."""
+        row_id = _row_id(uuid.uuid4().hex, TopicPartition("", 0))
+        _execute(self.begin(connection), f"INSERT INTO {self.offsets_table} VALUES ('{row_id}', 0, NULL, 0, ", ["", "", ""], ")")
+        connection.rollback()
+        transaction = self.begin(connection)
+        if _execute(transaction, f"SELECT id FROM {self.offsets_table} WHERE id = '{row_id}'").fetchall():
+            _execute(transaction, f"DELETE FROM {self.offsets_table} WHERE id = '{row_id}'")
+            connection.commit()
+            raise ConnectException(_NO_AUTOCOMMIT.format(type(self).__name__))
+        connection.rollback()
 
     def _refuse_no_transaction(self, transaction: Any, error: Exception) -> None:
         """A connection that cannot roll back and still answers has not been lost."""

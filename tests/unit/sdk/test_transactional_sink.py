@@ -396,6 +396,34 @@ def test_a_connection_without_a_transaction_after_begin_is_refused_with_the_way_
         SqlSink().create_offsets(lost)
 
 
+class Methods:
+    """A connection of a driver whose ``autocommit`` is a method."""
+
+    def __init__(self, path: Path, *, commits: bool) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None if commits else "DEFERRED")
+
+    def autocommit(self, wanted: bool) -> None:
+        raise NotImplementedError
+
+    def cursor(self) -> sqlite3.Cursor:
+        return self._connection.cursor()
+
+    def commit(self) -> None:
+        self._connection.commit()
+
+    def rollback(self) -> None:
+        self._connection.rollback()
+
+
+def test_a_driver_that_does_not_tell_whether_it_commits_is_tried(tmp_path: Path) -> None:
+    sink = SqlSink()
+    sink.create_offsets(Methods(tmp_path / "a.db", commits=False))
+    with pytest.raises(ConnectException, match="turn autocommit off"):
+        sink.create_offsets(Methods(tmp_path / "a.db", commits=True))
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM connect_sink_offsets").fetchone() == (0,)
+
+
 @pytest.mark.parametrize(
     ("style", "marks", "parameters"),
     [
