@@ -325,6 +325,8 @@ def ask_for_the_past(environment: RunEnvironment, name: str) -> None:
     assert len(revisions["revisions"]) > 5
     environment.ask("POST", f"{path}/config/rollback", 200, 400, 409, body={"revision": revisions["revisions"][-1]["revision"]})
     environment.ask("GET", f"{path}/offsets/history", 200)
+    environment.ask("GET", f"{path}/costs", 200)
+    environment.ask("GET", "/costs", 200)
     for instant in ("2000-01-01T00:00:00Z", round(time.time() * 1000)):
         environment.ask("POST", f"{path}/offsets/undo", 200, 400, 409, body={"to": instant, "dry_run": True})
     environment.ask("PUT", f"{path}/resume", 202)
