@@ -65,7 +65,7 @@ def test_every_message_has_a_remedy() -> None:
 def commands(text: str) -> Iterator[str]:
     """The lines in a page that call ``airflow connect``, without the rest of a pipe or chain, and without those that show options only."""
     for block in re.findall(r"^```(?:console|sh)[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        for line in block.splitlines():
+        for line in block.replace("\\\n", " ").splitlines():
             for part in re.split(r"&&|\||;|>", re.sub(r"\s#.*", "", line.removeprefix("$ "))):
                 if part.strip().startswith("airflow connect ") and "…" not in part and part.count("'") % 2 == 0:
                     yield part.strip()

@@ -18,7 +18,7 @@ from tests.integration.client.commands import Done, run_commands
 Connector = tuple[Path, dict[str, str]]
 _MIRROR = (Path(__file__).resolve().parents[3] / "docs" / "mirror.md").read_text()
 INTERVALS_AND_OFFSETS = re.findall(r"```sql\n(.*?)```", _MIRROR.partition("### Intervals and offsets")[2].partition("\n## ")[0], re.DOTALL)
-"""The queries that the page shows: by the run, and by the offset (PostgreSQL)."""
+"""The queries that the page shows: by the run, by the offset (PostgreSQL), and how far a sink was behind."""
 ENGINES = pytest.mark.parametrize("engine", ["spark", "process"])
 
 
@@ -59,10 +59,11 @@ def test_what_a_sink_has_delivered_is_an_asset_event(airflow: Airflow, unique: s
     assert first == 0
     assert end >= 2
 
-    by_run, by_offset = INTERVALS_AND_OFFSETS
+    by_run, by_offset, behind = INTERVALS_AND_OFFSETS
     (of_run,) = answer(airflow, by_run.replace("connect.orders-source", dag_id_for(sink)))
     assert (of_run.run_id, of_run.uri) == (run, events[0]["uri"])
     assert of_run.run_after is not None
+    wait_until(lambda: answer(airflow, behind.replace("orders-sink", sink)), "the sink's lag is measured, once a minute")
     if not airflow.database_url.startswith("sqlite"):
         asked = by_offset.replace("orders-sink", sink).replace("'orders'", f"'lines-{unique}'").replace("4711", str(end - 1))
         (of_offset,) = wait_until(lambda: answer(airflow, asked), "the mirror has the run's ranges")
