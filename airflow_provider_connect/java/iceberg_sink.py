@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.config_rules import ICEBERG_CLIENTS
+from airflow_provider_connect.java.own_clients import login, refuse_internal
 from airflow_provider_connect.sdk.records import TopicPartition
 
 CLASS: Final = "org.apache.iceberg.connect.IcebergSinkConnector"
@@ -24,7 +24,6 @@ _SCHEMA_AT: Final = len(_MAGIC) + 2
 _ID_BYTES: Final = 16
 _DATA_WRITTEN: Final = b"\x02"  # the number 1, as Avro writes it
 _SERVERS: Final = f"{ICEBERG_CLIENTS}bootstrap.servers"
-_LOGIN: Final = ("producer.security.", "producer.sasl.", "producer.ssl.")
 _FOR_SHORT_RUNS: Final = {"iceberg.control.commit.interval-ms": "2000"}  # its own is five minutes: a run would wait
 
 Committed = Callable[[str], Mapping[TopicPartition, int]]
@@ -36,20 +35,10 @@ Records = Callable[[str, Mapping[TopicPartition, int]], Iterable[tuple[TopicPart
 def task_defaults(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
     """What a task is given where ``config`` does not have it: for short runs, and for the clients that it opens itself, which log in as the
     ``worker``'s producers do where the control topic lies on its cluster. Raises ConfigException for an ``internal`` control topic."""
-    if (topic := config.get(_TOPIC, _DEFAULT_TOPIC).strip()) in internal:
-        raise ConfigException.of(_TOPIC, topic, "It is an internal topic. Name one that no other program uses.")
+    refuse_internal(_TOPIC, config.get(_TOPIC, _DEFAULT_TOPIC), internal)
     known = worker.get("bootstrap.servers", "")
-    is_of_worker = _servers(config.get(_SERVERS, known)) <= _servers(known)
-    login = {key: text for key, text in worker.items() if key.startswith(_LOGIN)} if is_of_worker else {}
-    return {
-        **_FOR_SHORT_RUNS,
-        _SERVERS: known,
-        **{f"{ICEBERG_CLIENTS}{key.removeprefix('producer.')}": text for key, text in login.items()},
-    }
-
-
-def _servers(text: str) -> set[str]:
-    return {each.strip() for each in text.split(",") if each.strip()}
+    own = {f"{ICEBERG_CLIENTS}{key}": text for key, text in login(worker, "producer", config.get(_SERVERS, known)).items()}
+    return {**_FOR_SHORT_RUNS, _SERVERS: known, **own}
 
 
 class TableCommit:

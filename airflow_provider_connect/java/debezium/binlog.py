@@ -25,7 +25,7 @@ from airflow_provider_connect.java.debezium.phases import (
     is_snapshot_only,
     snapshot_mode,
 )
-from airflow_provider_connect.java.debezium.schema_history import history_settings
+from airflow_provider_connect.java.own_clients import history_settings
 from airflow_provider_connect.java.runs import Progress
 from airflow_provider_connect.sdk.connector import OffsetReader
 

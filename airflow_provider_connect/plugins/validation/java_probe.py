@@ -17,8 +17,8 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.java.class_data import connect_class_data
 from airflow_provider_connect.java.config_rules import refuse, refused_keys, refused_source
-from airflow_provider_connect.java.debezium.schema_history import TOPIC as HISTORY_TOPIC
 from airflow_provider_connect.java.manifests import allowed_locations
+from airflow_provider_connect.java.own_clients import HISTORY_TOPIC
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.model.connector_keys import own_config_def
 from airflow_provider_connect.model.connector_settings import NULL_VALUE
