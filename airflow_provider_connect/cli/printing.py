@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.view_json import escaped
 
 Row = Mapping[str, object]
 
@@ -42,7 +43,7 @@ def print_rows(rows: Sequence[Row], output: str) -> None:
 def print_value(value: Any, output: str) -> None:
     """One value. As a table: a mapping line by line, anything else as it is."""
     if output == "json":
-        print(_escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+        print(escaped(json.dumps(value, indent=2, ensure_ascii=False), kept="\n"))
     elif output == "yaml":
         print(_yaml(value), end="")
     elif isinstance(value, Mapping):
@@ -62,13 +63,6 @@ def short_trace(trace: str) -> str:
     message = list(takewhile(lambda line: not line.startswith(_CALLS), lines))
     causes = [line for line in lines[len(message) :] if line.startswith("Caused by:")]
     return "\n".join([*message, *causes[-1:]])
-
-
-def _escaped(text: str) -> str:
-    """A text in JSON whose characters that would steer a terminal are escape sequences of JSON. Any such character is within a string."""
-    if text.replace("\n", "").isprintable():
-        return text
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
 
 
 def _yaml(value: Any) -> str:

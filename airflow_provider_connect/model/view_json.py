@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from types import NoneType
@@ -112,3 +113,9 @@ def _read_list(read: Callable[[Any], Any], value: object) -> list[Any]:
 
 def _is_record(kind: type) -> bool:
     return dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+
+
+def escaped(text: str, kept: str = "") -> str:
+    """``text`` with JSON's escape sequences for characters that would steer a terminal, but for those that are ``kept``. In a document each
+    such character is within a string."""
+    return text if text.isprintable() else "".join(each if each.isprintable() or each in kept else json.dumps(each)[1:-1] for each in text)

@@ -192,9 +192,9 @@ class Asked(BaseModel):
             raise BadRequestException(f"'{name}': {', or '.join(texts)}") from None
 
 
-def _field(place: Iterable[int | str]) -> str:
+def _field(location: Iterable[int | str]) -> str:
     """The name of the field in error. Pydantic adds the type that it tried where a field has several."""
-    return ".".join(str(part) for part in place if part not in _TYPES)
+    return ".".join(str(part) for part in location if part not in _TYPES)
 
 
 class AskedPreview(Asked):

@@ -25,6 +25,7 @@ from airflow_provider_connect.model.previews import (
     PreviewEnd,
     PreviewRequest,
 )
+from airflow_provider_connect.model.view_json import escaped
 from airflow_provider_connect.standalone.files import ConnectorFile
 from airflow_provider_connect.stores.offset_file import SETTING, read_offset_file
 from airflow_provider_connect.worker.errors.traces import line_of_author
@@ -47,7 +48,7 @@ def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: i
         offsets = read_offset_file(Path(path), connector.name) if path else None
         with redirect_stdout(sys.stderr):  # what the connector prints is no record
             preview = make_preview(request, settings, {}, mask, offsets=offsets)
-        print("\n".join(map(_printable, [*_lines(preview), *(_steps(preview) if with_steps else ())])))
+        print("\n".join(map(escaped, [*_lines(preview), *(_steps(preview) if with_steps else ())])))
     except Exception as error:  # (plugins' code may raise anything)
         mask_failure(mask, request, settings, {})
         retriable = RetriableException if isinstance(error, ConnectException) and error.retriable else ConnectException
@@ -113,11 +114,6 @@ def _shown(record: PreviewedRecord) -> Mapping[str, object]:
 
 def _types(fields: Fields) -> str:
     return ", ".join(f"{path} {kind}" for path, kind in fields.items())
-
-
-def _printable(line: str) -> str:
-    """Without what would steer a terminal, or begin a line of its own: texts of records are anybody's."""
-    return line if line.isprintable() else "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
 
 
 def _json(value: object) -> str:

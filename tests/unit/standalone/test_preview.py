@@ -13,9 +13,10 @@ from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.model.previews import Preview, PreviewedTopic
+from airflow_provider_connect.model.view_json import escaped
 from airflow_provider_connect.standalone.files import ConnectorFile, standalone_settings
 from airflow_provider_connect.standalone.one_run import parsed
-from airflow_provider_connect.standalone.preview import _lines, _printable, print_preview
+from airflow_provider_connect.standalone.preview import _lines, print_preview
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.wire import offset_topic
 
@@ -227,4 +228,4 @@ def test_a_sinks_author_learns_that_objects_are_json_text_in_a_batch(type: str, 
 
 def test_what_is_printed_steers_no_terminal() -> None:
     line = "record 1 as read: \x1b[2J\u202egone\nrecord 9 as read: forged é"
-    assert _printable(line) == "record 1 as read: \\u001b[2J\\u202egone\\nrecord 9 as read: forged é"
+    assert escaped(line) == "record 1 as read: \\u001b[2J\\u202egone\\nrecord 9 as read: forged é"
