@@ -9,8 +9,8 @@ class NoRuns:
     def is_running(self, connector: str) -> bool:
         return False
 
-    def running(self) -> list[str]:
-        return []
+    def running(self) -> dict[str, Sequence[str]]:
+        return {}
 
     def end(self, connector: str) -> None:
         pass

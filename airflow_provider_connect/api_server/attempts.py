@@ -16,9 +16,10 @@ from sqlalchemy.orm import Session
 from airflow_provider_connect.api_server.run_logs import last_run
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.model.ids import DAG_ID_PREFIX, dag_id_for
-from airflow_provider_connect.model.page import AttemptView
+from airflow_provider_connect.model.page import AttemptView, FailedRun
 
 _MOST = 100
+_MOST_FAILED = 20
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
 _BY_WEIGHT = (TaskInstanceState.UP_FOR_RETRY, TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING, TaskInstanceState.QUEUED)
 _COLUMNS = (
@@ -58,6 +59,13 @@ def newest_attempts(session: Session, connector: str) -> Sequence[AttemptView]:
     rows = session.execute(select(*_COLUMNS).where(TaskInstance.dag_id == dag_id_for(connector), TaskInstance.run_id == run)).all()
     rows = sorted(rows, key=lambda row: (row.state == TaskInstanceState.SUCCESS, row.task_id, row.map_index))
     return [_view(row) for row in rows[:_MOST]]
+
+
+def failed_runs(session: Session, connector: str) -> Sequence[FailedRun]:
+    """Up to 20, the newest first."""
+    statement = select(DagRun.run_id, DagRun.end_date).where(DagRun.dag_id == dag_id_for(connector), DagRun.state == DagRunState.FAILED)
+    statement = statement.where(DagRun.end_date.is_not(None)).order_by(DagRun.end_date.desc()).limit(_MOST_FAILED)
+    return [FailedRun(run, int(ended.timestamp() * 1000)) for run, ended in session.execute(statement)]
 
 
 def _weight(state: str | None) -> int:

@@ -28,6 +28,7 @@ from airflow_provider_connect.model.page import PlanView
 Sessions = Callable[[], AbstractContextManager[Session]]
 """Opens a session of Airflow's database that commits when its body ends."""
 
+_NO_SCHEDULE = "When triggered"
 _REMOVAL_SECONDS = 10.0
 _PARSE = timedelta(seconds=30)  # longer than a parse of the file that had the DAG, and than the dag-processor's work on its result
 
@@ -93,8 +94,8 @@ class ConnectorDags:
 
 
 def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
-    """When the next run of each connector's DAG begins by itself, its owner, its tags and its open attempt, by DAG id. With ``dag_id``, of
-    that DAG alone."""
+    """When the next run of each connector's DAG begins by itself, its owner, its tags, its open attempt and its schedule, by DAG id. With
+    ``dag_id``, of that DAG alone."""
 
     def of_connectors(column: Any) -> Any:  # a column; an SQL condition
         return column.startswith(DAG_ID_PREFIX, autoescape=True) if dag_id is None else column == dag_id
@@ -103,11 +104,31 @@ def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
     for of, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(of_connectors(DagTag.dag_id)).order_by(DagTag.name)):
         tags.setdefault(of, []).append(tag)
     attempts = open_attempts(session, dag_id)
-    columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, DagModel.owners)
+    next_run, timetable = DagModel.next_dagrun_create_after, (DagModel.timetable_summary, DagModel.timetable_description)
+    columns = select(DagModel.dag_id, DagModel.is_paused, next_run, DagModel.owners, *timetable)
     return {
-        of: PlanView(None if is_paused or at is None else int(at.timestamp() * 1000), owners or None, tags.get(of, []), attempts.get(of))
-        for of, is_paused, at, owners in session.execute(columns.where(of_connectors(DagModel.dag_id), ~DagModel.is_stale))
+        of: PlanView(
+            None if is_paused or at is None else int(at.timestamp() * 1000),
+            owners or None,
+            tags.get(of, []),
+            attempts.get(of),
+            _schedule_text(summary, description),
+        )
+        for of, is_paused, at, owners, summary, description in session.execute(
+            columns.where(of_connectors(DagModel.dag_id), ~DagModel.is_stale)
+        )
     }
+
+
+def _schedule_text(summary: str | None, description: str | None) -> str | None:
+    """Of what Airflow has on a timetable. It describes cron expressions; of an interval it has ``str(timedelta)`` alone."""
+    if summary is None:
+        return None
+    if summary in ("", "None"):
+        return _NO_SCHEDULE
+    if not description:
+        return f"Every {summary}" if summary[0].isdigit() else summary
+    return description if summary.startswith("@") else f"{description} ({summary})"
 
 
 def has_dag(session: Session, dag_id: str) -> bool:

@@ -39,8 +39,8 @@ class AirflowLauncher:
         with self._sessions() as session:
             return has_running_task(session, dag_id_for(connector))
 
-    def running(self) -> list[str]:
-        """The connectors of whose DAGs a task runs, or is being killed."""
+    def running(self) -> dict[str, list[str]]:
+        """The connectors of whose DAGs a task runs, or is being killed, with the ids of these runs."""
         with self._sessions() as session:
             return running_connectors(session)
 

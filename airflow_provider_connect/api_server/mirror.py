@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 from airflow.utils.session import create_session
 from sqlalchemy.exc import SQLAlchemyError
 
-from airflow_provider_connect.api_server.attempts import newest_attempts
+from airflow_provider_connect.api_server.attempts import failed_runs, newest_attempts
 from airflow_provider_connect.api_server.dags import plans
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.herder.snapshot import SharedRead
 from airflow_provider_connect.hooks.airflow_settings import own_option
-from airflow_provider_connect.model.page import LAG_SPANS, AttemptView, LagHistory, PlanView, RunView
+from airflow_provider_connect.model.page import LAG_SPANS, AttemptView, FailedRun, LagHistory, PlanView, RunView
 from airflow_provider_connect.sql_mirror.config_rows import Hide
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
@@ -69,6 +69,14 @@ class MirroredRuns:
                 return newest_attempts(session, connector)
         except SQLAlchemyError as error:
             _log.warning("The attempts of runs cannot be read: %s", error)
+            return ()
+
+    def failed(self, connector: str) -> Sequence[FailedRun]:
+        try:
+            with create_session() as session:
+                return failed_runs(session, connector)
+        except SQLAlchemyError as error:
+            _log.warning("The failed runs cannot be read: %s", error)
             return ()
 
     def lags(self, connector: str, *, hours: int) -> LagHistory:

@@ -42,11 +42,14 @@ def has_running_task(session: Session, dag_id: str) -> bool:
     return session.scalar(statement) is not None
 
 
-def running_connectors(session: Session) -> list[str]:
-    """The connectors of whose DAGs a task process may live."""
-    statement = select(TaskInstance.dag_id).distinct().where(TaskInstance.state.in_(_ALIVE))
+def running_connectors(session: Session) -> dict[str, list[str]]:
+    """The connectors of whose DAGs a task process may live, each with the ids of these runs."""
+    statement = select(TaskInstance.dag_id, TaskInstance.run_id).distinct().where(TaskInstance.state.in_(_ALIVE))
     statement = statement.where(TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
-    return list(connector_names(session, session.scalars(statement)).values())
+    runs: dict[str, list[str]] = {}
+    for dag_id, run in session.execute(statement):
+        runs.setdefault(dag_id, []).append(run)
+    return {name: runs[dag_id] for dag_id, name in connector_names(session, runs).items()}
 
 
 def failed_since(session: Session, since: datetime) -> list[str]:

@@ -11,7 +11,7 @@ from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect, sp
 from airflow_provider_connect.cli.overview import Overview
 from airflow_provider_connect.cli.printing import print_rows, print_value, short_trace, visible
 from airflow_provider_connect.client.verbs import ConnectVerbs
-from airflow_provider_connect.config.dag_settings import DEFINED_IN, PREFIX, RELEASED
+from airflow_provider_connect.config.dag_settings import dag_keys
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, UnauthorizedException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.offsets import requested_offsets
@@ -44,19 +44,13 @@ def list_connectors(arguments: Any, verbs: Verbs) -> None:
 def get(arguments: Any, verbs: Verbs) -> None:
     """The config as ``key=value``, or as JSON or YAML all that Connect reports of the connector. A server leaves ``airflow.*`` keys out."""
     info = verbs.connector_info(arguments.name)
-    steering = _steering_keys(verbs, arguments.name) if isinstance(verbs, Herder) else {}
+    steering = dag_keys(verbs.config_state().connector_config(arguments.name) or {}) if isinstance(verbs, Herder) else {}
     config = shown(verbs, {**info.config, **steering})
     if arguments.output == "table":
         print_value(config, arguments.output)
     else:
         tasks = [task.task for task in info.tasks]
         print_value({"name": info.name, "type": info.type, "tasks": tasks, "config": config}, arguments.output)
-
-
-def _steering_keys(herder: Herder, name: str) -> dict[str, str]:
-    """The keys of the connector's DAG."""
-    config = herder.config_state().connector_config(name) or {}
-    return {key: value for key, value in config.items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
 
 
 @speaks_to_connect

@@ -234,6 +234,11 @@ def literal_secrets(config: Mapping[str, str]) -> list[str]:
     return sorted(key for key, value in config.items() if is_secret_key(key) and value.strip() and not any(variable_spans(value)))
 
 
+def dag_keys(config: Mapping[str, str]) -> dict[str, str]:
+    """The keys of ``config`` that steer the DAG, as their author has set them: those that REST, as Kafka Connect, does not show."""
+    return {key: value for key, value in config.items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
+
+
 def connector_config(config: Mapping[str, str]) -> dict[str, str]:
     """``config`` without the keys that steer the DAG."""
     return {key: value for key, value in config.items() if not key.startswith(PREFIX)}

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.config.dag_settings import DEFINED_IN, LAG, PREFIX, RELEASED, DagCheck, lag_errors
+from airflow_provider_connect.config.dag_settings import DEFINED_IN, LAG, PREFIX, RELEASED, DagCheck, dag_keys, lag_errors
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConfigException,
@@ -126,8 +126,7 @@ def merged(config: Mapping[str, str], patch: Given) -> dict[str, str]:
 def with_own_keys(config: Given, known: Mapping[str, str] | None) -> dict[str, str | None]:
     """``config``, and of the ``airflow.*`` keys that readers are not shown those that ``known`` has and ``config`` does not name: who
     reads a config, changes it and puts it back must not lose the schedule. A patch with null removes one."""
-    kept = {key: value for key, value in (known or {}).items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
-    return {**kept, **config}
+    return {**dag_keys(known or {}), **config}
 
 
 def require_name_kept(patch: Given) -> None:

@@ -36,6 +36,7 @@ from airflow_provider_connect.herder.views import ConnectorViews, shown, task_vi
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.page import ConnectorClass
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.states import TargetState
@@ -85,7 +86,7 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
         self._batch_log = BatchLogMetrics(backing.batch_log())
         self._task_metrics = task_metrics or self._batch_log.read
         self._with_records = self._batch_log.with_records if task_metrics is None else partial(with_counted_records, task_metrics)
-        plugins = KnownPlugins(catalog := PluginCatalog(settings.plugin_path))
+        self._plugins = plugins = KnownPlugins(catalog := PluginCatalog(settings.plugin_path))
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
         self.settings, self._launcher, self._probe, self._previewer = settings, launcher, probe, previewer
         self._views = ConnectorViews(plugins)
@@ -261,7 +262,8 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
 
     def workers(self) -> list[WorkerView]:
         """The applications that run now, with what each hosts and has delivered."""
-        return self._with_records(workers_of(self.snapshot(), self._launcher.running()))
+        running = self._launcher.running()
+        return self._with_records(workers_of(self.snapshot(), running), running)
 
     # ── topics and offsets ──
 
@@ -313,6 +315,10 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
 
     def plugins(self, connectors_only: bool = True) -> list[PluginView]:
         return list(self._require_probe().plugins(connectors_only))
+
+    def connector_classes(self) -> list[ConnectorClass]:
+        """The connector classes from which users make connectors, in the order of ``plugins``."""
+        return self._plugins.classes()
 
     def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
         return list(self._require_probe().config_keys(plugin, version, location))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -41,13 +41,15 @@ class BatchLogMetrics:
         delivered = self._delivered() or {}
         return {(task.connector, task.task): _counted(found) for task, found in delivered.items()}
 
-    def with_records(self, workers: Sequence[WorkerView]) -> list[WorkerView]:
-        """``workers`` with what their tasks have delivered under their claims; as they are while the batch log cannot be read."""
+    def with_records(self, workers: Sequence[WorkerView], running: Mapping[str, Collection[str]]) -> list[WorkerView]:
+        """``workers`` with what their tasks have delivered under their claims; as they are while the batch log cannot be read. ``running``
+        are the runs of each connector that have not ended: while a new one has no claim yet, the worker of an earlier one is left out."""
         if not workers or self._delivered() is None:
             return list(workers)
         with self._lock:
             entries = self._batch_log.last_entries()
-        return [_with_entries(worker, entries) for worker in workers]
+        found = ((worker, _entries_of(worker, entries)) for worker in workers)
+        return [_with_entries(worker, own) for worker, own in found if _may_run(own, running.get(worker.connector, ()))]
 
     def _delivered(self) -> Mapping[ConnectorTaskId, Delivered] | None:
         try:
@@ -87,9 +89,18 @@ def _counted(delivered: Delivered) -> dict[str, float]:
     return counted | ({"last-delivery-timestamp": float(delivered.timestamp)} if delivered.timestamp >= 0 else {})
 
 
-def _with_entries(worker: WorkerView, entries: Mapping[ConnectorTaskId, BatchRecord]) -> WorkerView:
+def _entries_of(worker: WorkerView, entries: Mapping[ConnectorTaskId, BatchRecord]) -> list[BatchRecord]:
+    """Those of its tasks, under its claim."""
     known = (entries.get(ConnectorTaskId(worker.connector, task)) for task in worker.tasks)
-    found = [entry for entry in known if entry is not None and str(entry.claim) == worker.claim]
+    return [entry for entry in known if entry is not None and str(entry.claim) == worker.claim]
+
+
+def _may_run(entries: Sequence[BatchRecord], runs: Collection[str]) -> bool:
+    """Whether the application that wrote ``entries`` may be one of ``runs``."""
+    return not entries or not runs or any(entry.run in runs for entry in entries)
+
+
+def _with_entries(worker: WorkerView, found: Sequence[BatchRecord]) -> WorkerView:
     records, size = sum(entry.records for entry in found), sum(entry.bytes for entry in found)
     left, unit = (distance_of(found) if len(found) == len(worker.tasks) else None) or (None, None)
     seconds = max((entry.seconds for entry in found), default=0.0)
@@ -105,7 +116,7 @@ def distance_of(entries: Iterable[BatchRecord]) -> Distance | None:
     return Distance(sum(each.left for each in known if each is not None), str(units.pop()))
 
 
-def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView]) -> list[WorkerView]:
+def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView], _running: Mapping[str, Collection[str]]) -> list[WorkerView]:
     """``workers`` with the records that their own process has counted."""
     counted = read()
     return [

@@ -12,10 +12,14 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.config_limits import remembered_by
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY
+from airflow_provider_connect.model.page import ConnectorClass
 from airflow_provider_connect.model.upgrades import Upgrade, version_in_force
 from airflow_provider_connect.model.views import PluginView
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin import Plugin
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, built_in_connectors
+from airflow_provider_connect.plugins.catalog.plugin_summary import summary_of
+from airflow_provider_connect.sdk.dead_letters import REPLAY_CLASS
 
 UNKNOWN = "unknown"
 _SECONDS = 10.0
@@ -47,6 +51,7 @@ class KnownPlugins:
         self._now = now
         self._lock = threading.Lock()
         self._known: dict[tuple[str | None, ...], tuple[PluginFacts, float]] = {}
+        self._summaries: dict[Plugin, str | None] = {}
 
     def of(self, config: Mapping[str, str]) -> PluginFacts:
         """The facts of a connector's plugin, by its raw config."""
@@ -61,6 +66,14 @@ class KnownPlugins:
                 self._known = {known: kept for known, kept in self._known.items() if self._now() < kept[1]}
             self._known[key] = (facts, self._now() + _SECONDS)
         return facts
+
+    def classes(self) -> list[ConnectorClass]:
+        """All versions of connector classes but those that this package makes connectors of by itself."""
+        found = [plugin for plugin in self._catalog.plugins(CONNECTOR_KINDS) if REPLAY_CLASS not in plugin.names]
+        for plugin in found:
+            if plugin not in self._summaries:
+                self._summaries[plugin] = summary_of(plugin)
+        return [ConnectorClass(each.class_name, str(each.kind), each.version, self._summaries[each]) for each in found]
 
     def _read(self, name: str | None, versions: str | None, location: str | None) -> PluginFacts:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from airflow_provider_connect.model.cost import DayUsage, RunUsage, Span
@@ -23,8 +23,8 @@ class Launcher(Protocol):
         """Whether an application of the connector may be alive."""
         ...
 
-    def running(self) -> list[str]:
-        """The connectors of which an application may be alive."""
+    def running(self) -> Mapping[str, Collection[str]]:
+        """The connectors of which an application may be alive, each with the ids of its runs; without ids: they are not known."""
         ...
 
     def end(self, connector: str) -> None:

@@ -3,14 +3,16 @@
 Fields are as in JSON.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_connect.model.backfill_request import Backfill
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.replays import Replay
+from airflow_provider_connect.model.view_json import named
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
 from airflow_provider_connect.sdk.records import Distance
 
@@ -18,6 +20,8 @@ Distances = Mapping[str, Distance]
 """By connector: how far it is from the end of what it reads."""
 
 _MOST_OF_A_TRACE: Final = 300
+_IN_FRONT: Final = "Tolerance exceeded in error handler: "
+_CLASS = re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,13 @@ class AttemptView:
 @dataclass(frozen=True, slots=True)
 class PlanView:
     """What Airflow has planned for a connector's DAG. ``next_run_ms``, since 1970, may have passed; None: no run will begin by itself.
-    ``attempt`` is of a run that has not ended."""
+    ``attempt`` is of a run that has not ended. ``schedule`` is in words, such as ``Every minute (* * * * *)``."""
 
     next_run_ms: int | None
     owner: str | None
     tags: Sequence[str]
     attempt: AttemptView | None = None
+    schedule: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +119,19 @@ class ProgressView:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A run that Airflow has marked failed, and when, in ms since 1970."""
+
+    run: str
+    ended_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorDetail:
     """One connector with its runs, the newest first. ``target`` is the state that users have asked for, STARTED, PAUSED or STOPPED, which
     the status follows in time. ``defined_in``: the DAG file that has its config; None: REST may change it. ``attempts`` are those of the
-    newest run. ``progress`` None: nothing of it runs, or what runs is not known yet."""
+    newest run. ``progress`` None: nothing of it runs, or what runs is not known yet. ``dag_config`` are the ``airflow.*`` keys of its
+    config, which Connect's answers do not have, secrets hidden. ``failed_runs``: the newest first."""
 
     row: ConnectorRow
     target: str
@@ -126,6 +140,18 @@ class ConnectorDetail:
     runs: Sequence[RunView]
     attempts: Sequence[AttemptView] = ()
     progress: ProgressView | None = None
+    dag_config: Mapping[str, str] = field(default_factory=dict)
+    failed_runs: Sequence[FailedRun] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorClass:
+    """One version of a connector class from which users may make a connector. ``summary`` is its author's; None: not known."""
+
+    class_name: str = field(metadata=named("class"))
+    type: str
+    version: str
+    summary: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +250,7 @@ def row_of(
     """The connector as a row of the list. Nothing of its config but the class is in it. ``planned`` is by DAG; None: not known."""
     tasks, dag_id = status.tasks if status else (), dag_id_for(info.name)
     traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
-    first = next((trace.strip().split("\n", 1)[0] for trace in traces if trace and trace.strip()), None)
+    first = next((_reason(trace) for trace in traces if trace and trace.strip()), None)
     return ConnectorRow(
         name=info.name,
         dag_id=dag_id,
@@ -244,3 +270,12 @@ def row_of(
         has_dag=None if planned is None else dag_id in planned,
         note=status.note if status else None,
     )
+
+
+def _reason(trace: str) -> str:
+    """The message of the last cause, without its class; what has no message is called by its class."""
+    lines = trace.strip().splitlines()
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    line = causes[-1] if causes else lines[0]
+    name, _, message = line.partition(": ")
+    return message.removeprefix(_IN_FRONT) if message and _CLASS.fullmatch(name) else line

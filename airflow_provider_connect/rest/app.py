@@ -12,7 +12,7 @@ from airflow_provider_connect.rest import backfills, connectors, costs, dead_let
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.connectors import Listing
-from airflow_provider_connect.rest.page import NoRuns, PageFacts, Runs
+from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, Runs
 from airflow_provider_connect.rest.request_checks import RequestChecks
 from airflow_provider_connect.rest.server_routes import Loggers
 

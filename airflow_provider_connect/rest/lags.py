@@ -11,7 +11,7 @@ from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.page import LAG_SPANS
 from airflow_provider_connect.rest.answers import answer, query
 from airflow_provider_connect.rest.calls import calls_of
-from airflow_provider_connect.rest.page import facts_of
+from airflow_provider_connect.rest.page_facts import facts_of
 from airflow_provider_connect.rest.routes import Connector
 
 _SPANS = {str(hours): hours for hours in LAG_SPANS}

@@ -83,10 +83,10 @@ class ConnectorHosts:
         host = self._hosts.get(connector)
         return host is not None and host.is_running
 
-    def running(self) -> list[str]:
+    def running(self) -> dict[str, Sequence[str]]:
         with self._lock:
             hosts = dict(self._hosts)
-        return [name for name, host in hosts.items() if host.is_running]
+        return {name: () for name, host in hosts.items() if host.is_running}
 
     def end(self, connector: str) -> None:
         """A thread cannot be killed: one that has not ended is given up, and what it commits from now on is refused."""

@@ -18,7 +18,7 @@ export type Row = {
   last_run: RunView | null;
   lag: number | null;
   hours: number[];
-  plan: { next_run_ms: number | null; owner: string | null; tags: string[]; attempt: Attempt | null } | null;
+  plan: { next_run_ms: number | null; owner: string | null; tags: string[]; attempt: Attempt | null; schedule: string | null } | null;
   has_dag: boolean | null;
   note: string | null;
   left: number | null;
@@ -28,7 +28,18 @@ export type Overview = { connectors: Row[]; may_create: boolean; may_administer:
 export type LoggerLevel = { level: string | null; last_modified?: number | null };
 /** Of what runs now; null: not known. */
 export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null; left_unit: string | null };
-export type Detail = { row: Row; target: "STARTED" | "PAUSED" | "STOPPED"; may_delete: boolean; defined_in: string | null; runs: RunView[]; attempts: Attempt[]; progress: Progress | null };
+/** `dag_config`: the `airflow.*` keys, which Kafka Connect's answers do not have. */
+export type Detail = {
+  row: Row;
+  target: "STARTED" | "PAUSED" | "STOPPED";
+  may_delete: boolean;
+  defined_in: string | null;
+  runs: RunView[];
+  attempts: Attempt[];
+  progress: Progress | null;
+  dag_config: Config;
+  failed_runs: { run: string; ended_ms: number }[];
+};
 export type Prices = { cpu_hour: number; task_hour: number; gigabyte: number; currency: string };
 export type Cost = { runs: number; records: number; bytes: number; seconds: number; cpu_seconds: number; money: number | null };
 export type Costs = { prices: Prices; days: { day: string; cost: Cost }[]; runs: { run: string; cost: Cost }[]; total: Cost };
@@ -79,6 +90,7 @@ export type Comparison = {
 };
 export type Upgrade = { state: string; to: string; old: string; new: string; reason: string; changed_ms: number };
 export type Plugin = { class: string; type: string; version?: string };
+export type ConnectorClass = { class: string; type: string; version: string; summary: string | null };
 export type Definition = {
   name: string;
   type: string;

@@ -9,8 +9,10 @@ import { usePolled } from "./polled";
 import { useDryRun } from "./preview";
 import { Versions } from "./upgrade";
 
-export function ConfigTab({ row, definedIn, say }: { row: Row; definedIn: string | null; say: (said: Said) => void }) {
-  const { value, error, reload } = usePolled<Config>(connectorPath(row.name, "/config"), 10);
+/** `dagConfig`: the settings of the connector's DAG, which Kafka Connect's answer does not have. */
+export function ConfigTab({ row, dagConfig, definedIn, say }: { row: Row; dagConfig: Config; definedIn: string | null; say: (said: Said) => void }) {
+  const { value: connectorConfig, error, reload } = usePolled<Config>(connectorPath(row.name, "/config"), 10);
+  const value = connectorConfig && { ...connectorConfig, ...dagConfig };
   const [edited, setEdited] = useState<{ config: Config; from: Config } | null>(null);
   if (!value) return error ? <Problem title="The config cannot be shown">{error}</Problem> : <Waiting what="Reading the config" />;
   if (edited) {

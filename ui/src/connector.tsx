@@ -2,7 +2,7 @@
 import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 import { Link, useNavigate } from "react-router-dom";
-import { change, connectorPath, type Detail, isAlone, type Row, type Status, textOf } from "./api";
+import { change, connectorPath, type Detail, isAlone, type Row, type RunView, type Status, textOf } from "./api";
 import { NewestRun } from "./attempts";
 import { BackfillsTab } from "./backfills";
 import { ConfigTab } from "./config";
@@ -18,6 +18,7 @@ import { Facts } from "./row";
 import { type VerbName, VERBS } from "./verbs";
 import { ago, bytes, count, money, shortClass } from "./words";
 
+const MOST_RUNS = 200; // the server's
 const TABS = ["tasks", "runs", "offsets", "dead-letters", "backfills", "topics", "config"] as const;
 const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", "dead-letters": "Dead letters", backfills: "Backfills", topics: "Topics", config: "Config" };
 
@@ -155,7 +156,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
           <Topics row={row} act={act} busy={busy !== null} />
         </Tabs.Content>
         <Tabs.Content value="config">
-          <ConfigTab row={row} definedIn={value.defined_in} say={setSaid} />
+          <ConfigTab row={row} dagConfig={value.dag_config} definedIn={value.defined_in} say={setSaid} />
         </Tabs.Content>
       </Tabs.Root>
       <Confirm question={question} close={() => setQuestion(null)} />
@@ -246,32 +247,51 @@ function Runs({ detail }: { detail: Detail }) {
   const costs = useCosts(row.name);
   const titles = costs.value ? costTitles(costs.value.prices) : [];
   const moneyOf = new Map(costs.value?.runs.map(({ run, cost }) => [run, cost.money]));
-  if (!runs.length) return <Text p={4}>No run has delivered anything yet. Runs without work are left out.</Text>;
+  const rows = runRows(detail);
+  if (!rows.length) return <Text p={4}>No run has delivered anything yet. Runs without work are left out.</Text>;
   return (
     <Box>
       {runs.length > 1 ? <Throughput runs={runs} /> : null}
-      <TitledTable label="Runs that delivered something" titles={["Run", "Delivered", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds", ...titles]}>
-        {runs.map((run) => (
-          <Table.Row key={run.run}>
+      <TitledTable label="Runs that delivered something or failed" titles={["Run", "When", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds", ...titles]}>
+        {rows.map(({ id, run, at, hasFailed }) => (
+          <Table.Row key={id}>
             <Table.Cell>
               <Box asChild textDecoration="underline">
-                <Link to={`/dags/${encodeURIComponent(row.dag_id)}/runs/${encodeURIComponent(run.run)}`}>{run.run}</Link>
-              </Box>
+                <Link to={`/dags/${encodeURIComponent(row.dag_id)}/runs/${encodeURIComponent(id)}`}>{id}</Link>
+              </Box>{" "}
+              {hasFailed ? <Badge colorPalette="red">failed</Badge> : null}
             </Table.Cell>
-            <Table.Cell title={new Date(run.last_ms).toLocaleString()}>{ago(run.last_ms)}</Table.Cell>
-            <Table.Cell>{run.tasks}</Table.Cell>
-            <Table.Cell>{count(run.records)}</Table.Cell>
-            <Table.Cell>{bytes(run.bytes)}</Table.Cell>
-            <Table.Cell>{run.seconds > 0 ? count(run.records / run.seconds) : "–"}</Table.Cell>
-            <Table.Cell>{run.seconds.toFixed(1)}</Table.Cell>
-            <Table.Cell>{run.cpu_seconds.toFixed(1)}</Table.Cell>
-            {titles.length ? <Table.Cell>{moneyText(moneyOf.get(run.run))}</Table.Cell> : null}
+            <Table.Cell title={new Date(at).toLocaleString()}>{ago(at)}</Table.Cell>
+            {run ? (
+              <>
+                <Table.Cell>{run.tasks}</Table.Cell>
+                <Table.Cell>{count(run.records)}</Table.Cell>
+                <Table.Cell>{bytes(run.bytes)}</Table.Cell>
+                <Table.Cell>{run.seconds > 0 ? count(run.records / run.seconds) : "–"}</Table.Cell>
+                <Table.Cell>{run.seconds.toFixed(1)}</Table.Cell>
+                <Table.Cell>{run.cpu_seconds.toFixed(1)}</Table.Cell>
+                {titles.length ? <Table.Cell>{moneyText(moneyOf.get(id))}</Table.Cell> : null}
+              </>
+            ) : (
+              <Table.Cell colSpan={6 + titles.length}>delivered nothing</Table.Cell>
+            )}
           </Table.Row>
         ))}
       </TitledTable>
       <CostByDay costs={costs} />
     </Box>
   );
+}
+
+type RunRow = { id: string; at: number; run: RunView | null; hasFailed: boolean };
+
+/** What has delivered something and what has failed, the newest first. Of failures, those that are older than all that is shown are left out. */
+function runRows({ runs, failed_runs: failed }: Detail): RunRow[] {
+  const failures = new Map(failed.map(({ run, ended_ms }) => [run, ended_ms]));
+  const rows = runs.map((run) => ({ id: run.run, at: failures.get(run.run) ?? run.last_ms, run, hasFailed: failures.delete(run.run) }));
+  const oldest = runs.length < MOST_RUNS ? 0 : Math.min(...runs.map((run) => run.last_ms));
+  const empty = [...failures].filter(([, at]) => at >= oldest).map(([id, at]) => ({ id, at, run: null, hasFailed: true }));
+  return [...rows, ...empty].sort((one, other) => other.at - one.at);
 }
 
 /** Runs of which only older days are known have no costs here. */

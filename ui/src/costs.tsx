@@ -31,6 +31,11 @@ export function CostByDay({ costs: { value, error } }: { costs: ReturnType<typeo
       ) : (
         <Text>No run has delivered anything in the last {DAYS} days.</Text>
       )}
+      {costTitles(value.prices).length ? null : (
+        <Text fontSize="xs" color="fg.muted" mt={1}>
+          Prices in the worker&apos;s settings, such as cost.cpu.hour, add what this has cost.
+        </Text>
+      )}
     </Box>
   );
 }

@@ -2,7 +2,7 @@
 import { Box, Button, Card, Field, Heading, HStack, Input, SimpleGrid, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router-dom";
-import { change, type Config, type Plugin, textOf } from "./api";
+import { change, type Config, type ConnectorClass, textOf } from "./api";
 import { ConfigForm, useChecked, Verdict } from "./form";
 import { Notice, Problem, type Said, useTitle, Waiting } from "./parts";
 import { usePolled } from "./polled";
@@ -27,12 +27,15 @@ export function NewConnector() {
 }
 
 function Classes() {
-  const { value, error } = usePolled<Plugin[]>("connector-plugins", 60);
+  const { value, error } = usePolled<ConnectorClass[]>("ui/connector-plugins", 60);
   const [search, setSearch] = useState("");
   if (!value) return error ? <Problem title="The plugins cannot be listed">{error}</Problem> : <Waiting what="Reading the plugins" />;
-  const newest = new Map<string, Plugin[]>();
-  for (const plugin of value) newest.set(plugin.class, [...(newest.get(plugin.class) ?? []), plugin]);
-  const shown = [...newest].filter(([name]) => name.toLowerCase().includes(search.toLowerCase())).sort(([one], [other]) => (shortClass(one) < shortClass(other) ? -1 : 1));
+  const found = new Map<string, ConnectorClass[]>();
+  for (const each of value) found.set(each.class, [...(found.get(each.class) ?? []), each]);
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const summaryOf = (versions: ConnectorClass[]) => versions[versions.length - 1]?.summary ?? "";
+  const fits = ([name, versions]: [string, ConnectorClass[]]) => words.every((word) => `${name} ${summaryOf(versions)}`.toLowerCase().includes(word));
+  const shown = [...found].filter(fits).sort(([one], [other]) => (shortClass(one) < shortClass(other) ? -1 : 1));
   return (
     <Box>
       <Input size="sm" maxW="320px" mb={2} aria-label="Search classes" placeholder="Search classes" value={search} onChange={(event) => setSearch(event.target.value)} />
@@ -48,15 +51,10 @@ function Classes() {
                 <Card.Root key={name} size="sm" asChild>
                   <Link to={`?new=1&class=${encodeURIComponent(name)}`}>
                     <Card.Body>
-                      <Text fontWeight="bold">{shortClass(name)}</Text>
-                      <Text fontSize="xs" wordBreak="break-all">
-                        {name}
-                      </Text>
-                      <Text fontSize="xs">
-                        {versions
-                          .map((each) => each.version)
-                          .filter(Boolean)
-                          .join(", ")}
+                      <Text fontWeight="bold">{shortClass(name).replace(/Connector$/, "")}</Text>
+                      <Text fontSize="sm">{summaryOf(versions)}</Text>
+                      <Text fontSize="xs" color="fg.muted" wordBreak="break-all">
+                        {name} {versions.map((each) => each.version).join(", ")}
                       </Text>
                     </Card.Body>
                   </Link>

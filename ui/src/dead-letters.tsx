@@ -2,6 +2,7 @@
 import { Badge, Box, Button, Field, HStack, Table, Text, Textarea } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 import { connectorPath, type DeadLetter, type DeadLetters, type Edit, get, type Row, textOf, type Texts } from "./api";
+import { isOpen } from "./attempts";
 import { Problem, Tick, TitledTable, Waiting } from "./parts";
 import { locationOf, ReplayForm } from "./replay";
 import { ago, shortClass } from "./words";
@@ -9,7 +10,7 @@ import { ago, shortClass } from "./words";
 const SOME = 20;
 const MOST = 100;
 
-/** Read when the tab is opened and on request: each time, the queue is read from its end. */
+/** Read when the tab is opened, after each run that has delivered or failed something, and on request: each time, the queue is read from its end. */
 export function DeadLettersTab({ row }: { row: Row }) {
   const [wanted, setWanted] = useState({ limit: SOME, turn: 0 });
   const [found, setFound] = useState<DeadLetters>();
@@ -17,6 +18,11 @@ export function DeadLettersTab({ row }: { row: Row }) {
   const [busy, setBusy] = useState(false);
   const [selected, setSelected] = useState(new Set<string>());
   const [edits, setEdits] = useState<Record<string, Edit>>({});
+  const [delivered, setDelivered] = useState(row.last_run?.last_ms);
+  const isRunning = row.plan?.attempt !== null && row.plan?.attempt !== undefined && isOpen(row.plan.attempt);
+  useEffect(() => {
+    if (!isRunning) setDelivered(row.last_run?.last_ms);
+  }, [isRunning, row.last_run?.last_ms]);
   useEffect(() => {
     const aborter = new AbortController();
     const ask = async () => {
@@ -31,7 +37,7 @@ export function DeadLettersTab({ row }: { row: Row }) {
     };
     void ask();
     return () => aborter.abort();
-  }, [row.name, wanted]);
+  }, [row.name, delivered, wanted]);
   const again = (limit: number) => setWanted(({ turn }) => ({ limit, turn: turn + 1 }));
   const mayReplay = row.may_change && found?.topic !== null && found?.has_headers === true;
   const select = (locations: string[], isSelected: boolean) =>

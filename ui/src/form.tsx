@@ -3,6 +3,7 @@ import { Alert, Box, Button, Field, Heading, HStack, Input, NativeSelect, Text }
 import { useEffect, useMemo, useState } from "react";
 import { ApiError, type Checked, type Config, type Definition, textOf, validate, type Value } from "./api";
 import { Problem } from "./parts";
+import { plain } from "./words";
 
 const WAIT_MS = 400;
 const AGAIN_MS = 5000;
@@ -230,7 +231,7 @@ function Setting({ of: { definition, value }, given, isStored, put }: SettingPro
           ))}
         </datalist>
       ) : null}
-      {definition.documentation ? <Field.HelperText>{definition.documentation}</Field.HelperText> : null}
+      {definition.documentation ? <Field.HelperText>{plain(definition.documentation)}</Field.HelperText> : null}
       {value.errors.map((each) => (
         <Field.ErrorText key={each}>{each}</Field.ErrorText>
       ))}

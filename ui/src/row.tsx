@@ -29,25 +29,25 @@ const ALL_COLUMNS: Column[] = [
       { key: "state", label: "State", of: (row) => STATE_ORDER.indexOf(row.state ?? "") + (failed(row) ? -0.5 : 0) },
       { key: "tasks", label: "Tasks", of: (row) => Object.values(row.tasks).reduce((sum, some) => sum + some, 0) },
     ],
-    width: "160px",
+    width: "140px",
   },
-  { orders: [{ key: "lag", label: "Lag", of: (row) => row.left ?? -1 }], width: "84px" },
+  { orders: [{ key: "lag", label: "Lag", of: (row) => row.left ?? -1 }], width: "76px" },
   {
     orders: [
       { key: "records", label: "Records, last run", of: (row) => row.last_run?.records ?? -1 },
       { key: "bytes", label: "Bytes", of: (row) => row.last_run?.bytes ?? -1 },
       { key: "when", label: "Delivered", of: (row) => row.last_run?.last_ms ?? 0 },
     ],
-    width: "176px",
+    width: "160px",
   },
-  { orders: [{ key: "day", label: "Last 24 h", of: (row) => row.hours.reduce((sum, some) => sum + some, 0) }], width: "116px", needsAirflow: true },
-  { orders: [{ key: "next", label: "Next run", of: nextRun }], width: "132px", needsAirflow: true },
+  { orders: [{ key: "day", label: "Last 24 h", of: (row) => row.hours.reduce((sum, some) => sum + some, 0) }], width: "104px", needsAirflow: true },
+  { orders: [{ key: "next", label: "Next run", of: nextRun }], width: "124px", needsAirflow: true },
   {
     orders: [
       { key: "owner", label: "Owner", of: (row) => (row.plan?.owner ?? "").toLowerCase() },
       { key: "tags", label: "Tags", of: (row) => tagsText(row).toLowerCase() },
     ],
-    width: "14%",
+    width: "12%",
     needsAirflow: true,
   },
 ];
@@ -129,7 +129,8 @@ function NextRun({ row: { plan, has_dag } }: { row: Row }) {
     return <Two title={`Run ${plan.attempt.run}`} first={first} second={second} warns={second !== ""} />;
   }
   const next = plan?.next_run_ms ?? null;
-  return <Two title={next === null ? "No run begins by itself" : new Date(next).toLocaleString()} first={next === null ? "—" : ahead(next)} />;
+  const title = [next === null ? "No run begins by itself" : new Date(next).toLocaleString(), plan?.schedule].filter(Boolean).join("\n");
+  return <Two title={title} first={next === null ? "—" : ahead(next)} second={plan?.schedule ?? undefined} />;
 }
 
 /** What the list shows of the connector besides its state, for its own page. */
@@ -139,6 +140,7 @@ export function Facts({ row }: { row: Row }) {
   const facts = [
     left === null ? "" : `${row.type === "sink" ? "Lag" : "Left after the last run"}: ${quantity(left, row.left_unit)}`,
     plan?.attempt && isOpen(plan.attempt) ? `Run: ${attemptText(plan.attempt).filter(Boolean).join(", ")}` : "",
+    plan?.schedule ? `Schedule: ${plan.schedule}` : "",
     next === null ? "" : `Next run: ${ahead(next)}`,
     plan?.owner ? `Owner: ${plan.owner}` : "",
     plan?.tags.length ? `Tags: ${tagsText(row)}` : "",

@@ -49,6 +49,12 @@ export function duration(seconds: number): string {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
 }
 
+const TAGS = /<\/?(?:a|b|br|code|em|h[1-6]|i|li|ol|p|pre|span|strong|table|tbody|td|th|thead|tr|tt|u|ul)(?:\s[^<>]*)?\/?>/gi;
+const ENTITIES: Record<string, string> = { amp: "&", apos: "'", gt: ">", lt: "<", nbsp: " ", quot: '"', "#39": "'" };
+
+/** The text of a description that is written in HTML, as those of Java connectors may be. It is shown as text in any case. */
+export const plain = (text: string) => text.replace(TAGS, " ").replace(/&([a-z]+|#39);/g, (whole, name: string) => ENTITIES[name] ?? whole).replace(/ {2,}/g, " ").trim();
+
 export const shortClass = (name: string) => name.slice(name.lastIndexOf(".") + 1);
 
 const PALETTES: Record<string, string> = { RUNNING: "green", PAUSED: "yellow", STOPPED: "gray", FAILED: "red", UNASSIGNED: "blue", RESTARTING: "blue" };

@@ -15,7 +15,9 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class DeadLetterReplayConnector(SourceConnector):
-    """One task, so that records keep their order. The queue lies on the worker's cluster."""
+    """Writes records of a dead letter queue back to their topics. One task, so that records keep their order.
+
+    The queue lies on the worker's cluster."""
 
     task_class: ClassVar[type[SourceTask]] = DeadLetterReplayTask
     config_def = REPLAY

@@ -17,7 +17,9 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class MirrorCheckpointConnector(SourceConnector):
-    """Groups are dealt out to the tasks in turn. A run checks each group once."""
+    """Brings the offsets of consumer groups from another Kafka cluster into this one.
+
+    Groups are dealt out to the tasks in turn. A run checks each group once."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"
     aliases = ("MirrorCheckpoint", "MirrorCheckpointConnector")

@@ -49,7 +49,7 @@ class MirrorHeartbeatTask(SourceTask):
 
 
 class MirrorHeartbeatConnector(SourceConnector):
-    """One task, one record a run."""
+    """Writes a record at each run by which others see that clusters are connected. One task, one record a run."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
     aliases = ("MirrorHeartbeat", "MirrorHeartbeatConnector")

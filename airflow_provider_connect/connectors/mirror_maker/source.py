@@ -19,7 +19,9 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class MirrorSourceConnector(SourceConnector):
-    """The worker's Kafka cluster is the target. Partitions of all topics are dealt out to the tasks in turn; what is new at the source is
+    """Brings topics of another Kafka cluster into this one, as they are.
+
+    The worker's Kafka cluster is the target. Partitions of all topics are dealt out to the tasks in turn; what is new at the source is
     seen by the next run."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorSourceConnector"

@@ -170,7 +170,8 @@ def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None
             admin.create(TopicSpec(topic, _PARTITIONS, replication_factor))
     except ConnectException as error:
         kind = RetriableException if error.retriable else StoreException
-        hint = "" if error.retriable else "; it is made with errors.deadletterqueue.topic.replication.factor replicas"
+        key = "errors.deadletterqueue.topic.replication.factor"
+        hint = "" if error.retriable else f"; {key} is {replication_factor}, and -1 takes the brokers' default"
         raise kind(f"Could not initialize dead letter queue with topic={topic}: {error}{hint}") from error
 
 

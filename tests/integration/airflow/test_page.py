@@ -119,13 +119,16 @@ def test_the_list_shows_real_connectors_and_hostile_names_as_text(page: Page, ai
     expect(row(page, connectors["stopped"])).to_contain_text("STOPPED")
     expect(row(page, HOSTILE).get_by_role("link")).to_have_text(HOSTILE)
     assert page.locator("img[src=x]").count() == 0
-    expect(row(page, connectors["runs"]).get_by_role("cell").nth(6)).to_have_text("—")  # its DAG is known, and has no schedule
+    expect(row(page, connectors["runs"]).get_by_role("cell").nth(6)).to_have_text("—When triggered")  # its DAG is known
     assert page.get_by_role("columnheader").count() == 8
     assert beyond(page, "Table of connectors") == []
     page.screenshot(path=SCREENSHOTS / "page-list-light.png")
     assert serious(page) == []
     page.set_viewport_size({"width": 1920, "height": 1080})
     page.screenshot(path=SCREENSHOTS / "page-list-wide.png")
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.screenshot(path=SCREENSHOTS / "page-list-narrow.png")
+    assert beyond(page, "Table of connectors") == []
     page.set_viewport_size(VIEW)
     page.get_by_role("button", name="Owner", exact=True).focus()
     page.keyboard.press("Enter")
@@ -208,6 +211,7 @@ def test_a_connector_in_the_dark_and_its_config_without_secrets(page: Page, airf
             assert serious(page) == [], tab
         config = page.get_by_role("table", name="Config", exact=True)
         expect(config.get_by_role("row", name=re.compile(re.escape(SECRET_KEY)))).to_contain_text("[hidden]")
+        expect(config.get_by_role("row", name=re.compile("airflow.schedule"))).to_contain_text("none")
         page.get_by_role("button", name="Edit config").click()
         page.get_by_label("topic", exact=False).first.wait_for()
         expect(page.get_by_text("No errors")).to_be_visible()
@@ -240,6 +244,22 @@ def test_a_config_is_rolled_back(page: Page, airflow: Airflow, connectors: dict[
     expect(page.get_by_role("status").filter(has_text="99")).to_be_visible()  # refused, with the reason
     assert SECRET not in page.content()
     assert serious(page) == []
+
+
+def test_the_schedule_is_changed_by_the_form(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
+    name = connectors["stopped"]
+    opened(page, airflow, f"?connector={name}&tab=config")
+    page.get_by_role("button", name="Edit config").click()
+    page.get_by_label("airflow.schedule").fill("@daily")
+    expect(page.get_by_text("1 changed")).to_be_visible()
+    page.get_by_role("button", name="Change config").click()
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("airflow.schedule: none → @daily")
+    dialog.get_by_role("button", name="Change config").click()
+    config = page.get_by_role("table", name="Config", exact=True)
+    expect(config.get_by_role("row", name=re.compile("airflow.schedule"))).to_contain_text("@daily")
+    expect(page.get_by_text(re.compile(r"Schedule: At 00:00 \(0 0 \* \* \*\)"))).to_be_visible()
+    assert "airflow.schedule" not in connect(airflow, "GET", f"/connectors/{name}/config").json()
 
 
 def test_a_connector_is_made_by_the_form(page: Page, airflow: Airflow, tmp_path: Path) -> None:
@@ -286,8 +306,8 @@ def test_the_tab_and_the_card(page: Page, airflow: Airflow, connectors: dict[str
     expect(row(page, connectors["runs"])).to_be_visible()
     page.goto(f"{airflow.url}/dags/{dag_id_for(connectors['runs'])}/plugin/connector?tab=runs")
     page.get_by_role("heading", name=connectors["runs"], level=1).last.wait_for()
-    expect(page.get_by_role("table", name="Runs that delivered something")).to_contain_text("2")
-    expect(page.get_by_role("table", name="Runs that delivered something")).to_contain_text("Cost (EUR)")
+    expect(page.get_by_role("table", name="Runs that delivered something or failed")).to_contain_text("2")
+    expect(page.get_by_role("table", name="Runs that delivered something or failed")).to_contain_text("Cost (EUR)")
     costs = connect(airflow, "GET", f"/connectors/{connectors['runs']}/costs").json()
     assert costs["total"]["money"] == pytest.approx(costs["total"]["cpu_seconds"] / 100, abs=1e-6)
     assert costs["total"]["cpu_seconds"] > 0

@@ -209,7 +209,7 @@ def ask_everything(environment: RunEnvironment, names: Iterable[str]) -> None:
         environment.ask("GET", f"/connectors{path}", 200)
     for path in ("/", "/health", "/metrics", "/workers", "/admin/loggers", "/connector-plugins?connectorsOnly=false", "/openapi.json"):
         environment.ask("GET", path, 200)
-    for path in ("/ui/connectors", "/ui/connect.js"):
+    for path in ("/ui/connectors", "/ui/connector-plugins", "/ui/connect.js"):
         environment.ask("GET", path, 200)
     environment.ask("GET", f"/connector-plugins/{NAME}/config", 200)
     for name in names:

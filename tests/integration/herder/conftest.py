@@ -34,8 +34,8 @@ class RunsByHand:
         self.on_look()
         return connector in self.alive
 
-    def running(self) -> list[str]:
-        return sorted(self.alive)
+    def running(self) -> dict[str, Sequence[str]]:
+        return dict.fromkeys(sorted(self.alive), ())
 
     def end(self, connector: str, *_: object, **__: object) -> None:
         self.alive.discard(connector)

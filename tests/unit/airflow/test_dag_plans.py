@@ -10,10 +10,12 @@ from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.trigger import Trigger
-from sqlalchemy import create_engine, insert
+from airflow.sdk import DAG
+from airflow.serialization.encoders import coerce_to_core_timetable
+from sqlalchemy import create_engine, insert, update
 from sqlalchemy.orm import Session
 
-from airflow_provider_connect.api_server.attempts import newest_attempts, open_attempts
+from airflow_provider_connect.api_server.attempts import failed_runs, newest_attempts, open_attempts
 from airflow_provider_connect.api_server.dags import plans
 from airflow_provider_connect.model.page import AttemptView, PlanView
 
@@ -85,6 +87,38 @@ def test_plans_are_those_of_connectors_that_are_there_and_a_paused_dag_has_no_ne
     }
     assert plans(session, "connect.runs") == {"connect.runs": runs}
     assert plans(session, "connect.gone") == {}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shown"),
+    [
+        ("* * * * *", "Every minute (* * * * *)"),
+        ("@daily", "At 00:00 (0 0 * * *)"),
+        (timedelta(seconds=45), "Every 0:00:45"),
+        (timedelta(days=1, hours=2), "Every 1 day, 2:00:00"),
+        ("@continuous", "As frequently as possible, but only one run at a time."),
+        (None, "When triggered"),
+    ],
+)
+def test_a_schedule_is_in_words(session: Session, schedule: Any, shown: str) -> None:
+    made = DAG("connect.c", schedule=schedule, start_date=NEXT, max_active_runs=1)
+    timetable = coerce_to_core_timetable(made.timetable)
+    session.add(dag("connect.c", timetable_summary=timetable.summary, timetable_description=timetable.description))
+    session.commit()
+    assert plans(session)["connect.c"].schedule == shown
+
+
+def test_failed_runs_are_the_newest_first(session: Session) -> None:
+    for number, state in enumerate(["failed"] * 30 + ["success", "running"]):
+        add_run(session, "connect.c", f"r{number}", state)
+    add_run(session, "connect.d", "other", "failed")
+    assert failed_runs(session, "c") == []
+    for number in range(30):
+        ended = NEXT + timedelta(seconds=number)
+        session.execute(update(DagRun).where(DagRun.run_id == f"r{number}").values(end_date=ended))
+    found = failed_runs(session, "c")
+    assert [each.run for each in found] == [f"r{number}" for number in range(29, 9, -1)]
+    assert found[0].ended_ms == NEXT_MS + 29_000
 
 
 def test_the_open_attempt_is_the_one_that_waits_for_its_retry_then_the_one_that_runs(session: Session) -> None:

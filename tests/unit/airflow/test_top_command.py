@@ -136,7 +136,7 @@ def test_of_a_real_kafka_connect_states_and_failures_are_known(refusal: Exceptio
     overview = Overview(connect)
     for _ in range(3):
         first, second = overview.lines()
-        assert (first.row.name, first.row.state, second.row.tasks, second.row.failure) == ("a", None, {"FAILED": 1}, "E: no")
+        assert (first.row.name, first.row.state, second.row.tasks, second.row.failure) == ("a", None, {"FAILED": 1}, "no")
     assert connect.refused == 2
     assert [each.row.name for each in overview.lines(["b"])] == ["b"]
     with pytest.raises(NotFoundException, match="Connector c, d not found"):

@@ -53,8 +53,8 @@ class NotedRuns:
     def is_running(self, connector: str) -> bool:
         return connector in self.alive
 
-    def running(self) -> list[str]:
-        return sorted(self.alive)
+    def running(self) -> dict[str, Sequence[str]]:
+        return dict.fromkeys(sorted(self.alive), ())
 
     def end(self, connector: str) -> None:
         self.done.append(("end", connector))

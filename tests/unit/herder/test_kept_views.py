@@ -32,3 +32,11 @@ def test_classes_and_versions_that_configs_name_do_not_fill_the_memory() -> None
         plugins.of({"connector.class": f"{number}" * 1000, "connector.plugin.version": "1" * 10_000})
     assert len(plugins._known) <= 1001
     assert max(len(part or "") for key in plugins._known for part in key) < 200
+
+
+def test_the_classes_of_which_users_make_connectors_have_summaries_and_lack_the_one_that_replays_are_made_of() -> None:
+    classes = KnownPlugins(PluginCatalog(())).classes()
+    by_name = {each.class_name.rpartition(".")[2]: each for each in classes}
+    assert "text file" in (by_name["FileStreamSinkConnector"].summary or "")
+    assert by_name["FileStreamSinkConnector"].type == "sink"
+    assert "DeadLetterReplayConnector" not in by_name

@@ -33,25 +33,36 @@ def entry(connector: str, task: int, claim: Claim, records: int, seconds: float)
 
 def test_what_tasks_have_delivered_under_the_claim_counts() -> None:
     log = Log(entry("c", 0, NOW, 5, 1.5), entry("c", 1, NOW, 7, 0.5), entry("c", 2, BEFORE, 100, 9.0), entry("d", 0, NOW, 1000, 9.0))
-    (found,) = BatchLogMetrics(log).with_records([WORKER])
+    (found,) = BatchLogMetrics(log).with_records([WORKER], {})
     assert (found.records, found.bytes, found.seconds) == (12, 120, 1.5)
-    (new,) = BatchLogMetrics(log).with_records([WorkerView("host:2", "c", "id:11", [0])])
+    (new,) = BatchLogMetrics(log).with_records([WorkerView("host:2", "c", "id:11", [0])], {})
     assert (new.records, new.bytes, new.seconds) == (0, 0, 0.0)
 
 
+def test_an_application_of_a_run_that_has_ended_is_left_out_while_a_new_run_has_no_claim() -> None:
+    metrics = BatchLogMetrics(Log(entry("c", 0, NOW, 5, 1.5), entry("c", 1, BEFORE, 7, 0.5)))
+    shown = {
+        name: metrics.with_records([WORKER], {"c": runs}) for name, runs in {"new": ["new"], "own": ["new", "run"], "unknown": []}.items()
+    }
+    assert shown["new"] == []
+    assert shown["own"] == shown["unknown"] == metrics.with_records([WORKER], {})
+    nothing_delivered = WorkerView("host:2", "c", "id:11", [0])
+    assert len(metrics.with_records([nothing_delivered], {"c": ["new"]})) == 1
+
+
 def test_applications_are_shown_without_the_batch_log() -> None:
-    assert BatchLogMetrics(Log(is_away=True)).with_records([WORKER]) == [WORKER]
+    assert BatchLogMetrics(Log(is_away=True)).with_records([WORKER], {}) == [WORKER]
 
 
 def test_the_batch_log_is_not_read_while_nothing_runs() -> None:
     log = Log()
-    assert BatchLogMetrics(log).with_records([]) == []
+    assert BatchLogMetrics(log).with_records([], {}) == []
     assert log.reads == 0
 
 
 def test_a_process_that_counts_itself_counts_for_its_tasks() -> None:
     counted = {("c", 0): {"source-record-write-total": 3.0, "source-record-poll-total": 9.0}, ("c", 2): {"sink-record-send-total": 4.0}}
-    (found,) = with_counted_records(lambda: counted, [WORKER])
+    (found,) = with_counted_records(lambda: counted, [WORKER], {})
     assert (found.records, found.bytes, found.seconds) == (7, None, None)
 
 
@@ -69,7 +80,7 @@ def test_what_is_left_is_the_sum_over_tasks_that_count_alike() -> None:
         ([known[0], at(1, Distance(7))], (None, None)),
     ]
     for entries, expected in cases:
-        (found,) = BatchLogMetrics(Log(*entries)).with_records([worker])
+        (found,) = BatchLogMetrics(Log(*entries)).with_records([worker], {})
         assert (found.left, found.left_unit) == expected
 
 

@@ -18,7 +18,7 @@ from airflow_provider_connect.rest.answers import HttpException
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.bodies import Body
 from airflow_provider_connect.rest.dead_letters import AskedReplay
-from airflow_provider_connect.rest.page import NoRuns, Searches
+from airflow_provider_connect.rest.page_facts import NoRuns, Searches
 from tests.unit.herder.conftest import SINK, RunEnvironment
 
 

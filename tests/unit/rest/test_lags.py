@@ -10,7 +10,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.page import LagHistory
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
-from airflow_provider_connect.rest.page import NoRuns
+from airflow_provider_connect.rest.page_facts import NoRuns
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,8 @@ from hashlib import sha256
 from threading import Semaphore
 from typing import Any
 
+import pytest
+
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.page import ConnectorRow, PlanView, RunView, row_of
@@ -16,7 +18,8 @@ from airflow_provider_connect.model.view_json import of_json
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.calls import Calls
-from airflow_provider_connect.rest.page import NoRuns, PageFacts, RowBytes, bundle
+from airflow_provider_connect.rest.page import bundle
+from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, RowBytes
 from airflow_provider_connect.rest.refreshed import Refreshed
 from airflow_provider_connect.sdk.records import Distance
 from tests.conftest import CHECKOUT
@@ -59,6 +62,25 @@ def test_a_row_counts_tasks_and_shows_the_first_line_of_a_trace_and_no_setting_b
     assert (row.dag_id, row.class_name, row.version, row.state) == ("connect.a--20b", "x.Source", "1.2", "RUNNING")
     assert (row.tasks, row.failure) == ({"RUNNING": 2, "FAILED": 1}, "broken")
     assert "secret" not in repr(row)
+
+
+@pytest.mark.parametrize(
+    ("trace", "failure"),
+    [
+        ("org.apache.kafka.connect.errors.ConnectException: no such file\n\tat x", "no such file"),
+        (
+            "ConnectException: Tolerance\nCaused by: a.B: first\n\tat y\nCaused by: c.D$E: Field a: no number\n\tat z",
+            "Field a: no number",
+        ),
+        ("java.lang.NullPointerException\n\tat x", "java.lang.NullPointerException"),
+        ("java.lang.Error: ", "java.lang.Error: "),
+        ("a.ConnectException: Tolerance exceeded in error handler: PUT by X failed", "PUT by X failed"),
+        ("table orders: it is locked", "table orders: it is locked"),
+    ],
+)
+def test_the_reason_of_a_failure_is_the_message_of_its_last_cause(trace: str, failure: str) -> None:
+    status = ConnectorStatusView("c", StateView("FAILED", "h:1", trace=trace), [], "source")
+    assert row_of(ConnectorInfo("c", {}, [], "source"), status, may_change=True, last_run=None).failure == failure.strip()
 
 
 def test_a_connector_without_status_is_listed() -> None:

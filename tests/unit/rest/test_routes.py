@@ -35,6 +35,7 @@ OF_ALL_USERS = {
         "/ui/connect.js",
         "/ui/host.js",
         "/ui/connectors",
+        "/ui/connector-plugins",
     )
 }
 """They concern no connector, or leave out of a list those that the user may not read."""

@@ -32,7 +32,9 @@ _MOST_ERRORS = 20
 
 
 class JdbcSourceConnector(SourceConnector):
-    """Brings rows into topics ``topic.prefix`` + table. Which tables there are is asked at each run; they are dealt out to the tasks."""
+    """Brings the rows of tables of a relational database, or of a query, into topics, a topic for each table.
+
+    Which tables there are is asked at each run; they are dealt out to the tasks."""
 
     class_name = "io.confluent.connect.jdbc.JdbcSourceConnector"
     aliases = ("JdbcSource", "JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector")

@@ -1,0 +1,197 @@
+"""What the page's routes share: what is known of runs, and what is kept because it is dear to find."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from starlette.requests import Request
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.page import (
+    LAG_SPANS,
+    AttemptView,
+    Distances,
+    FailedRun,
+    LagHistory,
+    PlanView,
+    ProgressView,
+    RunView,
+    row_of,
+)
+from airflow_provider_connect.model.progress import Progress, Rates
+from airflow_provider_connect.model.view_json import to_json
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
+from airflow_provider_connect.rest.answers import HttpException, json_bytes
+from airflow_provider_connect.rest.calls import Calls
+from airflow_provider_connect.rest.refreshed import Refreshed
+from airflow_provider_connect.rest.secrets import Secrets
+
+_LAG_SECONDS = 5.0
+_HOURS_SECONDS = 10.0
+_PROGRESS_SECONDS = 2.0
+_OLD_SECONDS = 15.0
+_SEARCHES, _SEARCHES_OF_ALL = 2, 8
+
+
+class Runs(Protocol):
+    """What is known of runs that delivered something. Called from worker threads."""
+
+    def last(self) -> Mapping[str, RunView]:
+        """The last one of each connector that exists, by name."""
+        ...
+
+    def of(self, connector: str) -> Sequence[RunView]:
+        """The connector's, the newest first."""
+        ...
+
+    def by_hour(self) -> Mapping[str, Sequence[int]]:
+        """The records of each connector in each of the last 24 hours, the present one last; those without any are left out. May take
+        long, and raise anything."""
+        ...
+
+    def planned(self, dag_id: str | None = None) -> Mapping[str, PlanView] | None:
+        """What comes next, by DAG; with ``dag_id``, of that DAG alone. A DAG that does not exist is left out. None: not known."""
+        ...
+
+    def attempts(self, connector: str) -> Sequence[AttemptView]:
+        """Those of the connector's newest run."""
+        ...
+
+    def failed(self, connector: str) -> Sequence[FailedRun]:
+        """Those of the connector's newest runs that failed, the newest first."""
+        ...
+
+    def lags(self, connector: str, *, hours: int) -> LagHistory:
+        """How far the connector was from its end in the last ``hours``, a key of ``LAG_SPANS``."""
+        ...
+
+
+class NoRuns:
+    """A server without a mirror."""
+
+    def last(self) -> Mapping[str, RunView]:
+        return {}
+
+    def of(self, connector: str) -> Sequence[RunView]:
+        return []
+
+    def by_hour(self) -> Mapping[str, Sequence[int]]:
+        return {}
+
+    def planned(self, dag_id: str | None = None) -> None:
+        return None
+
+    def attempts(self, connector: str) -> Sequence[AttemptView]:
+        return []
+
+    def failed(self, connector: str) -> Sequence[FailedRun]:
+        return []
+
+    def lags(self, connector: str, *, hours: int) -> LagHistory:
+        return LagHistory(0, LAG_SPANS[hours] * 1000)
+
+
+class PageFacts:
+    """What the page's routes share: what is known of runs, and what is kept because it is dear. One for each app.
+
+    The lags of all sinks take requests to Kafka, the records by hour a scan of a day's rows. Neither may make the list wait or fail.
+    """
+
+    def __init__(self, calls: Calls, runs: Runs, now: Callable[[], float] = time.monotonic) -> None:
+        self.runs, self._now = runs, now
+        self.distances: Refreshed[Distances] = Refreshed(
+            "lags and distances", lambda: calls.herder().current_distances(), {}, seconds=_LAG_SECONDS
+        )
+        self.hours: Refreshed[Mapping[str, Sequence[int]]] = Refreshed("records by hour", runs.by_hour, {}, seconds=_HOURS_SECONDS)
+        self._rates = Rates()
+        self._progress: Refreshed[tuple[float, Mapping[str, ProgressView]]] = Refreshed(
+            "progress of runs", lambda: self._measured(calls.herder()), (float("-inf"), {}), seconds=_PROGRESS_SECONDS, now=now
+        )
+        self.secrets = Secrets(lambda *plugin: calls.herder().plugin_config(*plugin), hides_unknown=True)
+        self.searches = Searches()
+        self.row_bytes = RowBytes()
+
+    def progress(self, connector: str) -> ProgressView | None:
+        """What the connector delivers now, as it was some seconds ago; what was measured before that is not of now."""
+        at, known = self._progress.known()
+        return known.get(connector) if self._now() - at < _OLD_SECONDS else None
+
+    def _measured(self, herder: Herder) -> tuple[float, Mapping[str, ProgressView]]:
+        found = self._rates.progress(herder.workers(), now := self._now())
+        lags = herder.sink_lags(found)  # of the same instant: what was left before does not fit what has been delivered since
+        return now, {name: _progress_view(each, lags.get(name)) for name, each in found.items()}
+
+
+def _progress_view(progress: Progress, lag: Mapping[str, float] | None) -> ProgressView:
+    """``lag`` None: a source, which counts what is left itself."""
+    left, unit = (progress.left, progress.left_unit) if lag is None else (int(lag["records-lag"]), None)
+    return ProgressView(progress.records, progress.bytes, progress.rate, left, progress.seconds_left(left, unit), unit)
+
+
+class Searches:
+    """The searches of dead letters that go on, each up to ten seconds of a thread: few for a user, and some for all users together."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+
+    @contextmanager
+    def one_of(self, user: str | None) -> Iterator[None]:
+        """One of the user's. Raises HttpException where too many go on; users without a name share those of one."""
+        name = user or ""
+        with self._lock:
+            if self._running[name] >= _SEARCHES:
+                raise HttpException(429, "Dead letters are being read for you already. Try again in some seconds.")
+            if self._running.total() >= _SEARCHES_OF_ALL:
+                raise HttpException(429, "Others are reading dead letters now. Try again in some seconds.")
+            self._running[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running[name] -= 1
+                self._running += Counter()  # forgets users without searches
+
+
+class RowBytes:
+    """The rows of the list as JSON, each kept while what it is made of is equal: every page that is open asks for all of them every five
+    seconds, and few have changed. Safe for many threads: an entry is replaced as a whole."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, bool], tuple[tuple[object, ...], bytes]] = {}
+
+    def row(
+        self,
+        info: ConnectorInfo,
+        status: ConnectorStatusView | None,
+        *,
+        may_change: bool,
+        last_run: RunView | None,
+        distances: Distances,
+        hours: Sequence[int],
+        planned: Mapping[str, PlanView] | None,
+    ) -> bytes:
+        """As ``model.page.row_of``. Views that have not changed are the same objects, so comparing them costs nothing."""
+        distance = distances.get(info.name)
+        parts = (info, status, last_run, distance, hours, planned and planned.get(dag_id_for(info.name)), planned is None)
+        kept = self._kept.get((info.name, may_change))
+        if kept is None or kept[0] != parts:
+            row = row_of(info, status, may_change=may_change, last_run=last_run, distance=distance, hours=hours, planned=planned)
+            kept = self._kept[info.name, may_change] = (parts, json_bytes(to_json(row)))
+        return kept[1]
+
+    def forget(self, existing: Collection[str]) -> None:
+        """Drop the rows of deleted connectors, once they are most of what is kept."""
+        if len(self._kept) > 4 * len(existing) + 1000:
+            self._kept = {key: kept for key, kept in list(self._kept.items()) if key[0] in existing}
+
+
+def facts_of(request: Request) -> PageFacts:
+    facts: PageFacts = request.app.state.page
+    return facts
