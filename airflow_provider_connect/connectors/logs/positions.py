@@ -9,6 +9,7 @@ Source partitions: one a file; and one a folder, whose offset lists the files th
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import math
@@ -188,7 +189,7 @@ class FolderPositions:
         for file in files:
             identity = Identity(file.device, file.inode)
             position = self._known(identity)
-            if position is not None and self._is_same(file, position):
+            if position is not None and self._is_same(file, position) and not self._is_on_used_inode(file, position, files):
                 found[identity] = file
                 self._missing.pop(identity, None)
                 continue
@@ -227,6 +228,26 @@ class FolderPositions:
         except OSError as error:  # the next scan decides
             self.failures[self.path_of(file)] = error
             return True
+
+    def _is_on_used_inode(self, file: LogFile, position: Position, files: Sequence[LogFile]) -> bool:
+        """Whether a compressed file that has the content of ``position`` is a copy, in the making, of a file that is still there: the
+        position was another file's, whose inode the copy has got."""
+        if not file.is_compressed or position.is_at_rest(file):
+            return False
+        try:
+            with contextlib.ExitStack() as open_files:
+                content = self._open_in(open_files, file)
+                if content is None:
+                    return False
+                head = _at(content, 0, FINGERPRINT_BYTES)
+                originals = (self._open_in(open_files, other) for other in files if _may_be_copied(other, file))
+                return any(original is not None and _is_part(file, content, head, original) for original in originals)
+        except (OSError, *BROKEN):  # what it is shows once it is read
+            return False
+
+    def _open_in(self, open_files: contextlib.ExitStack, file: LogFile) -> BinaryIO | None:
+        content = self.opened(file)
+        return content if content is None else open_files.enter_context(closing(content))
 
     def _admit(self, file: LogFile, files: Sequence[LogFile], *, skips_old: bool) -> Identity | None:
         """A file whose content has no position gets the one of its origin, or a new one; None: not now, as it is a copy in the making."""
@@ -268,7 +289,7 @@ class FolderPositions:
         """Whether ``file`` is a copy of ``other``, which is still there as it was: it is to be read instead, until it is cut or removed.
 
         One that is cut since it was recognised counts as well: for the next scan it is the origin, whose position is known."""
-        if other is file or other.is_compressed or other.stem != file.stem:
+        if not _may_be_copied(other, file):
             return False
         original = self.opened(other)
         if original is None:
@@ -296,6 +317,11 @@ class FolderPositions:
         if listed != self._listed and (listed or self._listed):
             self._listed = listed
             self.changes.insert(0, (self.partition, {"files": listed}))
+
+
+def _may_be_copied(other: LogFile, file: LogFile) -> bool:
+    """Whether ``file`` may be a copy of ``other``, by their names."""
+    return other is not file and not other.is_compressed and other.stem == file.stem
 
 
 def _is_part(file: LogFile, content: BinaryIO, head: bytes, original: BinaryIO) -> bool:

@@ -51,7 +51,7 @@ def _connect_standalone(folder: Path, bootstrap: str, offsets: Path, connector: 
         assert process.poll() is None, (folder / "java.log").read_text()
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(180)  # a worker of Java that ends while the machine is busy
 
 
 def _values(bootstrap: str, topic: str, count: int) -> list[str]:

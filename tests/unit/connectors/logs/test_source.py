@@ -212,6 +212,19 @@ def test_an_inode_that_is_used_again_is_another_file(logs: Logs) -> None:
     assert logs.read() == ["six", "ten", "eleven"]
 
 
+def test_a_compressed_copy_with_the_inode_of_the_log_that_was_read_in_part(logs: Logs) -> None:
+    read = "".join(f"{number} {'x' * 100}\n" for number in range(20))
+    logs.write(read)
+    logs.read()
+    logs.write("more\n")
+    copy = Path(shutil.copyfile(logs.log, f"{logs.log}.1"))
+    logs.log.write_bytes(gzip.compress(copy.read_bytes()))  # its inode, as after the log's removal
+    logs.log.rename(f"{copy}.gz")
+    assert logs.read() == ["more"]  # of the copy, not of both
+    copy.unlink()
+    assert logs.read() == []
+
+
 def test_files_by_two_names_are_read_once(logs: Logs) -> None:
     logs.write("one\n")
     os.link(logs.log, logs.folder / "other.log")
