@@ -207,7 +207,7 @@ function RowsInSight({ rows, selected, select, all, toggleAll, mayChange, sort, 
       borderRadius="md"
       onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / ROW_HEIGHT) * ROW_HEIGHT)}
     >
-      <Table.Root size="sm" stickyHeader tableLayout="fixed" minW={isAlone ? "600px" : "960px"} aria-rowcount={rows.length + 1} aria-label="Connectors">
+      <Table.Root size="sm" stickyHeader tableLayout="fixed" minW={isAlone ? "600px" : "900px"} aria-rowcount={rows.length + 1} aria-label="Connectors">
         <Table.Header>
           <Table.Row aria-rowindex={1}>
             {mayChange ? (
