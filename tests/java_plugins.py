@@ -1,5 +1,5 @@
 """Java plugins as ``airflow connect plugins install`` leaves them: Kafka's file connectors, two versions of Debezium's for PostgreSQL,
-Debezium's for MariaDB, Debezium's JDBC sink, and Apache Iceberg's sink.
+Debezium's for MariaDB, Debezium's JDBC sink, Apache Iceberg's sink, and MongoDB's source and sink.
 
 Installed once into the cache, from Maven's central repository, and compared with the pinned sums.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from airflow_provider_connect.cli import plugins
+from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_JAR
 from airflow_provider_connect.spark.cache import made_once
 from airflow_provider_connect.spark.jar_cache import check_files
 from tests.java_libraries import PINS
@@ -35,6 +36,8 @@ _WITH_ICEBERG = (
     "org.apache.hadoop:hadoop-client-api:3.5.0",
     "org.apache.hadoop:hadoop-client-runtime:3.5.0",
 )
+MONGODB = "mongo-kafka-connect-2.0.1"
+_MONGODB = ("org.mongodb.kafka:mongo-kafka-connect:2.0.1",)
 _MARIADB = ("io.debezium:debezium-connector-mariadb:3.5.0.Final",)
 
 
@@ -58,6 +61,11 @@ def installed_iceberg(cache: Path) -> Path:
     return made_once(cache / "jars" / "java-plugins-iceberg-1", partial(_install, (_ICEBERG,), libraries=_WITH_ICEBERG))
 
 
+def installed_mongodb(cache: Path) -> Path:
+    """The same with ``MONGODB`` alone, of MongoDB's own makers."""
+    return made_once(cache / "jars" / "java-plugins-mongodb-1", partial(_install, _MONGODB))
+
+
 def _install(what: Sequence[str], folder: Path, libraries: Sequence[str] = ()) -> None:
     folder.mkdir()
     for coordinates in what:
@@ -69,5 +77,6 @@ def _install(what: Sequence[str], folder: Path, libraries: Sequence[str] = ()) -
     jars = folder.with_name("all-jars")
     jars.mkdir()
     for jar in folder.glob("*/*.jar"):
-        shutil.copy(jar, jars)
+        if jar.name != SERVICES_JAR:  # made here, of what a plugin without service files declares
+            shutil.copy(jar, jars)
     check_files(jars, PINS)
