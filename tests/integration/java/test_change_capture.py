@@ -38,6 +38,8 @@ INTERVAL = 20.0
 EVERY_SPARK = 5
 """One run in so many is a Spark application."""
 IN_TRANSACTION = 10
+LONGEST_RUN = 8.0
+STRIKES = ("jvm", "run", "connection", "backend", "none")
 PASSWORD = "canary-of-a-password"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -275,15 +277,16 @@ def test_source_topic_and_target_are_equal_after_minutes_of_changes_and_kills(
     assert code == 0, output
     seen.start()
     shop.start()
-    held, sinks = [0], list["subprocess.Popen[str]"]()
+    held, sinks, deck = [0], list["subprocess.Popen[str]"](), list[str]()
     ends = time.monotonic() + DURATION
     while time.monotonic() < ends:
         next_run = time.monotonic() + INTERVAL
         run = capture.start()
         if not sinks or sinks[-1].poll() is not None:
             sinks.append(capture.runs.start(capture.sink))
-        strikes = time.monotonic() + chance.uniform(1, INTERVAL)
-        what = chance.choice(("jvm", "run", "connection", "backend", "none"))
+        strikes = time.monotonic() + chance.uniform(1, LONGEST_RUN)
+        deck = deck or chance.sample(STRIKES, len(STRIKES))
+        what = deck.pop()
         while time.monotonic() < next_run or run.poll() is None:
             if what != "none" and time.monotonic() >= strikes and run.poll() is None:
                 capture.strike(what, run, database)
