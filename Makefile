@@ -54,15 +54,17 @@ bench: setup ## race Kafka Connect; W=W1 for one work
 	@$(PY) -m tests.benchmark $(if $(W),--work $(W))
 
 chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, FILES=150 of those with files, lakes and logs, TABLES=60 of those with tables or of their connections, MIRRORS=20 of mirrors, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, SEED=of a run to repeat
-	@CONNECT_TEST_CLAIMS=500000 $(PY) -m pytest -q tests/integration/stores/test_long_config_topic.py
-	@AIRFLOW_DATABASE=sqlite $(PY) -m pytest -q -m "soak or not soak" $(SHARED) tests/integration/airflow
-	@$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(FILES),--file-kills $(FILES)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(MIRRORS),--mirror-kills $(MIRRORS)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(SEED),--seed $(SEED))
+	@all=0; CONNECT_TEST_CLAIMS=500000 $(PY) -m pytest -q tests/integration/stores/test_long_config_topic.py || all=1; \
+	AIRFLOW_DATABASE=sqlite $(PY) -m pytest -q -m "soak or not soak" $(SHARED) tests/integration/airflow || all=1; \
+	$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(FILES),--file-kills $(FILES)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(MIRRORS),--mirror-kills $(MIRRORS)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(SEED),--seed $(SEED)) || all=1; \
+	exit $$all
 
 soak: export SEED := $(or $(SEED),$(strip $(shell od -An -N2 -tu2 /dev/urandom)))
 soak: setup ## what takes long: random storms, clients of others, outages of minutes, and tables of ROWS=20000 random rows; SEED=of a run to repeat
 	@echo SEED=$(SEED)
-	@$(PY) -m pytest -q -m "soak or hypothesis" --timeout 1500 --hypothesis-seed $(SEED) --ignore tests/integration/worker/test_jdbc_fuzz.py $(SHARED)
-	@FUZZ_ROWS=$(or $(ROWS),20000) $(PY) -m pytest -q -m "soak or not soak" --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py
+	@all=0; $(PY) -m pytest -q -m "soak or hypothesis" --timeout 1500 --hypothesis-seed $(SEED) --ignore tests/integration/worker/test_jdbc_fuzz.py $(SHARED) || all=1; \
+	FUZZ_ROWS=$(or $(ROWS),20000) $(PY) -m pytest -q -m "soak or not soak" --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py || all=1; \
+	exit $$all
 
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: setup ## the documentation as a site with a search in .dev/site/html; a dead link or a page outside of the navigation ends it; SERVE=1 serves it
