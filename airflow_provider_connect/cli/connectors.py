@@ -44,13 +44,18 @@ def list_connectors(arguments: Any, verbs: Verbs) -> None:
 def get(arguments: Any, verbs: Verbs) -> None:
     """The config as ``key=value``, or as JSON or YAML all that Connect reports of the connector. A server leaves ``airflow.*`` keys out."""
     info = verbs.connector_info(arguments.name)
-    steering = dag_keys(verbs.config_state().connector_config(arguments.name) or {}) if isinstance(verbs, Herder) else {}
+    steering = _steering_keys(verbs, arguments.name) if isinstance(verbs, Herder) else {}
     config = shown(verbs, {**info.config, **steering})
     if arguments.output == "table":
         print_value(config, arguments.output)
     else:
         tasks = [task.task for task in info.tasks]
         print_value({"name": info.name, "type": info.type, "tasks": tasks, "config": config}, arguments.output)
+
+
+def _steering_keys(herder: Herder, name: str) -> dict[str, str]:
+    """The keys of the connector's DAG."""
+    return dag_keys(herder.config_state().connector_config(name) or {})
 
 
 @speaks_to_connect
