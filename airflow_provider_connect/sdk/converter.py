@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import np, pa
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.config_def import Plugin
 from airflow_provider_connect.sdk.old_names import keeping_old_attributes
@@ -19,6 +19,8 @@ from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from numpy.typing import NDArray
 
 
 class SchemaAndValue(NamedTuple):
@@ -96,6 +98,36 @@ def column_runs(values: Iterable[SchemaAndValue]) -> Iterator[ColumnRun]:
     for schema, run in itertools.groupby(values, key=lambda pair: pair.schema):
         of_run = [value for _, value in run]
         yield ColumnRun(len(of_run), schema, column_of(of_run, schema))
+
+
+def joined_runs(runs: Iterable[ColumnRun]) -> list[ColumnRun]:
+    """Consecutive runs of one schema and one Arrow type as one run each."""
+    return [_joined_run(list(group)) for _, group in itertools.groupby(runs, _kind)]
+
+
+def _kind(run: ColumnRun) -> tuple[Schema | None, pa.DataType | None]:
+    return run.schema, None if run.column is None else run.column.type
+
+
+def _joined_run(group: list[ColumnRun]) -> ColumnRun:
+    if len(group) == 1:
+        return group[0]
+    column = None if group[0].column is None else pa.concat_arrays([run.column for run in group])
+    return ColumnRun(sum(run.length for run in group), group[0].schema, column)
+
+
+def interleaved_runs(kinds: NDArray[np.int64], read: Mapping[int, tuple[Schema | None, pa.Array]]) -> list[ColumnRun]:
+    """Values of some kinds in their order, where those of each kind were read as one column, with its schema. ``kinds`` has that of each
+    value, and is not empty."""
+    bounds = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(kinds)]
+    taken = dict.fromkeys(read, 0)
+    runs = []
+    for start, end in itertools.pairwise(bounds):
+        number = int(kinds[start])
+        schema, values = read[number]
+        runs.append(ColumnRun(end - start, schema, values.slice(taken[number], end - start)))
+        taken[number] += end - start
+    return runs
 
 
 class HeaderConverter(Plugin):

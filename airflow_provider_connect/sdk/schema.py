@@ -122,6 +122,11 @@ class Schema:
             object.__setattr__(self, "_optional", self if self.optional else dataclasses.replace(self, optional=True))
         return self._optional or self
 
+    def equals_but_for_null(self, other: Schema | None) -> bool:
+        """Whether the values of both are the same, except that null may be one of only one. So are the rows of a change data capture, of
+        which each record's are optional or not by the kind of the change."""
+        return self is other or (other is not None and self.as_optional() == other.as_optional())
+
     def as_required(self) -> Schema:
         return dataclasses.replace(self, optional=False)
 

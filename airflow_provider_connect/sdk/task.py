@@ -259,6 +259,10 @@ class SinkTask(Task):
     context: SinkTaskContext
     required_columns: ClassVar[frozenset[str]] = frozenset({"key", "headers", "timestamp"})
     """The columns that ``put`` needs besides the value. The others are not read, and are None."""
+    takes_nulls_among_values: ClassVar[bool] = False
+    """Whether records without a value may come in one batch with those around them, as nulls of their schema, which is optional then, and
+    structs that are optional with those that are not. Else a batch ends at each change of the schema, and of the rows of a change data
+    capture a batch has a few. Holds where the config has no transformations."""
     is_transactional: ClassVar[bool] = False
     """Whether what is put between two commits is one transaction of the destination. The framework then keeps it, and puts it again after a
     RolledBackException; and calls the task in a thread of its own, one call at a time, while the next records are read. After ``REFUSED``

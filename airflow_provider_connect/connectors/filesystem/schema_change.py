@@ -26,10 +26,12 @@ class Compatibility(StrEnum):
     FULL = "FULL"
 
     def keeps(self, current: Schema | None, new: Schema | None) -> bool:
-        """Whether values of ``new`` go into files of ``current``."""
-        if current == new:
+        """Whether values of ``new``, none of which is null, go into files of ``current``."""
+        if current is None or new is None:
+            return current is new
+        if current.equals_but_for_null(new):
             return True
-        if self is Compatibility.NONE or current is None or new is None or current.name != new.name:
+        if self is Compatibility.NONE or current.name != new.name:
             return False
         if current.version is None or new.version is None:
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from airflow_provider_connect.converters.json.text import (
     begins_document,
     envelope_of,
     is_written_otherwise,
+    kinds_of,
     leading,
     odd_ones,
     read_json,
@@ -22,11 +22,11 @@ from airflow_provider_connect.converters.json.text import (
 )
 from airflow_provider_connect.converters.plain import TYPE_KEY, DataConverter
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.columns import cast_to_schema, is_json, values_of
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
-from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs
+from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs, interleaved_runs, joined_runs
 from airflow_provider_connect.sdk.json.reader import NotPlain, check_documents, json_column, read_column
 from airflow_provider_connect.sdk.json.values import JsonRules, read_value, write_value
 from airflow_provider_connect.sdk.json.writer import column_text, texts_of
@@ -45,6 +45,8 @@ _NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serial
 _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
 _ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser; where they lie closer, more are read exactly at once
 _ODD_GROWTH: Final = 8
+_SHORT: Final = 64  # records of a run; after _SHORT_RUNS of such runs, those of the next _WINDOW are sorted by their kinds
+_SHORT_RUNS, _WINDOW, _MOST_KINDS = 8, 8192, 16
 _PRECHECKED_COLUMNS: Final = 1000  # that are checked before they are read, after one that could not be
 _NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
 
@@ -146,6 +148,7 @@ class JsonConverter(DataConverter):
         self._envelope: Callable[[Schema | None], str] = kept(self._new_envelope)
         self._schema_of: Callable[[bytes], Schema | None] = kept(self._parsed_schema)
         self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
+        self._has_envelopes = self._has_schemas and self._fixed is None
         self._prechecked = 0
 
     # Writing
@@ -194,9 +197,8 @@ class JsonConverter(DataConverter):
     def _connect_data(self, data: bytes | None, rules: JsonRules) -> SchemaAndValue:
         if data is None:
             return NULL
-        has_envelope = self._has_schemas and self._fixed is None
-        node = self._node(data, MAX_DEPTH + has_envelope)
-        if not has_envelope:
+        node = self._node(data, MAX_DEPTH + self._has_envelopes)
+        if not self._has_envelopes:
             return SchemaAndValue(self._fixed, self._read_node(self._fixed, node, rules))
         if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
             raise DataException(_NO_ENVELOPE)
@@ -217,7 +219,7 @@ class JsonConverter(DataConverter):
         self._prechecked -= 1
         found: dict[int, Exception] = {}
         try:
-            odd = odd_ones(column, self._prefix if self._has_schemas and self._fixed is None else lambda record: record[:1])
+            odd = odd_ones(column, self._prefix if self._has_envelopes else lambda record: record[:1])
         except DataException:  # the first one's schema is invalid
             return {}
         for index in odd:
@@ -231,21 +233,49 @@ class JsonConverter(DataConverter):
 
     def _runs(self, column: pa.Array) -> list[ColumnRun]:
         runs: list[ColumnRun] = []
-        start, self._odd = 0, 1
+        start, short, self._odd = 0, 0, 1
         while start < len(column):
             rest = column.slice(start)
             with _counted_from(start):
-                found = self._next_runs(rest)
+                found = (self._interleaved(rest.slice(0, _WINDOW)) if short >= _SHORT_RUNS else []) or self._next_runs(rest)
+            count = sum(run.length for run in found)
+            short = short + len(found) if count < _SHORT * len(found) else 0
             runs += found
-            start += sum(run.length for run in found)
-        return _joined(runs)
+            start += count
+        return joined_runs(runs)
+
+    def _interleaved(self, column: pa.Array) -> list[ColumnRun]:
+        """Runs from the front of a column whose records are of few kinds that change often: those of each kind are read as one, wherever
+        they lie. Empty where they cannot be."""
+        if self._has_envelopes:
+            kinds = kinds_of(column, self._prefix, _MOST_KINDS)
+        else:
+            kinds = column.is_valid().to_numpy(zero_copy_only=False).astype("int64")
+        read: dict[int, tuple[Schema | None, pa.Array]] = {}
+        failed: dict[int, DataException] = {}
+        for number in np.unique(kinds).tolist():
+            rows = np.flatnonzero(kinds == number)
+            try:
+                found = joined_runs(self._next_runs(column.take(pa.array(rows))))
+            except DataException as error:
+                if error.record is None:
+                    raise
+                error.record = int(rows[error.record])
+                failed[error.record] = error
+                continue
+            if found[0].length < len(rows):
+                return []
+            read[number] = found[0].schema, found[0].column
+        if failed:
+            raise failed[min(failed)]
+        return interleaved_runs(kinds, read) if len(kinds) else []
 
     def _next_runs(self, column: pa.Array) -> list[ColumnRun]:
         """One or more runs from the front of a column."""
         if not column[0].is_valid:
             nulls = leading(column, pc.is_null)
             return [ColumnRun(nulls, None, pa.nulls(nulls))]
-        if self._has_schemas and self._fixed is None:
+        if self._has_envelopes:
             prefix = self._prefix(column[0].as_py())
             if not prefix:
                 written_otherwise = column.slice(0, leading(column, is_written_otherwise))
@@ -327,7 +357,7 @@ class JsonConverter(DataConverter):
 
     def _node(self, data: bytes, max_depth: int = MAX_DEPTH) -> Any:
         if not data.strip(b" \t\r\n"):
-            if self._has_schemas and self._fixed is None:
+            if self._has_envelopes:
                 raise DataException(_NO_ENVELOPE)
             return None
         try:
@@ -358,19 +388,6 @@ def _each(records: Iterable[T], read: Callable[[T], SchemaAndValue]) -> Iterator
         except DataException as error:
             error.record = index
             raise
-
-
-def _joined(runs: list[ColumnRun]) -> list[ColumnRun]:
-    """Neighbours of one schema and type, which were read in different ways, as one run."""
-    if len(runs) < 2:
-        return runs
-    groups = [list(group) for _, group in itertools.groupby(runs, key=lambda run: (run.schema, run.column.type))]
-    return [
-        group[0]
-        if len(group) == 1
-        else ColumnRun(sum(run.length for run in group), group[0].schema, pa.concat_arrays([run.column for run in group]))
-        for group in groups
-    ]
 
 
 @contextmanager

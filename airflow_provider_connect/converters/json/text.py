@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.json_text import (
     MAX_DEPTH,
     MAX_NUMBER_LENGTH,
@@ -23,6 +24,9 @@ from airflow_provider_connect.sdk.json_text import (
     may_have_long_number,
     without_leading_zeros,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _SPACE: Final = " \t\r\n"
 _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -131,6 +135,23 @@ def leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
             return start + int(first_failed)
         start, look = start + look, look * 16
     return len(column)
+
+
+def kinds_of(records: pa.Array, prefix_of: Callable[[bytes], bytes], most: int) -> NDArray[np.int64]:
+    """A number for each record: of null one, and of those that begin with the same prefix another. It ends before a record that has no
+    prefix, or an invalid one, and before the first of more than ``most`` prefixes."""
+    unknown, found = -1, 0
+    kinds = np.where(records.is_null().to_numpy(zero_copy_only=False), found, unknown)
+    while len(left := np.flatnonzero(kinds == unknown)):
+        try:
+            prefix = prefix_of(records[int(left[0])].as_py()) if found < most else b""
+        except DataException:
+            prefix = b""
+        if not prefix:
+            return kinds[: left[0]]
+        found += 1
+        kinds[pc.fill_null(pc.starts_with(records, prefix), False).to_numpy(zero_copy_only=False)] = found
+    return kinds
 
 
 def odd_ones(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> list[int]:

@@ -5,7 +5,6 @@ A record is a zero byte, the schema's id in four bytes, and the value in the con
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
 from airflow_provider_connect.sdk.config_def import Config
-from airflow_provider_connect.sdk.converter import ColumnRun, Converter
+from airflow_provider_connect.sdk.converter import ColumnRun, Converter, interleaved_runs
 from airflow_provider_connect.sdk.record_bytes import Cursor, Pieces, joined, spread
 from airflow_provider_connect.sdk.schema import Schema
 
@@ -118,19 +117,11 @@ class RegistryConverter(Converter, Generic[Parsed]):
             error = DataException(reason)
             error.record = int(rows[0])
             raise error
-        starts = np.append(np.flatnonzero(np.append(True, ids[1:] != ids[:-1])), len(ids)).tolist()
         columns: dict[int, tuple[Schema | None, pa.Array]] = {}
         for number in np.unique(ids).tolist():
             rows = np.flatnonzero(ids == number)
             columns[number] = self._read(topic, number, column if len(rows) == len(column) else column.take(pa.array(rows)), rows)
-        taken = dict.fromkeys(columns, 0)
-        runs = []
-        for start, end in itertools.pairwise(starts):
-            number = int(ids[start])
-            schema, values = columns[number]
-            runs.append(ColumnRun(end - start, schema, values.slice(taken[number], end - start)))
-            taken[number] += end - start
-        return runs
+        return interleaved_runs(ids, columns)
 
     def _read(self, topic: str, number: int, column: pa.Array, rows: NDArray[np.int64]) -> tuple[Schema | None, pa.Array]:
         if number == _NULL:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from operator import itemgetter
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.config_def import class_name_of
-from airflow_provider_connect.sdk.converter import ColumnRun, Converter
+from airflow_provider_connect.sdk.converter import ColumnRun, Converter, joined_runs
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.errors.failures import ErrorStage, FailedRecord, Failure, Operation
@@ -27,7 +26,6 @@ from airflow_provider_connect.worker.pipeline.stages import (
     ranges_of,
     taken,
     transformed,
-    type_of,
 )
 
 ALL_COLUMNS = frozenset({"key", "headers", "timestamp"})
@@ -36,12 +34,14 @@ ALL_COLUMNS = frozenset({"key", "headers", "timestamp"})
 @dataclass(frozen=True, slots=True)
 class SinkPipeline:
     """Raw batches to what ``put`` takes: key and value converters, then transformations. ``errors`` decides about records that fail.
-    ``schemas`` gets the last schema of the values of each topic, before transformations, for lineage."""
+    ``schemas`` gets the last schema of the values of each topic, before transformations, for lineage. ``joins_nulls``: see
+    ``SinkTask.takes_nulls_among_values``."""
 
     converters: Converters
     stages: Sequence[Stage] = field(default_factory=tuple)
     errors: Tolerance = field(default_factory=Tolerance)
     schemas: dict[str, Schema | None] = field(default_factory=dict)
+    joins_nulls: bool = False
 
     def batches(self, raw: RawBatch) -> Iterator[Batch]:
         """Batches of one schema each, in order, which together cover the raw batch's offsets; some may have no records."""
@@ -72,6 +72,8 @@ class SinkPipeline:
         )
         if values and values[-1].column is not None:
             self.schemas[topic] = values[-1].schema
+        if self.joins_nulls and not self.stages:
+            values = list(_with_nulls_joined(values))
         if len(values) == len(keys) == 1:
             yield _with_columns(whole, values[0], keys[0])
             return
@@ -122,7 +124,7 @@ class SinkPipeline:
         if is_whole(parts, count):
             return raw, parts[0].result, None
         ranges = ranges_of(parts)
-        return _taken_raw(raw, ranges), _joined_runs(run for part in parts for run in part.result), ranges
+        return _taken_raw(raw, ranges), joined_runs(run for part in parts for run in part.result), ranges
 
 
 def _with_columns(batch: Batch, value: ColumnRun, key: ColumnRun) -> Batch:
@@ -169,47 +171,64 @@ def _taken_raw(raw: RawBatch, ranges: Sequence[Range]) -> RawBatch:
 
 
 def _taken_runs(runs: Sequence[ColumnRun], ranges: Sequence[Range]) -> list[ColumnRun]:
-    """These records of a column that is cut into runs."""
+    """These records of a column that is cut into runs. The ranges are in order."""
     found: list[ColumnRun] = []
+    at, first = 0, 0  # a run, and its first record
     for start, length in ranges:
-        first = 0
-        for run in runs:
-            begin, end = max(start, first), min(start + length, first + run.length)
-            if begin < end:
-                column = None if run.column is None else run.column.slice(begin - first, end - begin)
-                found.append(ColumnRun(end - begin, run.schema, column))
-            first += run.length
-    return _joined_runs(found)
+        while at < len(runs) and first < start + length:
+            end = first + runs[at].length
+            begin, stop = max(start, first), min(start + length, end)
+            if begin < stop:
+                found.append(_part(runs[at], begin - first, stop - begin))
+            if end > start + length:
+                break
+            at, first = at + 1, end
+    return joined_runs(found)
+
+
+def _with_nulls_joined(runs: Iterable[ColumnRun]) -> Iterator[ColumnRun]:
+    """Consecutive runs whose schemas differ in null alone as one run each, with the records without a value between them."""
+    group: list[ColumnRun] = []
+    first: ColumnRun | None = None  # of the group's with a schema
+    for run in runs:
+        is_null = run.schema is None and pa.types.is_null(run.column.type)
+        if not is_null and (first is None or not _differ_in_null_alone(first, run)):
+            if first is not None or run.schema is None:
+                yield from _joined_with_nulls(group, first)
+                group = []
+            first = run
+        group.append(run)
+    yield from _joined_with_nulls(group, first)
+
+
+def _differ_in_null_alone(one: ColumnRun, other: ColumnRun) -> bool:
+    return one.schema is not None and one.schema.equals_but_for_null(other.schema) and bool(one.column.type == other.column.type)
+
+
+def _joined_with_nulls(group: Sequence[ColumnRun], first: ColumnRun | None) -> Sequence[ColumnRun]:
+    if len(group) < 2 or first is None or first.schema is None:
+        return group
+    columns = [run.column if run.schema is not None else pa.nulls(run.length, first.column.type) for run in group]
+    return [ColumnRun(sum(run.length for run in group), first.schema.as_optional(), pa.concat_arrays(columns))]
 
 
 def _common_runs(values: Sequence[ColumnRun], keys: Sequence[ColumnRun]) -> Iterator[tuple[int, ColumnRun, ColumnRun]]:
-    """Runs within which neither the value's nor the key's schema changes, each with its first record."""
-    bounds = sorted({*_ends(values), *_ends(keys)})
-    start = 0
-    for end in bounds:
-        if end > start:
-            yield start, _run_at(values, start, end), _run_at(keys, start, end)
-        start = end
+    """Runs within which neither the value's nor the key's schema changes, each with its first record. Both cover the same records."""
+    left_of_values, left_of_keys = (iter([run for run in runs if run.length]) for runs in (values, keys))
+    value, key = next(left_of_values, None), next(left_of_keys, None)
+    start, of_value, of_key = 0, 0, 0
+    while value is not None and key is not None:
+        length = min(value.length - of_value, key.length - of_key)
+        yield start, _part(value, of_value, length), _part(key, of_key, length)
+        start, of_value, of_key = start + length, of_value + length, of_key + length
+        if of_value == value.length:
+            value, of_value = next(left_of_values, None), 0
+        if of_key == key.length:
+            key, of_key = next(left_of_keys, None), 0
 
 
-def _ends(runs: Sequence[ColumnRun]) -> Iterator[int]:
-    end = 0
-    for run in runs:
-        end += run.length
-        yield end
-
-
-def _run_at(runs: Sequence[ColumnRun], start: int, end: int) -> ColumnRun:
-    return next(iter(_taken_runs(runs, [(start, end - start)])))
-
-
-def _joined_runs(runs: Iterable[ColumnRun]) -> list[ColumnRun]:
-    """Consecutive runs of one schema and one type as one run each."""
-    return [_joined_run(list(group)) for _, group in groupby(runs, lambda run: (run.schema, type_of(run.column)))]
-
-
-def _joined_run(group: list[ColumnRun]) -> ColumnRun:
-    if len(group) == 1:
-        return group[0]
-    column = None if group[0].column is None else pa.concat_arrays([run.column for run in group])
-    return ColumnRun(sum(run.length for run in group), group[0].schema, column)
+def _part(run: ColumnRun, start: int, length: int) -> ColumnRun:
+    """``length`` values of the run from ``start`` on."""
+    if length == run.length:
+        return run
+    return ColumnRun(length, run.schema, None if run.column is None else run.column.slice(start, length))

@@ -162,7 +162,12 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             task=sink,
             context=context,
             reader=reader,
-            pipeline=SinkPipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors.tolerance),
+            pipeline=SinkPipeline(
+                environment.converters,
+                stages_of(environment.checked, environment.converters.header),
+                errors.tolerance,
+                joins_nulls=task.takes_nulls_among_values,
+            ),
             delivery=delivery,
             stop=environment.stop,
             metrics=self._metrics,

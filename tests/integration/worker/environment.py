@@ -210,9 +210,19 @@ def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) 
 
 def send(bootstrap: str, topic: str, values: Iterable[str | None], *, partitions: int = 1, first: int = 0) -> None:
     """Values to a topic, to its partitions in turn; None is a tombstone."""
+    _send(bootstrap, topic, ((None, value, number % partitions) for number, value in enumerate(values, first)))
+
+
+def send_pairs(bootstrap: str, topic: str, records: Iterable[tuple[str, str | None]]) -> None:
+    """Keys with values to the first partition of a topic; None is a tombstone."""
+    _send(bootstrap, topic, ((key, value, 0) for key, value in records))
+
+
+def _send(bootstrap: str, topic: str, records: Iterable[tuple[str | None, str | None, int]]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
-    for number, value in enumerate(values, first):
-        producer.produce(topic, None if value is None else value.encode(), partition=number % partitions)
+    for key, value, partition in records:
+        data, name = (None if part is None else part.encode() for part in (value, key))
+        producer.produce(topic, data, name, partition)
     assert producer.flush(120) == 0
 
 

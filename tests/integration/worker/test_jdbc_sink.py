@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,7 +18,7 @@ from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.integration.herder.killed_change import KillPoint
-from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, read_topic, send
+from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, read_topic, send, send_pairs
 from tests.integration.worker.killed_run import run_and_kill
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true"}
@@ -90,6 +91,27 @@ def test_each_run_writes_what_is_new_once(environment: RunEnvironment, target: T
     send(environment.bootstrap, unique, notes(1, 600))
     assert sum(task.records for task in environment.run(config).tasks) == 1
     assert target.ids() == list(range(601))
+
+
+def test_changes_of_rows_whose_schema_changes_with_each_arrive_in_order(environment: RunEnvironment, target: Target, unique: str) -> None:
+    """As Debezium's ExtractNewRecordState gives them: optional structs or not, by the kind of the change, with tombstones between them."""
+    chance, changes, rows = random.Random(5), list[tuple[str, str | None]](), dict[int, str]()
+    for number in range(20_000):
+        id, schema = chance.randrange(3000), {"type": "struct", "optional": chance.random() < 0.6, "fields": FIELDS}
+        rows[id] = f"text {number}"
+        value: str | None = json.dumps({"schema": schema, "payload": {"id": id, "text": rows[id]}})
+        if chance.random() < 0.1:
+            del rows[id]
+            value = None
+        key = {"schema": {"type": "struct", "optional": False, "fields": FIELDS[:1]}, "payload": {"id": id}}
+        changes.append((json.dumps(key), value))
+    make_topic(environment.bootstrap, unique)
+    send_pairs(environment.bootstrap, unique, changes)
+    more = {"insert_mode": "upsert", "pk_mode": "record_key", "pk_fields": "id", "delete_enabled": "true"}
+    config = target.config(environment, unique, key_converter=JSON["value.converter"], **more)
+    result = environment.run(config)
+    assert (result.state, result.error, sum(task.records for task in result.tasks)) == (RunState.DONE, None, 20_000)
+    assert dict(target.do("SELECT id, text FROM notes")) == rows
 
 
 @pytest.mark.parametrize("kill_point", KILL_POINTS, ids=lambda kill_point: f"{kill_point.side} {kill_point.method.rpartition(':')[2]}")

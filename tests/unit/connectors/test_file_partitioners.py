@@ -188,12 +188,12 @@ def test_older_values_are_projected() -> None:
 def test_which_schemas_stay_in_a_file() -> None:
     unversioned = Schema.struct({"id": INT64_SCHEMA})
     kept = {
-        rule: [rule.keeps(current, new) for current, new in ((V1, V1), (V1, V2), (V2, V1), (V1, unversioned), (V1, None))]
+        rule: [rule.keeps(*each) for each in ((V1, V1), (V1, V1.as_optional()), (V1, V2), (V2, V1), (V1, unversioned), (V1, None))]
         for rule in Compatibility
     }
     assert kept == {
-        Compatibility.NONE: [True, False, False, False, False],
-        Compatibility.BACKWARD: [True, False, True, False, False],
-        Compatibility.FULL: [True, False, True, False, False],
-        Compatibility.FORWARD: [True, True, False, False, False],
+        Compatibility.NONE: [True, True, False, False, False, False],
+        Compatibility.BACKWARD: [True, True, False, True, False, False],
+        Compatibility.FULL: [True, True, False, True, False, False],
+        Compatibility.FORWARD: [True, True, True, False, False, False],
     }

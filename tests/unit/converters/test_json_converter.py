@@ -6,6 +6,7 @@ SimpleHeaderConverter's. ``…error`` is the first line of an exception.
 """
 
 import datetime
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -230,6 +231,49 @@ def test_each_change_of_schema_begins_a_run() -> None:
         (1, "STRING", ["b\n"]),
         (1, "INT32?", [None]),
     ]
+
+
+OPTIONAL, REQUIRED = (f'{{"type":"int64","optional":{word}}}' for word in ("true", "false"))
+MIXED = [
+    lambda number: envelope(OPTIONAL, str(number)),
+    lambda number: envelope(REQUIRED, str(number)),
+    lambda number: None,
+    lambda number: envelope('{"type":"string","optional":false}', f'"{number}"'),
+    lambda number: f'{{ "schema" : {REQUIRED}, "payload" : {number} }}'.encode(),
+    lambda number: f'{{"payload":{number},"schema":{REQUIRED}}}'.encode(),
+]
+BROKEN = [lambda number: envelope(REQUIRED, "nul"), lambda number: b"{", lambda number: envelope('{"type":"unknown"}', "1")]
+
+
+@given(st.lists(st.sampled_from(MIXED), min_size=1, max_size=300), st.lists(st.integers(0, 299), max_size=2), st.sampled_from(BROKEN))
+@settings(max_examples=200)
+def test_kinds_that_change_often_are_read_as_records_alone_are(
+    kinds: list[Callable[[int], bytes | None]], at: list[int], broken: Callable[[int], bytes]
+) -> None:
+    """Also where some are broken: the first of these is named, unless its schema is what is broken."""
+    data = [kind(number) for number, kind in enumerate(kinds)]
+    wrong = sorted(index for index in at if index < len(data))
+    for index in wrong:
+        data[index] = broken(index)
+    read = converter()
+    if wrong:
+        with pytest.raises(DataException) as raised:
+            read.to_connect_column("t", pa.array(data, pa.binary()))
+        assert raised.value.record == (None if "Unknown schema type" in raised.value.message else wrong[0])
+        return
+    runs = read.to_connect_column("t", pa.array(data, pa.binary()))
+    assert all(one.schema != other.schema for one, other in itertools.pairwise(runs))
+    found = [(run.schema, value) for run in runs for value in values_of(run.column, run.schema)]
+    assert found == [tuple(read.to_connect_data("t", each)) for each in data]
+
+
+def test_a_column_whose_schema_changes_with_each_record_is_read_in_linear_time() -> None:
+    """Debezium's rows are optional structs or not, by the record before."""
+    data = pa.array([envelope((OPTIONAL, REQUIRED)[number % 2], str(number)) for number in range(50_000)])
+    read = converter()
+    began = time.process_time()
+    assert len(read.to_connect_column("t", data)) == 50_000
+    assert time.process_time() - began < 5, "each run by itself takes ten seconds and more"
 
 
 def test_long_runs_are_found_whole() -> None:

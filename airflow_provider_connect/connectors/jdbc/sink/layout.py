@@ -39,7 +39,7 @@ class RecordColumn:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of records of one key schema and one value schema. Without a value schema all are deletes."""
+    """The columns of records of one key schema and one value schema, which is optional. Without a value schema all are deletes."""
 
     columns: tuple[RecordColumn, ...]
     key_schema: Schema | None
@@ -54,7 +54,8 @@ class Layout:
         """Whether the batch's records have these columns. Those that are all deletes go with those of the same key that are not."""
         if is_all_deletes(batch):
             return self.has_deletes and batch.key_schema == self.key_schema
-        return batch.value_schema == self.value_schema and (not self.reads_key or batch.key_schema == self.key_schema)
+        is_same = self.value_schema is not None and self.value_schema.equals_but_for_null(batch.value_schema)
+        return is_same and (not self.reads_key or batch.key_schema == self.key_schema)
 
     @property
     def reads_key(self) -> bool:
@@ -98,7 +99,7 @@ def layout_of(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str
     )
     if not columns:
         raise DataException(f"Records of topic {batch.topic} have no field to write: see fields.whitelist")
-    return Layout(tuple(columns), batch.key_schema, value, has_deletes)
+    return Layout(tuple(columns), batch.key_schema, None if value is None else value.as_optional(), has_deletes)
 
 
 def _named(schema: Schema | None, batch: Batch) -> str:

@@ -43,6 +43,7 @@ class JdbcSinkTask(TransactionalSinkTask):
     """Writes rows. ``put`` writes once enough has come for a statement, ``pre_commit`` writes the rest and commits."""
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
+    takes_nulls_among_values = True
 
     def put(self, batch: Batch) -> None:
         if batch.num_records:

@@ -93,6 +93,16 @@ def test_rows_are_written_in_one_transaction_at_the_commit(opened: Sessions) -> 
     assert (opened.rows(), opened.session.holds_others_up) == ([1, 2], False)
 
 
+def test_rows_of_structs_that_are_optional_at_times_are_written_together(opened: Sessions) -> None:
+    create(opened)
+    for id in range(1, 7):
+        opened.session.put(notes(id, schema=NOTE.as_optional() if id % 2 else NOTE))
+    opened.session.flush()
+    opened.session.put(notes(7))
+    opened.session.commit()
+    assert (opened.executed, opened.rows()) == (["BEGIN", "INSERT", "COMMIT"], [*range(1, 7)])
+
+
 def test_before_the_first_row_a_change_rolls_nothing_back(opened: Sessions) -> None:
     opened.session.put(notes(1))
     opened.session.flush()
