@@ -7,15 +7,22 @@ Installed once into the cache, from Maven's central repository, and compared wit
 from __future__ import annotations
 
 import shutil
+import subprocess
+import zipfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from airflow_provider_connect.cli import plugins
+from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_JAR
 from airflow_provider_connect.spark.cache import made_once
 from airflow_provider_connect.spark.jar_cache import check_files
+from airflow_provider_connect.spark.java_runtime import find_java
+from tests.conftest import CACHE, CHECKOUT
 from tests.java_libraries import PINS
 
 FILE = "connect-file-4.3.1"
@@ -64,6 +71,24 @@ def installed_iceberg(cache: Path) -> Path:
 def installed_mongodb(cache: Path) -> Path:
     """The same with ``MONGODB`` alone, of MongoDB's own makers."""
     return made_once(cache / "jars" / "java-plugins-mongodb-1", partial(_install, _MONGODB))
+
+
+def compiled_plugin(folder: Path, class_name: str, service: str) -> Path:
+    """A ``plugin.path`` in ``folder`` with the location ``own``: a connector of the tests' own, whose source lies beside these. ``service``
+    is what it is of Kafka Connect's. Skips the test without a JDK."""
+    javac = shutil.which("javac")
+    if javac is None:
+        pytest.skip("a JDK compiles the connector of this test, and there is none")
+    jars = ":".join(map(str, runtime_jars(CACHE, find_java(cache=CACHE))))
+    source = CHECKOUT / "tests" / "integration" / "java" / "sources" / f"{class_name.rpartition('.')[2]}.java"
+    classes, location = folder / "classes", folder / "plugins" / "own"
+    subprocess.run([javac, "--release", "17", "-cp", jars, "-d", str(classes), str(source)], check=True, timeout=300)
+    location.mkdir(parents=True)
+    with zipfile.ZipFile(location / "own.jar", "w") as jar:
+        for each in classes.rglob("*.class"):
+            jar.write(each, str(each.relative_to(classes)))
+        jar.writestr(f"META-INF/services/org.apache.kafka.connect.{service}", f"{class_name}\n")
+    return location.parent
 
 
 def _install(what: Sequence[str], folder: Path, libraries: Sequence[str] = ()) -> None:

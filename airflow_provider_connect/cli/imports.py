@@ -19,12 +19,13 @@ import yaml
 
 from airflow_provider_connect.cli.connection import Verbs, server_at, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, visible
+from airflow_provider_connect.cli.verdicts import verdict_of
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, NotFoundException
 from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, PluginView
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.standalone.files import read_connector_file
 
@@ -92,7 +93,8 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
     if arguments.handover:
         assert there is not None
         return _each(found, lambda each: _hand_over(each, verbs, there))
-    print_rows([_row(each) for each in found], arguments.output)
+    plugins = verbs.plugins()
+    print_rows([_row(each, plugins) for each in found], arguments.output)
     if not found:
         print(f"{arguments.source} has no connectors", file=sys.stderr)
     for each in found:
@@ -101,11 +103,10 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
     return 1 if any(each.problem for each in found) else 0
 
 
-def _row(found: Found) -> dict[str, object]:
-    verdict = "cannot run" if found.problem else f"runs, {len(found.warnings)} warnings" if found.warnings else "runs"
+def _row(found: Found, plugins: Sequence[PluginView]) -> dict[str, object]:
+    verdict, reason = verdict_of(found.config, found.problem, found.warnings, plugins)
     state = next(word for word, state in INITIAL_STATES.items() if state is found.state)
-    plugin = found.config.get("connector.class")
-    return {"name": found.name, "class": plugin, "state": state, "here": verdict, "reason": found.problem}
+    return {"name": found.name, "class": found.config.get("connector.class"), "state": state, "here": verdict, "reason": reason}
 
 
 def _each(found: Sequence[Found], act: Callable[[Found], str]) -> int:

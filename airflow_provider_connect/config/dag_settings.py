@@ -34,7 +34,7 @@ ON_FAILURE, ON_DEADLINE = "airflow.on.failure", "airflow.on.deadline"
 DEADLINE = "airflow.deadline."
 _DEADLINES = _RUN, _SILENCE, LAG = f"{DEADLINE}duration", f"{DEADLINE}silence", f"{DEADLINE}lag"
 _LAG_DURATION = f"{LAG}.duration"
-PROBE_INTERVAL = "airflow.java.probe.interval"
+PROBE_INTERVAL, POLL_TIMEOUT = "airflow.java.probe.interval", "airflow.java.poll.timeout"
 JAVA_MEMORY, WORKERS_JAVA_MEMORY = "airflow.java.memory", "java.memory"
 _DEFAULT_JAVA_MEMORY = "512m"
 TASKS_PER_APPLICATION = "tasks.per.application"
@@ -53,7 +53,8 @@ _D = TypeVar("_D")
 @dataclass(frozen=True, slots=True)
 class DagSettings:
     """How the DAG of a connector runs. ``schedule`` None: never by itself; ``tasks_per_application`` None: all in one application;
-    ``probe_interval_seconds`` None: each run starts a Java source that only a run can ask for new data; ``java_memory`` None: the heap of
+    ``probe_interval_seconds`` None: each run starts a Java source that only a run can ask for new data; ``poll_timeout_seconds`` None: a
+    poll of a Java source is waited for as long as it takes; ``java_memory`` None: the heap of
     its JVMs is the worker's."""
 
     schedule: str | float | None
@@ -72,6 +73,7 @@ class DagSettings:
     tasks_per_application: int | None = None
     engine: str = SPARK
     probe_interval_seconds: float | None = None
+    poll_timeout_seconds: float | None = None
     java_memory: str | None = None
     on_failure: tuple[str, ...] = ()
     on_deadline: tuple[str, ...] = ()
@@ -288,6 +290,7 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     _LAG_DURATION: ("longest_lag_seconds", duration(0)),
     "airflow.engine": ("engine", one_of(SPARK, PROCESS)),
     PROBE_INTERVAL: ("probe_interval_seconds", positive_duration),
+    POLL_TIMEOUT: ("poll_timeout_seconds", positive_duration),
     JAVA_MEMORY: ("java_memory", heap_size),
     TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
 }
@@ -300,9 +303,17 @@ def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
     """The largest heap of a JVM for the connector with this ``config``; for none, where that is empty. ``worker`` are the worker's
     settings. Raises ConfigException for what is no size."""
     given, key = (config, JAVA_MEMORY) if JAVA_MEMORY in config else (worker, WORKERS_JAVA_MEMORY)
-    text = given.get(key, _DEFAULT_JAVA_MEMORY)
+    return _parsed(key, given.get(key, _DEFAULT_JAVA_MEMORY), heap_size)
+
+
+def java_seconds(config: Mapping[str, str], key: str) -> float | None:
+    """One of the durations that steer a Java connector, None where the config has none. Raises ConfigException for what is no duration."""
+    return _parsed(key, config[key], positive_duration) if key in config else None
+
+
+def _parsed(key: str, text: str, parse: Callable[[str], _P]) -> _P:
     try:
-        return heap_size(text)
+        return parse(text)
     except ValueError as error:
         raise ConfigException.of(key, text, str(error)) from None
 

@@ -1,7 +1,8 @@
 """When a Java task's run is over.
 
 Nothing in Connect reports a poll that returned nothing, so a source task is paused: it reports PAUSED only when its poll has returned, and
-what it returned is delivered and committed. If that was nothing, there is no more. No poll that brings records is cut off. A source that
+what it returned is delivered and committed. If that was nothing, there is no more. No poll that brings records is cut off; one that waits
+for records is left after ``poll_seconds`` where these are given. A source that
 reads in threads of its own has a goal besides: its empty poll means nothing before that is received. A sink has no
 more once its group has committed the offsets that were there at the start, which it does by itself every ``SINK_FLUSH_MS``. It is never
 paused: that wakes its consumer, and one that is woken while it takes its partitions over may commit nothing of them any more.
@@ -29,6 +30,8 @@ LOOK_SECONDS: Final = 0.02
 LONGEST_LOOK_SECONDS: Final = 0.1
 """Each look is some calls into the JVM, so looks get rarer while nothing changes."""
 STATUS_SECONDS: Final = 0.2
+LONG_POLL_SECONDS: Final = 60.0
+"""After which a poll that the end of the run waits for is worth a warning."""
 GOAL_SECONDS: Final = 0.1
 """How often a goal is asked for: it asks JVM and source system."""
 
@@ -79,6 +82,10 @@ class JavaRun(Generic[Reason]):
     sleep: Callable[[float], None]
     goal: Goal | None = None
     tick: Callable[[], None] = lambda: None
+    poll_seconds: float | None = None
+    note_long_poll: Callable[[float], None] = lambda _: None
+    endless: bool = False
+    is_left: bool = False
     is_at_goal: bool = False
     records: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
@@ -89,24 +96,26 @@ class JavaRun(Generic[Reason]):
 
     def run(self) -> Reason | None:
         """Why the run ended early; None: there is no more. Raises JavaException with the trace of a task that FAILED."""
+        if self.endless:
+            return self._run_endless(self._counter())
         if not self.task.is_source:
-            return self._run_sink(self.worker.counter(self.task, "sink-record-read-total"))
-        count = self.worker.counter(self.task, "source-record-poll-total")
+            return self._run_sink(self._counter())
+        count = self._counter()
         while True:
             before, reason = self._until_still(count)
             if reason is not None and self.is_final():
                 return reason  # the owner kills the JVM
             was_received = self._progress is not Progress.BEHIND
             is_paused = self._pause(reason)
-            self.records = count()
-            self.metrics, self.sizes = self.worker.metrics(self.task), self.worker.sizes(self.task)
+            self._take_numbers(count)
             reason = reason or self.stop_reason()
             is_delivered = self._is_delivered(self.records)
             is_at_limit = self.max_records is not None and self.records >= self.max_records
-            if reason is not None or (is_paused and (is_delivered or is_at_limit or (self.records == before and self.is_done()))):
-                if reason is None or not self.is_final():
-                    self.worker.stop_task(self.task)
-                    self._refuse_failed()
+            is_empty = self.records == before and self.is_done()
+            if self.is_left and not is_empty:  # it has returned just now
+                self.is_left = False
+            if reason is not None or self.is_left or (is_paused and (is_delivered or is_at_limit or is_empty)):
+                self._stop(reason)
                 self.is_at_goal = reason is None and (is_delivered or (was_received and not is_at_limit))
                 return reason
             self._still_seconds = min(LONGEST_STILL_SECONDS, 1.5 * self._still_seconds) if self.records == before else STILL_SECONDS
@@ -118,12 +127,30 @@ class JavaRun(Generic[Reason]):
             is_at_limit = self.max_records is not None and count() >= self.max_records
             if reason is None and not is_at_limit and not self.is_done():
                 continue
-            self.records, self.metrics = count(), self.worker.metrics(self.task)  # after the check: what it has seen is counted
-            self.sizes = self.worker.sizes(self.task)
-            if reason is None or not self.is_final():  # else the owner kills the JVM
-                self.worker.stop_task(self.task)  # which commits what it has
-                self._refuse_failed()
+            self._take_numbers(count)  # after the check: what it has seen is counted
+            self._stop(reason)
             return reason
+
+    def _run_endless(self, count: Callable[[], int]) -> Reason:
+        while (reason := self.stop_reason()) is None:
+            self._refuse_failed()
+            self.tick()
+            self.sleep(STATUS_SECONDS)
+        self._take_numbers(count)
+        self._stop(reason)
+        return reason
+
+    def _counter(self) -> Callable[[], int]:
+        return self.worker.counter(self.task, "source-record-poll-total" if self.task.is_source else "sink-record-read-total")
+
+    def _take_numbers(self, count: Callable[[], int]) -> None:
+        self.records, self.metrics, self.sizes = count(), self.worker.metrics(self.task), self.worker.sizes(self.task)
+
+    def _stop(self, reason: Reason | None) -> None:
+        """Have the task commit what it has, and stop; unless its owner kills the JVM."""
+        if not self.is_left and (reason is None or not self.is_final()):
+            self.worker.stop_task(self.task)
+            self._refuse_failed()
 
     def _until_still(self, count: Callable[[], int]) -> tuple[int, Reason | None]:
         """Wait until no record has come for a while, or there is a reason to end; a source is within a poll then, which began before the
@@ -165,12 +192,19 @@ class JavaRun(Generic[Reason]):
         return self._progress is Progress.DELIVERED
 
     def _pause(self, reason: Reason | None) -> bool:
-        """Pause and wait for it: as long as the poll takes, unless there is a reason to end; then the task's stop has its own time."""
+        """Pause and wait for it: as long as the poll may take, unless there is a reason to end; then the task's stop has its own time."""
         self.worker.pause(self.task.connector)
-        seconds = LOOK_SECONDS
+        since, seconds, is_reported = self.now(), LOOK_SECONDS, False
         while self._refuse_failed() != "PAUSED":
             if reason is not None or self.stop_reason() is not None:
                 return False
+            waited = self.now() - since
+            if self.poll_seconds is not None and waited >= self.poll_seconds and self.worker.is_polling(self.task):
+                self.is_left = True
+                return False
+            if self.poll_seconds is None and waited >= LONG_POLL_SECONDS and not is_reported:
+                self.note_long_poll(waited)
+                is_reported = True
             self.sleep(seconds)
             seconds = _longer(seconds)
         return True

@@ -218,6 +218,8 @@ class ConnectorHost:
         state = self._configs.read()
         if state.claims.get(self._name) != hosted.plan.claim or state.target_state(self._name) is not TargetState.STARTED:
             return True
+        if hosted.plan.connector.is_java:  # its plan starts a JVM
+            return state.connector_config(self._name) != hosted.plan.connector.raw
         try:
             plan = self._plan(hosted.plan.claim)
             return plan.task_configs != hosted.plan.task_configs or plan.connector.raw != hosted.plan.connector.raw
@@ -245,6 +247,7 @@ class ConnectorHost:
 
     def _start_loop(self, hosted: HostedConnector, task: int) -> None:
         plan = hosted.plan
+        is_endless = not plan.connector.is_source or plan.connector.is_java
         payload = TaskPayload(
             connector=self._name,
             task=task,
@@ -260,8 +263,9 @@ class ConnectorHost:
             stop_token="",
             known_topics=[] if self._settings.topic_tracking_enable else None,
             versions=plan.connector.plugins.versions(),
-            endless=not plan.connector.is_source,
-            max_seconds=None if plan.connector.is_source else LOOK_AGAIN_SECONDS,
+            locations=plan.connector.plugins.locations(),
+            endless=is_endless,
+            max_seconds=None if is_endless else LOOK_AGAIN_SECONDS,
         )
         loop = TaskLoop(
             payload,

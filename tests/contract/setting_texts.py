@@ -106,6 +106,8 @@ AIRFLOW = {
     "From 10s to 366d ([deadlines](operating.md#deadlines)).",
     "airflow.java.memory": "The largest heap of each JVM of a Java connector, in its plan and its tasks. Unset: that of the worker setting "
     "`java.memory`.",
+    "airflow.java.poll.timeout": "How long the last poll of a run of a Java source may take that waits for records. Then the run ends, and "
+    "its JVM is killed within that poll. Needs transaction.boundary=poll, the default. Unset: it is waited for.",
     "airflow.java.probe.interval": "How long after the start of the last run of a Java source the next one starts, where only a run can "
     "ask it for new data. Earlier scheduled runs start nothing. Unset: each starts a JVM, and Spark unless `airflow.engine=process`.",
     "airflow.deadline.lag": "A notice is sent of a sink that is more records behind its topics for `airflow.deadline.lag.duration` "

@@ -202,13 +202,18 @@ def _plugin(declared: Declared, location: Location | None, *, is_java: bool = Fa
 
 
 def _names(declared: Declared) -> frozenset[str]:
-    """Nested classes of Java (``Cast$Key``) have no short names: there would always be several of them."""
-    full = {declared.class_name, declared.reference.replace(":", "."), *declared.names}
-    if "$" in declared.class_name:
-        return frozenset(full)
-    simple = declared.class_name.rpartition(".")[2]
-    pruned = {simple.removesuffix(suffix) for suffix in SUFFIXES[declared.kind]} - {""}
-    return frozenset({*full, simple, *pruned})
+    whole = {declared.class_name, declared.reference.replace(":", "."), *declared.names}
+    return short_names(declared.class_name, declared.kind) | whole
+
+
+def short_names(class_name: str, kind: PluginKind) -> frozenset[str]:
+    """What a plugin of this class may be called besides. Nested classes of Java (``Cast$Key``) have none: there would always be several of
+    them."""
+    if "$" in class_name:
+        return frozenset()
+    simple = class_name.rpartition(".")[2]
+    pruned = {simple.removesuffix(suffix) for suffix in SUFFIXES[kind]} - {""}
+    return frozenset({simple, *pruned})
 
 
 def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:

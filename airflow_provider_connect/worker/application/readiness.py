@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.client_settings import client_config, connector_overrides
-from airflow_provider_connect.config.dag_settings import PROBE_INTERVAL
-from airflow_provider_connect.config.key_values import positive_duration
+from airflow_provider_connect.config.dag_settings import PROBE_INTERVAL, java_seconds
 from airflow_provider_connect.config.masking import HideSecrets, Mask, password_values, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, StoreTimeoutException, trace_of
@@ -190,12 +189,13 @@ def _of_java(settings: WorkerSettings, connector: str, class_name: str, resolved
 def _probe(settings: WorkerSettings, connector: str, resolved: Mapping[str, str]) -> Readiness:
     """Of a Java source that only a run can ask for new data: the last run may have been short ago."""
     work = Readiness(WORK, "a Java source of this class is asked for new data by a run")
-    if PROBE_INTERVAL not in resolved:
+    interval = java_seconds(resolved, PROBE_INTERVAL)
+    if interval is None:
         return work
     tasks = _tasks(settings, connector)
     if not tasks or not all(task.state is State.RUNNING for task in tasks):
         return work
-    started, interval = max(task.timestamp for task in tasks) / 1000, positive_duration(resolved[PROBE_INTERVAL])
+    started = max(task.timestamp for task in tasks) / 1000
     left = started + interval - time.time()
     if not 0 < left <= interval + _CLOCK_SECONDS:
         return work

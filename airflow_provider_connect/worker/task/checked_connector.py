@@ -257,7 +257,7 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
     supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
     asked = checked.settings.delivery_guarantee
     if checked.is_java:
-        return _of_java(checked, asked, supported if checked.is_source or not exactly_once else "")
+        return _of_java(checked, asked, supported if checked.is_source else "")
     required = checked.is_source and checked.settings.requires_exactly_once
     if supported and (required or asked == Guarantee.EXACTLY_ONCE):
         key = "exactly.once.support" if required else "delivery.guarantee"
@@ -270,10 +270,10 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
 def _of_java(checked: CheckedConnector, asked: Guarantee | None, refusal: str) -> Guarantee:
     """A Java source delivers exactly once, for only transactions fence a former run; a Java sink at least once, as in Kafka Connect."""
     only = Guarantee.EXACTLY_ONCE if checked.is_source else Guarantee.AT_LEAST_ONCE
+    what = "source" if checked.is_source else "sink"
     if refusal:
-        raise ConfigException.of("connector.class", checked.plugin.class_name, f"A Java connector cannot run here. {refusal}")
+        raise ConfigException.of("connector.class", checked.plugin.class_name, f"A Java {what} cannot run here. {refusal}")
     if asked not in (None, only):
-        what = "source" if checked.is_source else "sink"
         raise ConfigException.of("delivery.guarantee", asked, f"A Java {what} delivers {only}. Leave it out.")
     return only
 

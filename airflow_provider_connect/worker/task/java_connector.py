@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from airflow_provider_connect.config.dag_settings import POLL_TIMEOUT
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.config_rules import refuse, refused_source
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _PASSED_ON: Final = ("producer.", "consumer.", "admin.", "key.converter", "value.converter", "header.converter")
 _OF_WORKER: Final = ("topic.creation.enable", "task.shutdown.graceful.timeout.ms", "offset.flush.interval.ms", "offset.flush.timeout.ms")
+_BOUNDARY: Final = "transaction.boundary"
 _NOT_PASSED_ON: Final = {"group.id", "client.id", "transactional.id"}
 
 
@@ -68,6 +70,9 @@ def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
     Raises ConfigException for a key that no Java connector may have.
     """
     refuse(resolved)
+    boundary = resolved.get(_BOUNDARY) or "poll"
+    if POLL_TIMEOUT in resolved and boundary.strip().lower() != "poll":
+        raise ConfigException.of(_BOUNDARY, boundary, f"each poll is committed by itself with {POLL_TIMEOUT}: set poll, or remove that")
     return {**strip_framework_keys(resolved), "name": name}
 
 

@@ -8,14 +8,16 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.config.client_settings import client_config
+from airflow_provider_connect.config.dag_settings import POLL_TIMEOUT, java_seconds
 from airflow_provider_connect.config.internal_topics import KAFKAS_OWN
-from airflow_provider_connect.errors import ConnectException, FencedException, JavaException, TaskException
+from airflow_provider_connect.errors import ConnectException, FencedException, JavaException
 from airflow_provider_connect.java import iceberg_sink
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
 from airflow_provider_connect.java.iceberg_sink import TableCommit
@@ -47,6 +49,11 @@ from airflow_provider_connect.worker.task.written_topics import offsets_topics
 log = logging.getLogger(__name__)
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException")
 _COMMIT_SECONDS: Final = 10.0
+_TOPICS_SECONDS: Final = 1.0
+_LONG_POLL: Final = (
+    "Task %s: a poll has not returned for %d s, and the run ends after it. If the connector waits for records in its poll, set "
+    f"{POLL_TIMEOUT}=5s, or as long as it needs to find what there is"
+)
 
 
 @dataclass(slots=True)
@@ -75,13 +82,14 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def __init__(self, environment: TaskEnvironment, *, is_source: bool) -> None:
         super().__init__(environment, is_source=is_source)
         payload = environment.payload
-        if payload.endless:
-            raise TaskException(f"Task {self._name}: Java connectors run to the end of what there is: by connect-run or a DAG")
         self._task = JavaTask(payload.connector, payload.task, is_source)
         self._goal: Goal | None = None
+        self._started: JavaRun[StopReason] | None = None
         self._task_defaults: Mapping[str, str] = {}
         self._owner = transactional_producer(environment)
         self._topics: list[str] = []
+        self._topics_due = 0.0
+        self._active_topics = environment.active_topics()
 
     def take_over(self) -> None:
         """Fences what is left of former runs, before the JVM reads an offset: an open transaction would hold it up."""
@@ -92,6 +100,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         hosted = None if environment.java is None else environment.java.take()
         worker = hosted or connect_worker(environment.settings, environment.checked, environment.payload.locations, hide=environment.mask)
         self._open.callback(worker.close)
+        self._open.callback(self._leave_poll, worker)
         config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
         internal = self._internal_topics()
         task_config = dict(environment.task_config)
@@ -109,8 +118,12 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
             now=time.monotonic,
             sleep=time.sleep,
             goal=self._goal,
-            tick=Progress(self._name, self._metrics, count=lambda: self._count(worker)).tick,
+            tick=partial(self._tick, worker, Progress(self._name, self._metrics, count=lambda: self._count(worker))),
+            poll_seconds=java_seconds(environment.checked.resolved, POLL_TIMEOUT),
+            note_long_poll=self._note_long_poll,
+            endless=environment.payload.endless,
         )
+        self._started = started
         self._open.callback(self._note_topics, worker)
         return JavaLoop(started, worker)
 
@@ -170,10 +183,24 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
                 worker.open_gate(self._task)
             time.sleep(LOOK_SECONDS)
 
+    def _tick(self, worker: ConnectWorker, progress: Progress) -> None:
+        progress.tick()
+        now = time.monotonic()
+        if self._environment.payload.endless and now >= self._topics_due:  # else at the end
+            self._note_topics(worker)
+            self._topics_due = now + _TOPICS_SECONDS
+
+    def _note_long_poll(self, seconds: float) -> None:
+        log.warning(_LONG_POLL, self._name, seconds)
+
+    def _leave_poll(self, worker: ConnectWorker) -> None:
+        if self._started is not None and self._started.is_left:
+            worker.jvm.kill()  # the task's stop would wait for its poll
+
     def _note_topics(self, worker: ConnectWorker) -> None:
         with suppress(ConnectException):  # the JVM may be gone
             self._topics = worker.active_topics(self._task.connector)
-            self._environment.active_topics().note(self._topics)
+            self._active_topics.note(self._topics)
 
     def _new_owner(self) -> TransactionalProducer:
         """A producer of the task's id, while the claim is the newest."""
@@ -199,7 +226,7 @@ class JavaSourceRunner(JavaTaskRunner):
         if payload.tasks == 1:
             self._owner.write(repairs(self._store, payload.connector))
         bounded = bounded_source(self._environment.checked.plugin.class_name)
-        if bounded is not None:
+        if bounded is not None and not payload.endless:
             config = java_config(payload.connector, self._environment.checked.resolved)
             self._task_defaults = bounded.task_defaults(config, java_settings(self._environment.settings), self._internal_topics())
             config = {**config, **self._task_defaults, **self._environment.task_config}

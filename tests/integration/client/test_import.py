@@ -173,7 +173,7 @@ def test_files_and_what_is_written_of_them(ours: dict[str, str], tmp_path: Path,
     rows = json.loads(done["shown"].out)
     assert [(row["name"], row["state"], row["here"]) for row in rows] == [
         (unique, "PAUSED", "runs"),
-        (f"{unique}-java", "RUNNING", "cannot run"),
+        (f"{unique}-java", "RUNNING", "needs a plugin"),
     ]
     assert "airflow connect plugins install maven:io.debezium:debezium-connector-mysql:VERSION" in rows[1]["reason"]
     assert "is created, STOPPED" in done["created"].out, done["created"].err

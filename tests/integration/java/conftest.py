@@ -38,11 +38,15 @@ class JavaRuns:
     def __init__(self, folder: Path, worker: dict[str, str], plugins: Path) -> None:
         self.folder = folder
         self.input, self.output = folder / "in.txt", folder / "out.txt"
-        self.worker = {**worker, "key.converter": STRING, "value.converter": STRING, "plugin.path": str(plugins)}
-        self.worker |= {"java.allowed.locations": str(plugins), "java.memory": "256m"}
-        self.settings = Settings.of(self.worker)
+        self.worker = {**worker, "key.converter": STRING, "value.converter": STRING}
+        self.use(plugins, memory="256m")
         self.started: list[subprocess.Popen[str]] = []
         self.errors = iter(range(1000))
+
+    def use(self, plugins: "Path | str", memory: str = "512m") -> None:
+        """Have the runs take plugins from this ``plugin.path``."""
+        self.worker |= {"plugin.path": str(plugins), "java.allowed.locations": str(plugins), "java.memory": memory}
+        self.settings = Settings.of(self.worker)
 
     def source(self, name: str, topic: str, **more: str) -> Path:
         return self.config(name, SOURCE, file=str(self.input), topic=topic, **more)
@@ -53,7 +57,9 @@ class JavaRuns:
     def config(self, name: str, plugin: str, **keys: str) -> Path:
         """A config that chooses the Java plugin rather than the built-in of the same class; ``_`` for ``.`` in keys."""
         path = self.folder / f"{name}.properties"
-        chosen = {"name": name, "connector.class": plugin, "connector.plugin.location": "file", "tasks.max": "1"}
+        chosen = {"name": name, "connector.class": plugin, "tasks.max": "1"}
+        if plugin in (SOURCE, SINK):
+            chosen["connector.plugin.location"] = "file"
         path.write_text(properties({**chosen, **{key.replace("_", "."): text for key, text in keys.items()}}))
         return path
 

@@ -253,9 +253,7 @@ def database(postgres: PostgresServer) -> Iterator[Connection]:
 
 @pytest.fixture
 def capture(java_runs: JavaRuns, postgres: PostgresServer, database: Connection, unique: str) -> Iterator[Capture]:
-    plugins = str(installed_plugins(CACHE))
-    java_runs.worker |= {"plugin.path": plugins, "java.allowed.locations": plugins, "java.memory": "512m"}
-    java_runs.settings = type(java_runs.settings).of(java_runs.worker)
+    java_runs.use(installed_plugins(CACHE))
     made = Capture(java_runs, postgres, unique)
     database.execute(text(f"CREATE SCHEMA {made.schema}"))
     database.execute(text(f"CREATE TABLE {made.table} (id bigint PRIMARY KEY, version bigint NOT NULL, state text)"))

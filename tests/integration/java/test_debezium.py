@@ -95,9 +95,7 @@ def command_line(process: psutil.Process) -> str:
 
 @pytest.fixture
 def orders(java_runs: JavaRuns, postgres: PostgresServer, unique: str) -> Iterator[Orders]:
-    plugins = str(installed_plugins(CACHE))
-    java_runs.worker |= {"plugin.path": plugins, "java.allowed.locations": plugins, "java.memory": "512m"}
-    java_runs.settings = type(java_runs.settings).of(java_runs.worker)
+    java_runs.use(installed_plugins(CACHE))
     engine = create_engine(postgres.url(), isolation_level="AUTOCOMMIT")
     with engine.connect() as database:
         made = Orders(java_runs, postgres, database, unique)
@@ -172,8 +170,7 @@ def test_an_upgrade_is_tried_at_once_and_a_version_that_fails_goes_back(orders: 
     declared = Declared(PluginKind.SOURCE, CLASS, CLASS, "3.9.0.Final")
     write_record(broken, [declared], "test")
     paths = f"{installed_plugins(CACHE)},{folder}"
-    runs.worker |= {"plugin.path": paths, "java.allowed.locations": paths}
-    runs.settings = type(runs.settings).of(runs.worker)
+    runs.use(paths)
     with closing(Herder(runs.settings, NotedRuns())) as herder:
         for number, (before, to, state, version) in enumerate(
             [

@@ -45,9 +45,7 @@ def send(java_runs: JavaRuns, topic: str, rows: dict[int, str | None]) -> None:
 
 
 def test_rows_are_written_changed_and_deleted(java_runs: JavaRuns, postgres: PostgresServer, database: Connection, unique: str) -> None:
-    plugins = str(installed_jdbc(CACHE))
-    java_runs.worker |= {"plugin.path": plugins, "java.allowed.locations": plugins, "java.memory": "512m"}
-    java_runs.settings = type(java_runs.settings).of(java_runs.worker)
+    java_runs.use(installed_jdbc(CACHE))
     java_runs.make_topic(unique)
     keys = {
         "connector.plugin.location": JDBC,

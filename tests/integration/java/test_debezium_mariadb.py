@@ -84,9 +84,7 @@ class Orders:
 
 @pytest.fixture
 def orders(java_runs: JavaRuns, logged_mariadb: MariadbServer, unique: str) -> Orders:
-    plugins = str(installed_mariadb(CACHE))
-    java_runs.worker |= {"plugin.path": plugins, "java.allowed.locations": plugins, "java.memory": "512m"}
-    java_runs.settings = type(java_runs.settings).of(java_runs.worker)
+    java_runs.use(installed_mariadb(CACHE))
     return Orders(java_runs, logged_mariadb, unique)
 
 

@@ -56,9 +56,7 @@ def _version(path: Path) -> int:
 
 @pytest.fixture
 def orders(java_runs: JavaRuns, unique: str) -> Orders:
-    plugins = str(installed_iceberg(CACHE))
-    java_runs.worker |= {"plugin.path": plugins, "java.allowed.locations": plugins, "java.memory": "512m"}
-    java_runs.settings = type(java_runs.settings).of(java_runs.worker)
+    java_runs.use(installed_iceberg(CACHE))
     return Orders(java_runs, unique)
 
 

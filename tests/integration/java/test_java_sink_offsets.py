@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,17 +11,15 @@ import pytest
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from tests.conftest import CACHE
 from tests.integration.herder.conftest import RunsByHand, shown, views
 from tests.integration.worker.environment import commit_by_hand
+from tests.java_plugins import compiled_plugin
 from tests.kafka_topics import create_topic
 
 SINK = "org.example.KeepingSinkConnector"
@@ -33,19 +28,8 @@ SLOW_MACHINE_MS = "300000"
 
 @pytest.fixture(scope="module")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a Java sink of the test's own, compiled here."""
-    javac = shutil.which("javac")
-    if javac is None:
-        pytest.skip("a JDK compiles the connector of this test, and there is none")
-    path = tmp_path_factory.mktemp("compiled")
-    jars = ":".join(map(str, runtime_jars(CACHE, find_java(cache=CACHE))))
-    source = Path(__file__).parent / "sources" / "KeepingSinkConnector.java"
-    subprocess.run([javac, "--release", "17", "-cp", jars, "-d", str(path / "classes"), str(source)], check=True, timeout=300)
-    (path / "plugins" / "keeping").mkdir(parents=True)
-    with zipfile.ZipFile(path / "plugins" / "keeping" / "keeping.jar", "w") as jar:
-        jar.write(path / "classes" / "org" / "example" / "KeepingSinkConnector.class", "org/example/KeepingSinkConnector.class")
-        jar.writestr("META-INF/services/org.apache.kafka.connect.sink.SinkConnector", f"{SINK}\n")
-    return path / "plugins"
+    """With a Java sink of the test's own."""
+    return compiled_plugin(tmp_path_factory.mktemp("compiled"), SINK, "sink.SinkConnector")
 
 
 class GroupSeenProbe(PluginProbe):

@@ -90,8 +90,7 @@ def mirror_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def mirror(java_runs: JavaRuns, mirror_plugins: Path, origin: str, unique: str) -> Mirror:
-    java_runs.worker |= {"plugin.path": str(mirror_plugins), "java.allowed.locations": str(mirror_plugins)}
-    java_runs.settings = type(java_runs.settings).of(java_runs.worker)
+    java_runs.use(mirror_plugins, memory="256m")
     create_topic(origin, unique, 2)
     return Mirror(java_runs, origin, unique)
 

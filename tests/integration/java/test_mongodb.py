@@ -33,9 +33,7 @@ def mongo() -> Iterator[MongoServer]:
 
 @pytest.fixture
 def runs(java_runs: JavaRuns, unique: str) -> JavaRuns:
-    plugins = str(installed_mongodb(CACHE))
-    java_runs.worker |= {"plugin.path": plugins, "java.allowed.locations": plugins, "java.memory": "512m"}
-    java_runs.settings = type(java_runs.settings).of(java_runs.worker)
+    java_runs.use(installed_mongodb(CACHE))
     java_runs.make_topic(unique)
     return java_runs
 

@@ -8,12 +8,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from airflow_provider_connect import __version__
 from airflow_provider_connect.cli.imports import Found, _of_file, _of_server, _write_dag
 from airflow_provider_connect.cli.printing import visible
+from airflow_provider_connect.cli.verdicts import verdict_of
 from airflow_provider_connect.client.conversation import RetryLimits, ServerException
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.views import PluginView
 from airflow_provider_connect.rest.secrets import Secrets
 
 RESOURCE = "kind: KafkaConnector\nmetadata: {name: lines}\nspec:\n  class: FileStreamSource\n  config:\n"
@@ -116,6 +119,50 @@ def test_while_a_plugin_does_not_answer_its_settings_are_not_written(tmp_path: P
     )
     assert found["lock"].startswith("${variable:")
     assert found["tasks.max"] == "1"
+
+
+FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
+S3 = "io.confluent.connect.s3.S3SinkConnector"
+INSTALLED = [
+    PluginView(FILE, "source", __version__),
+    PluginView(FILE, "source", "4.3.1", "file"),
+    PluginView(POSTGRES, "source", "3.6.0.Final", "debezium"),
+    PluginView(S3, "sink", "10.5.0", "s3"),
+    PluginView("org.example.Own", "sink", "1.2", None),
+]
+
+
+@pytest.mark.parametrize(
+    ("config", "verdict"),
+    [
+        ({"connector.class": FILE}, "runs"),
+        ({"connector.class": "FileStreamSource"}, "runs"),
+        ({"connector.class": FILE, "connector.plugin.version": "[4,)"}, "runs in Java"),
+        ({"connector.class": "FileStreamSource", "connector.plugin.version": "4.3.1"}, "runs in Java"),
+        ({"connector.class": FILE, "connector.plugin.version": __version__}, "runs"),
+        ({"connector.class": FILE, "connector.plugin.location": "file"}, "runs in Java"),
+        ({"connector.class": POSTGRES}, "runs in Java"),
+        ({"connector.class": "Postgres"}, "runs in Java"),
+        ({"connector.class": S3}, "runs"),  # an alias of ours
+        ({"connector.class": S3, "connector.plugin.version": "10.5.0"}, "runs in Java"),
+        ({"connector.class": "Own"}, "runs"),
+    ],
+)
+def test_which_plugin_runs_a_connector_is_shown(config: dict[str, str], verdict: str) -> None:
+    assert verdict_of(config, None, [], INSTALLED) == (verdict, None)
+    assert verdict_of(config, None, ["a", "b"], INSTALLED) == (f"{verdict}, 2 warnings", None)
+
+
+def test_a_connector_without_its_plugin_has_the_command_that_installs_it() -> None:
+    missing = "Failed to find any class that implements Connector and which name matches x, available connectors are: …"
+    known = verdict_of({"connector.class": "io.debezium.connector.db2.Db2Connector"}, missing, [], INSTALLED)
+    assert known[0] == "needs a plugin"
+    assert "airflow connect plugins install maven:io.debezium:debezium-connector-db2:VERSION" in str(known[1])
+    other = verdict_of({"connector.class": "org.example.Other"}, missing, [], INSTALLED)
+    assert other[0] == "needs a plugin"
+    assert "maven:GROUP:ARTIFACT:VERSION, or an archive" in str(other[1])
+    assert verdict_of({"connector.class": FILE}, "no file", [], INSTALLED) == ("cannot run", "no file")
 
 
 def answering(body: str) -> ConnectClient:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaStatus, JavaTask
-from airflow_provider_connect.java.runs import Goal, JavaRun, Progress
+from airflow_provider_connect.java.runs import LONG_POLL_SECONDS, JavaRun, Progress
 
 SOURCE = JavaTask("orders", 0, is_source=True)
 
@@ -21,6 +21,8 @@ class Task:
     busy_seconds: float = 0.0
     now: float = 0.0
     is_paused: bool = False
+    poll_ends: float = 0.0  # the poll under way at the pause
+    reason: Callable[[], str | None] = lambda: None
     asked: Counter[str] = field(default_factory=Counter)
 
     def counter(self, task: JavaTask, name: str) -> Callable[[], int]:
@@ -32,7 +34,7 @@ class Task:
 
     def status(self, task: JavaTask) -> JavaStatus:
         self.asked["status"] += 1
-        return JavaStatus("PAUSED" if self.is_paused else "RUNNING")
+        return JavaStatus("PAUSED" if self.is_paused and self.now >= self.poll_ends else "RUNNING")
 
     def pause(self, connector: str, *, paused: bool = True) -> None:
         self.is_paused = paused
@@ -52,20 +54,10 @@ class Task:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def run(self, goal: Goal | None = None, tick: Callable[[], None] = lambda: None) -> JavaRun[str]:
-        run = JavaRun[str](
-            cast(ConnectWorker, self),
-            SOURCE,
-            lambda: None,
-            lambda: False,
-            lambda: True,
-            None,
-            now=lambda: self.now,
-            sleep=self.sleep,
-            goal=goal,
-            tick=tick,
-        )
-        assert run.run() is None
+    def run(self, **how: Any) -> JavaRun[str]:
+        worker = cast(ConnectWorker, self)
+        run = JavaRun[str](worker, SOURCE, self.reason, lambda: False, lambda: True, None, now=lambda: self.now, sleep=self.sleep, **how)
+        assert run.run() == self.reason()
         return run
 
 
@@ -97,7 +89,7 @@ def test_a_run_ends_by_an_empty_poll_behind_the_last_record() -> None:
 def test_a_jvm_that_waits_is_asked_seldom() -> None:
     """Ten looks a second, and five reads of the status."""
     task = Task()
-    assert task.run(Behind(task)).is_at_goal
+    assert task.run(goal=Behind(task)).is_at_goal
     assert 10 <= task.now < 10.5
     assert task.asked["count"] < 120
     assert task.asked["status"] < 70
@@ -108,3 +100,33 @@ def test_a_run_ticks_while_its_task_is_at_work() -> None:
     task.run(tick=lambda: ticks.append(task.now))
     assert len(ticks) > 20
     assert ticks[-1] > 2.9
+
+
+def test_a_poll_that_waits_is_left_after_its_time_and_its_task_is_not_stopped() -> None:
+    """The stop of the task would wait for the poll."""
+    task = Task(records=100, busy_seconds=1.0, now=0.1, poll_ends=1000.0)
+    run = task.run(poll_seconds=5.0)
+    assert (run.is_left, run.records, task.asked["stop"]) == (True, 100, 0)
+    assert 6.0 < task.now < 7.0
+
+
+def test_a_poll_that_returns_in_its_time_is_not_left() -> None:
+    task = Task(records=100, poll_ends=3.0)
+    assert not task.run(poll_seconds=5.0).is_left
+    assert (task.asked["stop"], task.now < 4.0) == (1, True)
+
+
+def test_a_long_poll_is_reported_once_and_waited_for() -> None:
+    task, noted = Task(poll_ends=5 * LONG_POLL_SECONDS), list[float]()
+    assert not task.run(note_long_poll=noted.append).is_left
+    assert len(noted) == 1
+    assert LONG_POLL_SECONDS <= noted[0] < LONG_POLL_SECONDS + 1
+    assert task.now >= 5 * LONG_POLL_SECONDS
+
+
+def test_an_endless_run_ends_by_its_reason_alone() -> None:
+    """Though no record comes for an hour."""
+    task = Task(records=10)
+    task.reason = lambda: "stopped" if task.now > 3600 else None
+    run = task.run(endless=True)
+    assert (run.records, task.asked["stop"], task.is_paused) == (10, 1, False)

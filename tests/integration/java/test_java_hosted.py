@@ -1,0 +1,100 @@
+"""Java connectors that a process hosts without an end: ``Connect`` in an application, and ``connect-standalone``."""
+
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from airflow_provider_connect import Connect
+from tests.integration.java.conftest import JavaRuns
+from tests.integration.standalone.agent import Agent, wait_for
+
+
+def java_children() -> list[psutil.Process]:
+    """Of this process: that of the probe, which validates configs, is not among them."""
+    return [child for child in psutil.Process().children() if "java" in child.name()]
+
+
+def holds(file: Path, lines: list[str]) -> bool:
+    return file.exists() and file.read_text().splitlines() == lines
+
+
+def states(connect: Connect, connector: str) -> list[str]:
+    return [task.state for task in connect.herder.connector_status(connector).tasks]
+
+
+def config_of(path: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in path.read_text().splitlines())
+
+
+def test_an_application_hosts_java_sources_and_sinks(java_runs: JavaRuns, unique: str) -> None:
+    """Records come at once, in one JVM a task. After a restart of the application they go on at their offsets."""
+    java_runs.make_topic(unique)
+    source, sink = java_runs.source(f"{unique}-in", unique), java_runs.sink(f"{unique}-out", unique)
+    java_runs.input.write_text("one\n")
+    before = java_children()
+    expected = ["one"]
+    for _ in range(2):
+        with Connect(unique, java_runs.worker) as connect:
+            for config in (source, sink):
+                connect.add_connector(config_of(config))
+            jvms = list[psutil.Process]()
+            for _ in range(3):
+                with java_runs.input.open("a") as file:
+                    file.write(f"{len(expected)}\n")
+                expected.append(str(len(expected)))
+                wait_for(partial(holds, java_runs.output, expected))
+                jvms = jvms or java_children()
+            assert len(jvms) == len(before) + 2
+            assert java_children() == jvms
+        wait_for(lambda: len(java_children()) == len(before))
+    assert java_runs.records(unique) == expected
+
+
+def test_a_hosted_java_task_that_fails_has_javas_trace(java_runs: JavaRuns, unique: str) -> None:
+    java_runs.make_topic(unique)
+    sink = java_runs.sink(unique, unique, file=str(java_runs.folder / "nowhere" / "out.txt"))
+    with Connect(unique, java_runs.worker) as connect:
+        connect.add_connector(config_of(sink))
+        wait_for(lambda: states(connect, unique) == ["FAILED"])
+        [task] = connect.herder.connector_status(unique).tasks
+        assert (task.trace or "").startswith("org.apache.kafka.connect.errors.ConnectException: Couldn't find or create file")
+        (java_runs.folder / "nowhere").mkdir()
+        connect.herder.restart_task(unique, 0)
+        wait_for(lambda: states(connect, unique) == ["RUNNING"])
+
+
+def test_a_paused_java_connector_has_no_jvm_and_goes_on_after_it(java_runs: JavaRuns, unique: str) -> None:
+    java_runs.make_topic(unique)
+    java_runs.input.write_text("one\n")
+    before = len(java_children())
+    with Connect(unique, java_runs.worker) as connect:
+        connect.add_connector(config_of(java_runs.source(unique, unique)))
+        wait_for(lambda: java_runs.records(unique) == ["one"])
+        connect.herder.pause(unique)
+        wait_for(lambda: len(java_children()) == before)
+        with java_runs.input.open("a") as file:
+            file.write("two\n")
+        time.sleep(0.5)
+        assert java_runs.records(unique) == ["one"]
+        connect.herder.resume(unique)
+        wait_for(lambda: java_runs.records(unique) == ["one", "two"])
+
+
+def test_standalone_hosts_java_sinks_and_refuses_sources(java_runs: JavaRuns, unique: str) -> None:
+    """A source's offsets would share a transaction with its records, and lie in a file."""
+    java_runs.make_topic(unique)
+    own = {key: java_runs.worker[key] for key in ("plugin.path", "java.allowed.locations", "java.memory")}
+    agent = Agent(java_runs.folder, java_runs.settings.bootstrap_servers, own).start(java_runs.sink(f"{unique}-out", unique))
+    try:
+        (java_runs.folder / "python.txt").write_text("one\n")
+        lines = {"connector.class": "FileStreamSource", "file": str(java_runs.folder / "python.txt"), "topic": unique}
+        agent.request("POST", "/connectors", {"name": f"{unique}-in", "config": lines})
+        wait_for(partial(holds, java_runs.output, ["one"]))
+        agent.request("POST", "/connectors", {"name": unique, "config": config_of(java_runs.source(unique, unique))})
+        wait_for(lambda: agent.states(unique) == ["FAILED"])
+        _, status = agent.request("GET", f"/connectors/{unique}/status")
+    finally:
+        agent.stop()
+    assert "A Java source cannot run here. This worker keeps offsets in a local file" in status["connector"]["trace"]
