@@ -1,4 +1,5 @@
-"""What databases keep for connectors, for ``airflow connect doctor`` and ``/health``: the WAL that a replication slot holds back.
+"""What databases keep for connectors, for ``airflow connect doctor``, ``/health``, the page and metrics: the WAL that a replication slot
+holds back.
 
 A run moves the slot of its connector. No run comes to one that is PAUSED or STOPPED, and its server keeps the WAL until the disk is full.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 
 from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, ok, warning, wrong
 from airflow_provider_connect.config import config_providers
@@ -17,6 +19,7 @@ from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
 from airflow_provider_connect.java.debezium.replication_slot import HeldWal
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.views import HeldWalView
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.stores.config_store import ConfigStore
@@ -27,7 +30,37 @@ MANY_BYTES = 1 << 30
 _SUBJECT = "slots"
 
 
-def slot_findings(settings: WorkerSettings) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class SlotReport:
+    """What is known of the slot of a connector. ``held`` None: it could not be asked, for the reason ``problem``."""
+
+    connector: str
+    target: TargetState
+    held: HeldWal | None
+    problem: str = ""
+
+    @property
+    def finding(self) -> Finding:
+        """What an admin is shown."""
+        if self.held is None:
+            return warning(_SUBJECT, f"The replication slot of connector {self.connector} could not be asked: {self.problem}")
+        return slot_finding(self.connector, self.target, self.held)
+
+    @property
+    def view(self) -> HeldWalView | None:
+        """What users of the connector are shown; None: nothing is known."""
+        return None if self.held is None else HeldWalView(self.held.held_bytes, self._note(self.held))
+
+    def _note(self, held: HeldWal) -> str | None:
+        if held.held_bytes is None:
+            return f"Replication slot {held.slot} has lost the WAL that it needs: drop it, and reset the connector's offsets"
+        if held.held_bytes < MANY_BYTES and (self.target is TargetState.STARTED or not held.held_bytes):
+            return None
+        until = "" if self.target is TargetState.STARTED else f", and more until the connector, which is {self.target}, goes on"
+        return f"Replication slot {held.slot} holds back {held.held_bytes:,} bytes of WAL{until}"
+
+
+def slot_reports(settings: WorkerSettings) -> Iterator[SlotReport]:
     """One for each connector with a slot. Connects to the servers that the configs name, as runs do, for 30 s each at the most."""
     try:
         with closing(ConfigStore(settings)) as store:
@@ -40,14 +73,14 @@ def slot_findings(settings: WorkerSettings) -> Iterator[Finding]:
         source = _source(choice, name, config)
         if source is None:
             continue
-        mask = Mask()
+        mask, target = Mask(), state.target_state(name) or TargetState.STARTED
         try:
             found = source.held_wal(_resolved(settings, name, config, mask), within)
         except ConnectException as error:
-            yield warning(_SUBJECT, f"The replication slot of connector {name} could not be asked: {mask(error.message)}")
+            yield SlotReport(name, target, None, mask(error.message))
             continue
         if found is not None:
-            yield slot_finding(name, state.target_state(name) or TargetState.STARTED, found)
+            yield SlotReport(name, target, found)
 
 
 def slot_problems(findings: Iterable[Finding]) -> list[str]:

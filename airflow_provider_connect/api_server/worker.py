@@ -15,7 +15,7 @@ from airflow_provider_connect.api_server.deadline_watch import DeadlineWatch, Mi
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher, airflow_backing
 from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.api_server.reconciler import Reconciler
-from airflow_provider_connect.api_server.replication_slots import slot_findings, slot_problems
+from airflow_provider_connect.api_server.replication_slots import slot_problems, slot_reports
 from airflow_provider_connect.api_server.status_comparison import StatusComparison
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -102,7 +102,9 @@ class ServerWorker:
 
     def check_slots(self) -> None:
         """Ask the servers of databases what they hold back for connectors."""
-        self._slots = slot_problems(slot_findings(self.settings))
+        found = list(slot_reports(self.settings))
+        self._slots = slot_problems(each.finding for each in found)
+        self.herder.held_wal.found({each.connector: each.view for each in found if each.view is not None})
 
     def reconcile(self) -> None:
         """Take or keep the lease, and reconcile. The other parts act only after this has succeeded: while it fails and waits, the lease

@@ -32,7 +32,7 @@ from airflow_provider_connect.api_server.cluster_checks import (
     wrong,
 )
 from airflow_provider_connect.api_server.plugin import URL_PREFIX
-from airflow_provider_connect.api_server.replication_slots import slot_findings
+from airflow_provider_connect.api_server.replication_slots import slot_reports
 from airflow_provider_connect.cli.printing import print_rows, visible
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -74,7 +74,7 @@ def _findings() -> Iterator[Finding]:
     yield from bundle_findings()
     if settings is not None:
         yield from kafka_findings(settings)
-        yield from slot_findings(settings)
+        yield from (each.finding for each in slot_reports(settings))
         yield from _port(settings)
     yield from _rest()
     yield from page_findings()

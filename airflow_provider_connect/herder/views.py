@@ -15,14 +15,35 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView, WorkerView
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, HeldWalView, StateView, TaskView, WorkerView
+
+
+class HeldWal:
+    """The WAL that databases hold back for connectors, as it was found last. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._found: Mapping[str, HeldWalView] = {}
+
+    def found(self, of_connectors: Mapping[str, HeldWalView]) -> None:
+        """Replace what is known, by the names of connectors."""
+        self._found = of_connectors
+
+    def note_of(self, connector: str) -> str | None:
+        """What users of the connector are shown; None: nothing has to be done."""
+        view = self._found.get(connector)
+        return None if view is None else view.note
+
+    def held_bytes(self) -> dict[str, int]:
+        """By connector. One whose slot has lost its WAL is left out."""
+        return {name: view.held_bytes for name, view in self._found.items() if view.held_bytes is not None}
 
 
 class ConnectorViews:
     """Makes the views. Safe to share between threads: a view that two make at once is equal, and either may be kept."""
 
-    def __init__(self, plugins: KnownPlugins) -> None:
+    def __init__(self, plugins: KnownPlugins, held_wal: HeldWal) -> None:
         self._plugins = plugins
+        self._held_wal = held_wal
         self._infos: dict[str, tuple[Mapping[str, str], ConnectorInfo]] = {}
         self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView]] = {}
 
@@ -52,7 +73,8 @@ class ConnectorViews:
             self._statuses.pop(name, None)
             return None
         tasks = snapshot.statuses.task_map(name)
-        kind, note = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type, snapshot.configs.notes.get(name)
+        kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
+        note = snapshot.configs.notes.get(name) or self._held_wal.note_of(name)
         known = self._statuses.get(name)
         if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].note) != (kind, note):
             known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), note=note))

@@ -46,6 +46,7 @@ METRICS: Sequence[Metric] = (
         ("connector-version", W, "the version that runs or ran last"),
         ("records-lag", G, "of a sink: records between what it has delivered and the ends of its partitions (not of Connect)"),
         ("records-lag-max", G, "of these, the records of the partition that is furthest behind (not of Connect)"),
+        ("held-wal-bytes", G, "of Debezium for PostgreSQL: what its replication slot holds back on the server (not of Connect)"),
     ),
     *_metrics(
         TASK,

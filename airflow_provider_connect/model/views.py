@@ -63,13 +63,23 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusView:
-    """The answer of ``GET /connectors/«c»/status``. ``note``, which Kafka Connect's JSON has no room for, is what the source lacks."""
+    """The answer of ``GET /connectors/«c»/status``. ``note``, which Kafka Connect's JSON has no room for, is what the source lacks,
+    or what its database holds back for it."""
 
     name: str
     connector: StateView
     tasks: Sequence[TaskView]
     type: str
     note: str | None = field(default=None, metadata=EXCLUDED)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldWalView:
+    """The WAL that a connector's replication slot holds back on its server, in bytes; None: the slot has lost it. ``note``: what its users
+    are shown; None: the slot is as it should be."""
+
+    held_bytes: int | None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,14 +48,14 @@ _FAMILIES = {
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One connector's facts. ``plugins`` are those of its next run, by their locations in the config; ``task_classes`` and ``metrics``
-    have a key for each task; ``lags`` is empty for a source."""
+    have a key for each task; ``numbers`` are those of the whole connector."""
 
     info: ConnectorInfo
     status: ConnectorStatusView
     plugins: Mapping[str, PluginView]
     task_classes: Mapping[int, str]
     metrics: Mapping[int, Mapping[str, float]]
-    lags: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"description": "Done", "content": {"text/plain": {}}}})
@@ -74,14 +74,15 @@ async def get_metrics(request: Request) -> Response:
 
 def _measured(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[Measured]:
     metrics, state = herder.task_metrics(), herder.config_state()
-    lags = herder.sink_lags(connectors)
+    lags, held = herder.sink_lags(connectors), herder.held_wal.held_bytes()
     for name, expanded in connectors.items():
         info, status = expanded.get("info"), expanded.get("status")
         if isinstance(info, ConnectorInfo) and isinstance(status, ConnectorStatusView):
             tasks = [task.id for task in status.tasks]
             counted = {task: metrics.get((name, task), {}) for task in tasks}
             classes = {task: (state.task_config(name, task) or {}).get("task.class", "") for task in tasks}
-            yield Measured(info, status, herder.chosen_plugins(info), classes, counted, lags.get(name, {}))
+            numbers = {**lags.get(name, {}), **({"held-wal-bytes": held[name]} if name in held else {})}
+            yield Measured(info, status, herder.chosen_plugins(info), classes, counted, numbers)
 
 
 def samples(connectors: Iterable[Measured], status_updates: Mapping[str, float]) -> Iterator[Sample]:
@@ -106,7 +107,7 @@ def _connector(connector: Measured) -> Iterator[Sample]:
         "connector-version": status.connector.version,
     }
     yield from _words(metric_names.CONNECTOR, labels, words)
-    yield from _numbers(metric_names.CONNECTOR, labels, connector.lags)
+    yield from _numbers(metric_names.CONNECTOR, labels, connector.numbers)
     states = [task.state.lower() for task in status.tasks]
     counts = {"connector-total-task-count": len(states)} | {f"connector-{word}-task-count": states.count(word) for word in _STATES}
     yield from _numbers(metric_names.WORKER, labels, counts)

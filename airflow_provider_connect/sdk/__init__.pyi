@@ -56,6 +56,8 @@ from airflow_provider_connect.sdk.converter import Converter as Converter
 from airflow_provider_connect.sdk.converter import HeaderConverter as HeaderConverter
 from airflow_provider_connect.sdk.converter import SchemaAndValue as SchemaAndValue
 from airflow_provider_connect.sdk.converter import column_runs as column_runs
+from airflow_provider_connect.sdk.converter import interleaved_runs as interleaved_runs
+from airflow_provider_connect.sdk.converter import joined_runs as joined_runs
 from airflow_provider_connect.sdk.datasets import Dataset as Dataset
 from airflow_provider_connect.sdk.functions.sink import sink as sink
 from airflow_provider_connect.sdk.functions.source import source as source

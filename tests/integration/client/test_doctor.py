@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from sqlalchemy import create_engine, text
 
 from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, kafka_findings, problems
-from airflow_provider_connect.api_server.replication_slots import slot_findings, slot_problems
+from airflow_provider_connect.api_server.replication_slots import slot_problems, slot_reports
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import LOOPBACK
@@ -156,14 +157,15 @@ def test_slots_hold_wal_back_whatever_the_state_of_their_connectors(bootstrap: s
     with engine.connect() as database:
         database.execute(text(f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')"))
         try:
-            started = list(slot_findings(settings))
+            at_work = list(slot_reports(settings))
             with ConfigStore(settings) as store:
                 store.put_target_state("orders", TargetState.PAUSED)
-            paused = list(slot_findings(settings))
+            at_rest = list(slot_reports(settings))
         finally:
             database.execute(text(f"SELECT pg_drop_replication_slot('{slot}')"))
     engine.dispose()
-    assert "canary-of-a-password" not in repr((started, paused))
+    assert "canary-of-a-password" not in repr((at_work, at_rest))
+    started, paused = ([each.finding for each in reports] for reports in (at_work, at_rest))
     counted = "Connectors with a replication slot that has lost WAL, holds much of it back or could not be asked"
     assert slot_problems(started) == [f"{counted}: 1. airflow connect doctor names them."]
     assert slot_problems(paused) == [f"{counted}: 2. airflow connect doctor names them."]
@@ -174,4 +176,11 @@ def test_slots_hold_wal_back_whatever_the_state_of_their_connectors(bootstrap: s
     assert away.startswith("The replication slot of connector away could not be asked")
     (warned,) = [each for each in found(paused, "slots", Outcome.WARNING) if "away" not in each]
     assert "Connector orders is PAUSED" in warned
+    [view] = [each.view for each in at_work if each.connector == "orders"]
+    assert view is not None
+    assert (view.note, view.held_bytes is not None) == (None, True)
+    [view] = [each.view for each in at_rest if each.connector == "orders"]
+    assert view is not None
+    assert view.note is not None
+    assert re.fullmatch(rf"Replication slot {slot} holds back [0-9,]+ bytes of WAL, and more until .* PAUSED, goes on", view.note)
     assert f"SELECT pg_drop_replication_slot('{slot}')" in warned

@@ -6,7 +6,7 @@ from typing import cast
 
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import ConnectorInfo
+from airflow_provider_connect.model.views import ConnectorInfo, HeldWalView
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
@@ -22,6 +22,19 @@ def test_the_configs_of_connectors_that_are_gone_do_not_fill_the_memory(environm
         herder.delete_connector(f"c{number}")
     assert herder.expanded(info=True, status=True) == {}
     assert (herder._views._infos, herder._views._statuses, herder._chosen._known) == ({}, {}, {})
+
+
+def test_what_a_database_holds_back_is_a_note_of_the_status_until_it_is_found_otherwise(environment: RunEnvironment) -> None:
+    herder = environment.herder
+    for name in ("orders", "other"):
+        herder.create_connector(name, CONFIG, TargetState.STOPPED)
+    notes: list[list[str | None]] = []
+    for found in ({"orders": HeldWalView(7, "seven bytes")}, {"orders": HeldWalView(None, "lost")}, {"orders": HeldWalView(0)}, {}):
+        herder.held_wal.found(found)
+        notes.append([herder.connector_status(name).note for name in ("orders", "other")])
+    assert notes == [["seven bytes", None], ["lost", None], [None, None], [None, None]]
+    herder.held_wal.found({"orders": HeldWalView(7), "other": HeldWalView(None, "lost")})
+    assert herder.held_wal.held_bytes() == {"orders": 7}
 
 
 def test_classes_and_versions_that_configs_name_do_not_fill_the_memory() -> None:

@@ -27,7 +27,7 @@ def _page(*connectors: Measured) -> str:
     return text_of(samples(connectors, {"status-update-retry-total": 3.0}))
 
 
-def test_states_words_and_figures_of_a_connector_are_told() -> None:
+def test_states_words_and_numbers_of_a_connector_are_reported() -> None:
     page = _page(_measured("c", "RUNNING", "FAILED"), _measured("s", "PAUSED", kind="sink"))
     for line in (
         'kafka_connect_connector_metrics_status{connector="c",status="running"} 1',
@@ -47,6 +47,12 @@ def test_states_words_and_figures_of_a_connector_are_told() -> None:
         "kafka_connect_status_backing_store_metrics_status_update_retry_total 3",
     ):
         assert f"\n{line}\n" in page, line
+
+
+def test_numbers_of_the_whole_connector_are_reported() -> None:
+    page = _page(replace(_measured("c", "PAUSED"), numbers={"held-wal-bytes": 80_000_000_000, "records-lag": 3}))
+    assert '\nkafka_connect_connector_metrics_held_wal_bytes{connector="c"} 80000000000\n' in page
+    assert '\nkafka_connect_connector_metrics_records_lag{connector="c"} 3\n' in page
 
 
 def test_the_page_is_what_prometheus_reads() -> None:
@@ -79,5 +85,5 @@ def test_numbers_are_written_plainly() -> None:
     assert page == '# HELP a two\\nlines\n# TYPE a gauge\na 3\na{l="x"} 0.25\na 1764000000000\n'
 
 
-def test_nothing_is_told_where_there_is_nothing() -> None:
+def test_no_connector_is_counted_where_there_is_none() -> None:
     assert "kafka_connect_connect_worker_metrics_connector_count 0\n" in _page()
