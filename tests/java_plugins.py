@@ -20,7 +20,7 @@ from airflow_provider_connect.cli import plugins
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_JAR
 from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.spark.jar_cache import check_files
+from airflow_provider_connect.spark.jar_cache import check_files, fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from tests.conftest import CACHE, CHECKOUT
 from tests.java_libraries import PINS
@@ -43,6 +43,8 @@ _WITH_ICEBERG = (
     "org.apache.hadoop:hadoop-client-api:3.5.0",
     "org.apache.hadoop:hadoop-client-runtime:3.5.0",
 )
+MIRROR = "mirror"
+_MIRROR = ("org.apache.kafka:connect-mirror:4.3.1:jar", "org.apache.kafka:connect-mirror-client:4.3.1:jar")
 MONGODB = "mongo-kafka-connect-2.0.1"
 _MONGODB = ("org.mongodb.kafka:mongo-kafka-connect:2.0.1",)
 _MARIADB = ("io.debezium:debezium-connector-mariadb:3.5.0.Final",)
@@ -71,6 +73,11 @@ def installed_iceberg(cache: Path) -> Path:
 def installed_mongodb(cache: Path) -> Path:
     """The same with ``MONGODB`` alone, of MongoDB's own makers."""
     return made_once(cache / "jars" / "java-plugins-mongodb-1", partial(_install, _MONGODB))
+
+
+def copied_mirror(cache: Path, plugin_path: Path) -> None:
+    """The location ``MIRROR`` in ``plugin_path``: MirrorMaker's jars alone, as they lie in Kafka's own folder."""
+    shutil.copytree(fetch_jars(cache, "connect-mirror-4.3.1", _MIRROR, find_java(cache=cache), pins=PINS), plugin_path / MIRROR)
 
 
 def compiled_plugin(folder: Path, class_name: str, service: str) -> Path:

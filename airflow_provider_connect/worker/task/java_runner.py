@@ -47,7 +47,8 @@ from airflow_provider_connect.worker.task.task_runner import TaskRunner
 from airflow_provider_connect.worker.task.written_topics import offsets_topics
 
 log = logging.getLogger(__name__)
-_FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException")
+_FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException", "InvalidTxnStateException")
+"""The last one is what a broker answers a new producer at times when requests of a killed one with the same id come late."""
 _COMMIT_SECONDS: Final = 10.0
 _TOPICS_SECONDS: Final = 1.0
 _LONG_POLL: Final = (

@@ -84,9 +84,10 @@ class JavaRuns:
         return self.ended(self.start(config, **worker))
 
     def ended(self, process: subprocess.Popen[str]) -> tuple[int, str]:
-        """Exit code and output of all runs so far."""
+        """Exit code and output of all runs so far, in the order of their starts."""
         process.wait(SECONDS)
-        return process.returncode, "".join(log.read_text() for log in sorted(self.folder.glob("*.log")))
+        logs = sorted(self.folder.glob("*-*.log"), key=lambda log: int(log.stem.rpartition("-")[2]))
+        return process.returncode, "".join(log.read_text() for log in logs)
 
     def task(self, connector: str) -> TaskStatus:
         statuses = TopicBacking(self.settings).statuses()

@@ -1,6 +1,5 @@
 """MirrorMaker's three Java connectors between two brokers, each unchanged from Apache Kafka's jar, in runs that end."""
 
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,18 +8,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.spark.cache import cache_directory
-from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns, jvm_of
 from tests.integration.standalone.agent import wait_for
-from tests.java_libraries import PINS
+from tests.java_plugins import copied_mirror
 from tests.kafka_topics import create_topic
 
 PACKAGE = "org.apache.kafka.connect.mirror"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-JARS = ("org.apache.kafka:connect-mirror:4.3.1:jar", "org.apache.kafka:connect-mirror-client:4.3.1:jar")
 RECORDS = 120_000
 ENDS_SECONDS = 150.0
 """A run that does not end by itself takes an hour."""
@@ -82,9 +77,8 @@ class Mirror:
 
 @pytest.fixture(scope="module")
 def mirror_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    jars = fetch_jars(CACHE, "connect-mirror-4.3.1", JARS, find_java(cache=cache_directory()), pins=PINS)
     path = tmp_path_factory.mktemp("plugins")
-    shutil.copytree(jars, path / "mirror")
+    copied_mirror(CACHE, path)
     return path
 
 

@@ -15,6 +15,8 @@ from airflow_provider_connect.worker.task.stop_signal import StopReason
 
 FENCED = "org.apache.kafka.common.errors.FencedInstanceIdException: The broker rejected this static consumer"
 
+LATE = "org.apache.kafka.common.errors.InvalidTxnStateException: The producer attempted a transactional operation in an invalid state."
+
 
 @dataclass
 class Failing:
@@ -40,7 +42,10 @@ class Killed:
         self.kills += 1
 
 
-@pytest.mark.parametrize(("trace", "raised", "kills"), [(FENCED, FencedException, 1), ("java.lang.NullPointerException", JavaException, 0)])
+@pytest.mark.parametrize(
+    ("trace", "raised", "kills"),
+    [(FENCED, FencedException, 1), (LATE, FencedException, 1), ("java.lang.NullPointerException", JavaException, 0)],
+)
 def test_the_jvm_of_a_task_that_was_fenced_does_nothing_more(trace: str, raised: type[Exception], kills: int) -> None:
     """Its clean end takes the static member out of the group, which is its successor's by then."""
     worker = Killed()
