@@ -19,6 +19,9 @@ _TOPIC: Final = "iceberg.control.topic"
 _DEFAULT_TOPIC: Final = "control-iceberg"
 _GROUP: Final = "iceberg.connect.group-id"
 _OF_COORDINATOR: Final = "-coord"
+COORDINATOR: Final = "iceberg-coord"
+"""The thread of the coordinator, which a task's stop does not wait for. It leaves its group last, or its successor waits
+for the end of a session, 45 s."""
 _MAGIC: Final = b"\xc2\x01"
 _SCHEMA_AT: Final = len(_MAGIC) + 2
 _ID_BYTES: Final = 16

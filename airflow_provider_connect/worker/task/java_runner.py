@@ -50,6 +50,7 @@ log = logging.getLogger(__name__)
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException", "InvalidTxnStateException")
 """The last one is what a broker answers a new producer at times when requests of a killed one with the same id come late."""
 _COMMIT_SECONDS: Final = 10.0
+_COORDINATOR_SECONDS: Final = 10.0
 _TOPICS_SECONDS: Final = 1.0
 _LONG_POLL: Final = (
     "Task %s: a poll has not returned for %d s, and the run ends after it. If the connector waits for records in its poll, set "
@@ -343,6 +344,9 @@ class JavaSinkRunner(JavaTaskRunner):
     def _leave(self, worker: ConnectWorker) -> None:
         """Take the member out of the group, or the next run of another number of tasks would wait for it."""
         with suppress(ConnectException, FencedException):  # it goes by its session's time-out otherwise, and a successor's stays
+            until = time.monotonic() + _COORDINATOR_SECONDS
+            while self._table_commit is not None and worker.has_thread(iceberg_sink.COORDINATOR) and time.monotonic() < until:
+                time.sleep(LOOK_SECONDS)
             self._environment.refuse_old_claim()
             worker.remove_member(java_settings(self._environment.settings), self._group, self._member)
 

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -89,9 +90,15 @@ def test_a_connector_has_a_heap_of_its_own(java_runs: JavaRuns, unique: str) -> 
     java_runs.input.write_text("one\n")
     java_runs.make_topic(unique)
     process = java_runs.start(java_runs.source(unique, unique, airflow_java_memory="300m"))
-    heap = [option for option in wait_for(lambda: jvm_of(process)).cmdline() if option.startswith("-Xmx")]
+    heap = wait_for(lambda: heap_of(process))
     code, output = java_runs.ended(process)
     assert (code, heap) == (0, ["-Xmx300m"]), output
+
+
+def heap_of(process: "subprocess.Popen[str]") -> list[str]:
+    """Empty while the JVM is not there, or is about to be."""
+    jvm = jvm_of(process)
+    return [] if jvm is None else [option for option in jvm.cmdline() if option.startswith("-Xmx")]
 
 
 def test_a_heap_that_is_no_size_is_refused_by_its_key(java_runs: JavaRuns, unique: str) -> None:
