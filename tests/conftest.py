@@ -24,7 +24,8 @@ from xdist.scheduler import LoadScopeScheduling
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from tests.mariadb_server import MariadbServer, MissingServerError
+from tests.debian_packages import MissingServerError
+from tests.mariadb_server import MariadbServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 CACHE = CHECKOUT / ".dev" / "cache"

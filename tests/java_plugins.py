@@ -1,5 +1,5 @@
 """Java plugins as ``airflow connect plugins install`` leaves them: Kafka's file connectors, two versions of Debezium's for PostgreSQL,
-Debezium's for MariaDB, Debezium's JDBC sink, Apache Iceberg's sink, and MongoDB's source and sink.
+Debezium's for MariaDB, Debezium's JDBC sink, Apache Iceberg's sink, MongoDB's source and sink, and RabbitMQ's.
 
 Installed once into the cache, from Maven's central repository, and compared with the pinned sums.
 """
@@ -47,6 +47,8 @@ MIRROR = "mirror"
 _MIRROR = ("org.apache.kafka:connect-mirror:4.3.1:jar", "org.apache.kafka:connect-mirror-client:4.3.1:jar")
 MONGODB = "mongo-kafka-connect-2.0.1"
 _MONGODB = ("org.mongodb.kafka:mongo-kafka-connect:2.0.1",)
+RABBITMQ = "kafka-connect-rabbitmq-0.0.2.16"
+_RABBITMQ = ("com.github.jcustenborder.kafka.connect:kafka-connect-rabbitmq:0.0.2.16",)
 _MARIADB = ("io.debezium:debezium-connector-mariadb:3.5.0.Final",)
 
 
@@ -73,6 +75,11 @@ def installed_iceberg(cache: Path) -> Path:
 def installed_mongodb(cache: Path) -> Path:
     """The same with ``MONGODB`` alone, of MongoDB's own makers."""
     return made_once(cache / "jars" / "java-plugins-mongodb-1", partial(_install, _MONGODB))
+
+
+def installed_rabbitmq(cache: Path) -> Path:
+    """The same with ``RABBITMQ`` alone, a source and a sink of one of the makers that have many."""
+    return made_once(cache / "jars" / "java-plugins-rabbitmq-1", partial(_install, _RABBITMQ))
 
 
 def copied_mirror(cache: Path, plugin_path: Path) -> None:

@@ -12,13 +12,10 @@ from typing import Self
 import pymysql
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
+from tests.debian_packages import unpacked
 
 _PACKAGES = ("mariadb-server-core", "liburing2", "libaio1t64", "libaio1")  # the last two are one library of two releases
 _TABLES = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
-
-
-class MissingServerError(Exception):
-    """There is no MariaDB here, and none can be had."""
 
 
 class MariadbServer(OwnServer):
@@ -78,25 +75,6 @@ class MariadbServer(OwnServer):
         installed, share = shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin"), Path("/usr/share/mysql")
         if installed and (share / _TABLES[0]).exists():
             return Path(installed), share, dict(os.environ)
-        root = self._cache / "root"
-        if not (root / "usr/sbin/mariadbd").exists():
-            self._unpack(root)
+        root = unpacked(self._cache / "root", _PACKAGES)
         libraries = ":".join(str(folder) for folder in sorted({file.parent for file in root.rglob("*.so.*")}))
         return root / "usr/sbin/mariadbd", root / "usr/share/mysql", {**os.environ, "LD_LIBRARY_PATH": libraries}
-
-    def _unpack(self, root: Path) -> None:
-        if not shutil.which("apt-get") or not shutil.which("dpkg"):
-            raise MissingServerError("no mariadbd on PATH, and no apt-get to download it with")
-        with tempfile.TemporaryDirectory(prefix="mariadb-packages-") as name:
-            folder = Path(name)
-            for package in _PACKAGES:
-                subprocess.run(["apt-get", "download", package], cwd=folder, capture_output=True, check=False, timeout=120)
-            packages = list(folder.glob("*.deb"))
-            if not any(file.name.startswith(_PACKAGES[0]) for file in packages):
-                raise MissingServerError("no mariadbd on PATH, and Debian's package cannot be downloaded")
-            self._cache.mkdir(parents=True, exist_ok=True)
-            unpacked = Path(tempfile.mkdtemp(dir=self._cache))
-            for file in packages:
-                subprocess.run(["dpkg", "-x", file, unpacked], check=True, timeout=60)
-            if not root.exists():
-                unpacked.rename(root)

@@ -21,10 +21,11 @@ from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.stores.backing import TopicBacking
 from tests.conftest import CACHE
+from tests.debian_packages import MissingServerError
 from tests.integration.standalone.agent import STRING, properties, without_airflow
 from tests.java_libraries import PINS
 from tests.kafka_topics import create_topic
-from tests.mariadb_server import MariadbServer, MissingServerError
+from tests.mariadb_server import MariadbServer
 
 SECONDS = 300.0
 DEBEZIUM_USER, DEBEZIUM_PASSWORD = "debezium", "canary-of-a-password"

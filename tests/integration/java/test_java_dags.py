@@ -1,5 +1,5 @@
-"""Ten Java connectors of five makers, unchanged, as DAGs of a real Airflow against real servers: files, a second Kafka cluster, PostgreSQL,
-MariaDB, a table of Iceberg, and a server of MongoDB's protocol.
+"""Eleven Java connectors of five makers, unchanged, as DAGs of a real Airflow against real servers: files, a second Kafka cluster,
+PostgreSQL, MariaDB, RabbitMQ, a table of Iceberg, and a server of MongoDB's protocol.
 
 What each run cost is written to ``.dev/java-dags.json``: seconds and CPU-seconds of its task, records, and MB that
 JVMs of plugins took at most.
@@ -37,16 +37,19 @@ from tests.java_plugins import (
     MARIADB,
     MIRROR,
     MONGODB,
+    RABBITMQ,
     copied_mirror,
     installed_iceberg,
     installed_jdbc,
     installed_mariadb,
     installed_mongodb,
     installed_plugins,
+    installed_rabbitmq,
 )
 from tests.kafka_topics import create_topic
 from tests.mariadb_server import MariadbServer
 from tests.mongo_server import MongoServer
+from tests.rabbitmq_server import RabbitmqServer
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -133,7 +136,7 @@ def dags(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaDags]:
     own = folder / "plugins"
     own.mkdir()
     copied_mirror(CACHE, own)
-    installed = (installed_plugins, installed_mariadb, installed_jdbc, installed_iceberg, installed_mongodb)
+    installed = (installed_plugins, installed_mariadb, installed_jdbc, installed_iceberg, installed_mongodb, installed_rabbitmq)
     paths = ",".join(map(str, (own, *(each(CACHE) for each in installed))))
     worker = folder / "worker.properties"
     worker.write_text(properties({"plugin.path": paths, "java.allowed.locations": paths}))
@@ -343,3 +346,23 @@ def test_a_topic_into_documents_by_mongodbs_own_sink(dags: JavaDags, unique: str
         client.close()
     finally:
         server.stop()
+
+
+def test_a_topic_into_a_queue_of_rabbitmq(dags: JavaDags, unique: str) -> None:
+    create_topic(dags.bootstrap, unique, 1)
+    with RabbitmqServer() as server:
+        server.declare(unique)
+        config = {
+            "connector.class": "com.github.jcustenborder.kafka.connect.rabbitmq.RabbitMQSinkConnector",
+            "connector.plugin.location": RABBITMQ,
+            "topics": unique,
+            "rabbitmq.host": LOOPBACK,
+            "rabbitmq.port": str(server.port),
+            "rabbitmq.exchange": "",
+            "rabbitmq.routing.key": unique,
+            "value.converter": BYTES,
+        }
+        values = [f"message {number}" for number in range(COUNT)]
+        dags.send(unique, values)
+        assert dags.run(unique, config) == COUNT
+        assert server.messages(unique) == values
