@@ -233,11 +233,11 @@ class JsonConverter(DataConverter):
 
     def _runs(self, column: pa.Array) -> list[ColumnRun]:
         runs: list[ColumnRun] = []
-        start, short, self._odd = 0, 0, 1
+        start, short, self._odd, self._most_short = 0, 0, 1, _SHORT_RUNS
         while start < len(column):
             rest = column.slice(start)
             with _counted_from(start):
-                found = (self._interleaved(rest.slice(0, _WINDOW)) if short >= _SHORT_RUNS else []) or self._next_runs(rest)
+                found = (self._interleaved(rest.slice(0, _WINDOW)) if short >= self._most_short else []) or self._next_runs(rest)
             count = sum(run.length for run in found)
             short = short + len(found) if count < _SHORT * len(found) else 0
             runs += found
@@ -251,8 +251,7 @@ class JsonConverter(DataConverter):
             kinds = kinds_of(column, self._prefix, _MOST_KINDS)
         else:
             kinds = column.is_valid().to_numpy(zero_copy_only=False).astype("int64")
-        read: dict[int, tuple[Schema | None, pa.Array]] = {}
-        failed: dict[int, DataException] = {}
+        read, failed = dict[int, tuple[Schema | None, pa.Array]](), dict[int, DataException]()
         for number in np.unique(kinds).tolist():
             rows = np.flatnonzero(kinds == number)
             try:
@@ -264,6 +263,7 @@ class JsonConverter(DataConverter):
                 failed[error.record] = error
                 continue
             if found[0].length < len(rows):
+                self._most_short = len(column)  # not tried again with this column
                 return []
             read[number] = found[0].schema, found[0].column
         if failed:
