@@ -7,15 +7,18 @@ from typing import Final
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException
+from airflow_provider_connect.java.config_rules import refused_source
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.model.upgrades import CLASS_KEY, VERSION_KEY
 from airflow_provider_connect.model.versions import choose_version
 from airflow_provider_connect.model.views import PluginView
 from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginKind, built_in_connectors, short_names
+from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, built_in_connectors, short_names
 
 _NO_PLUGIN: Final = "Failed to find any class that implements Connector"
+_NO_VERSION: Final = "not found that matches the version range"
 _INSTALL: Final = "airflow connect plugins install maven:GROUP:ARTIFACT:VERSION, or an archive of its maker"
+_RELEASE: Final = " (VERSION is one of its releases)"
 
 
 def verdict_of(
@@ -23,18 +26,38 @@ def verdict_of(
 ) -> tuple[str, str | None]:
     """A few words, and the reason. ``problem`` is why the server refuses the config; ``plugins`` are those of the server."""
     if problem is not None:
-        if _NO_PLUGIN not in problem:
-            return "cannot run", problem
-        name = config.get(CLASS_KEY, "")
-        return "needs a plugin", f"no plugin of class {name} is installed: {installation_of(name) or _INSTALL}"
+        return _problem(config.get(CLASS_KEY, ""), problem, plugins)
     word = "runs in Java" if _is_java(config, plugins) else "runs"
     return f"{word}, {len(warnings)} warnings" if warnings else word, None
+
+
+def _problem(name: str, problem: str, plugins: Sequence[PluginView]) -> tuple[str, str]:
+    if (reason := refused_source(name)) is not None:
+        return "cannot run", reason
+    command = installation_of(name)
+    if _NO_PLUGIN in problem:
+        return "needs a plugin", f"no plugin of class {name} is installed: {command or _INSTALL}{_RELEASE}"
+    is_ours_alone = not any(plugin.location is not None for plugin in _named(name, plugins))
+    if _NO_VERSION in problem and command is not None and is_ours_alone:
+        own = "or leave connector.plugin.version out: this package has a connector of that class"
+        return "needs a plugin", f"that version of {name} is not installed: {command}{_RELEASE}; {own}"
+    return "cannot run", problem
+
+
+def _named(name: str, plugins: Sequence[PluginView]) -> list[PluginView]:
+    """Those that a config may call so."""
+    kinds = {str(kind): kind for kind in CONNECTOR_KINDS}
+    return [
+        plugin
+        for plugin in plugins
+        if plugin.type in kinds and name in {plugin.class_name, *short_names(plugin.class_name, kinds[plugin.type])}
+    ]
 
 
 def _is_java(config: Mapping[str, str], plugins: Sequence[PluginView]) -> bool:
     """As the server chooses: Python's where both have a plugin of that name, unless a location or a version asks for Java's."""
     name, spec = config.get(CLASS_KEY, ""), config.get(VERSION_KEY)
-    named = [plugin for plugin in plugins if name in {plugin.class_name, *short_names(plugin.class_name, PluginKind(plugin.type))}]
+    named = _named(name, plugins)
     java = [plugin for plugin in named if plugin.location is not None]
     python = [plugin.version for plugin in named if plugin.location is None and plugin.version is not None]
     if not python and name in built_in_connectors():  # by an alias

@@ -77,6 +77,8 @@ _SIGNAL_CLIENTS: Final = ("signal.consumer.", "signal.kafka.")
 _FILES: Final = frozenset({"signal.file", "openlineage.integration.config.file.path"})
 ICEBERG_CLIENTS: Final = "iceberg.kafka."
 _ICEBERG_FILES: Final = frozenset({"iceberg.hadoop-conf-dir"})
+_BOUNDARY: Final = "transaction.boundary"
+_POLL_TIMEOUT: Final = "airflow.java.poll.timeout"  # that of the connector's DAG, of which this room knows nothing else
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
 _TRIMMED: Final = "".join(map(chr, range(33)))  # by Java's String.trim
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -84,7 +86,10 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 def refused_keys(config: Mapping[str, str | None]) -> dict[str, str]:
     """The keys of ``config`` that are refused, with the reason of each; no reason has a value in it."""
-    return {key: reason for key, value in config.items() if (reason := _refusal(key, value or "")) is not None}
+    refused = {key: reason for key, value in config.items() if (reason := _refusal(key, value or "")) is not None}
+    if _POLL_TIMEOUT in config and (config.get(_BOUNDARY) or "poll").strip(_TRIMMED).lower() != "poll":
+        refused.setdefault(_BOUNDARY, f"each poll is committed by itself with {_POLL_TIMEOUT}: set it to poll, or remove {_POLL_TIMEOUT}")
+    return refused
 
 
 def _refusal(key: str, value: str) -> str | None:

@@ -1,6 +1,7 @@
 """Where connectors that many clusters have are published: the coordinates that ``airflow connect plugins install maven:…`` takes.
 
-Only for messages: a class that is not here is installed in the same way. Those whose makers publish archives elsewhere are not here.
+Only for messages: a class that is not here is installed in the same way. Those whose makers publish archives elsewhere are not here, nor
+sources that no run of this package can end.
 """
 
 from __future__ import annotations
@@ -8,20 +9,20 @@ from __future__ import annotations
 from typing import Final
 
 _DEBEZIUM: Final = {
-    "db2.Db2Connector": "db2",
-    "informix.InformixConnector": "informix",
     "jdbc.JdbcSinkConnector": "jdbc",
     "mariadb.MariaDbConnector": "mariadb",
-    "mongodb.MongoDbConnector": "mongodb",
     "mongodb.MongoDbSinkConnector": "mongodb",
     "mysql.MySqlConnector": "mysql",
-    "oracle.OracleConnector": "oracle",
     "postgresql.PostgresConnector": "postgres",
-    "spanner.SpannerConnector": "spanner",
-    "sqlserver.SqlServerConnector": "sqlserver",
-    "vitess.VitessConnector": "vitess",
+}
+_JCUSTENBORDER: Final = "com.github.jcustenborder.kafka.connect"
+_OF_KAFKA: Final = {
+    **{f"file.FileStream{kind}Connector": "connect-file" for kind in ("Source", "Sink")},
+    **{f"mirror.Mirror{kind}Connector": "connect-mirror" for kind in ("Source", "Checkpoint", "Heartbeat")},
 }
 _MAVEN: Final = {
+    **{f"org.apache.kafka.connect.{name}": f"org.apache.kafka:{artifact}" for name, artifact in _OF_KAFKA.items()},
+    f"{_JCUSTENBORDER}.rabbitmq.RabbitMQSinkConnector": f"{_JCUSTENBORDER}:kafka-connect-rabbitmq",
     **{f"io.debezium.connector.{name}": f"io.debezium:debezium-connector-{artifact}" for name, artifact in _DEBEZIUM.items()},
     "com.azure.cosmos.kafka.connect.CosmosSinkConnector": "com.azure.cosmos.kafka:azure-cosmos-kafka-connect",
     "com.azure.cosmos.kafka.connect.CosmosSourceConnector": "com.azure.cosmos.kafka:azure-cosmos-kafka-connect",

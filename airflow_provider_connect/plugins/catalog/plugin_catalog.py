@@ -16,6 +16,7 @@ from typing import Final
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.java.config_rules import refused_source
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import nearest
 from airflow_provider_connect.model.versions import MavenVersion, choose_version
@@ -118,7 +119,7 @@ class PluginCatalog:
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
             installation = installation_of(name)
-            hint = self._hint(name, CONNECTOR_KINDS) if installation is None else f"to install it: {installation}"
+            hint = refused_source(name) or (self._hint(name, CONNECTOR_KINDS) if installation is None else f"to install it: {installation}")
             text = (
                 f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: "
                 f"{hint and f'({hint}) '}{known}.{self.unread(name)}"

@@ -42,7 +42,7 @@ from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
 from airflow_provider_connect.worker.bounded_call import connector_class
-from airflow_provider_connect.worker.task.java_connector import java_class
+from airflow_provider_connect.worker.task.java_connector import java_class, java_errors
 
 log = logging.getLogger(__name__)
 
@@ -147,6 +147,7 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
         errors += [error for error in of_topics if error not in errors]
     for of_backfill in backfill_errors(resolved, None if plugin.is_java else connector).values():
         errors += [error for error in of_backfill if error not in errors]
+    errors += java_errors(name, resolved, choice.settings) if plugin.is_java else []
     if not isinstance(connector, SourceConnector):
         errors += group_errors(choice.settings, {"name": name, **resolved})
     creation, of_creation = _topic_creation(connector, resolved, choice.settings)
@@ -278,7 +279,10 @@ def _of_java(checked: CheckedConnector, asked: Guarantee | None, refusal: str) -
     return only
 
 
-_LOCAL = "This worker keeps offsets in a local file (offset.storage.file.filename), and delivers at least once."
+_LOCAL = (
+    "This worker keeps offsets in a local file (offset.storage.file.filename), and delivers at least once. Remove that worker setting, and "
+    "offsets are kept on topics; connect-standalone always has it, and connect-run and Connect(…) need not."
+)
 
 
 def _exactly_once_reason(checked: CheckedConnector, settings: WorkerSettings) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from airflow_provider_connect.config.dag_settings import POLL_TIMEOUT
+from airflow_provider_connect.config.dag_settings import POLL_TIMEOUT, java_heap, java_seconds
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.config_rules import refuse, refused_source
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _PASSED_ON: Final = ("producer.", "consumer.", "admin.", "key.converter", "value.converter", "header.converter")
 _OF_WORKER: Final = ("topic.creation.enable", "task.shutdown.graceful.timeout.ms", "offset.flush.interval.ms", "offset.flush.timeout.ms")
-_BOUNDARY: Final = "transaction.boundary"
 _NOT_PASSED_ON: Final = {"group.id", "client.id", "transactional.id"}
 
 
@@ -70,10 +69,23 @@ def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
     Raises ConfigException for a key that no Java connector may have.
     """
     refuse(resolved)
-    boundary = resolved.get(_BOUNDARY) or "poll"
-    if POLL_TIMEOUT in resolved and boundary.strip().lower() != "poll":
-        raise ConfigException.of(_BOUNDARY, boundary, f"each poll is committed by itself with {POLL_TIMEOUT}: set poll, or remove that")
     return {**strip_framework_keys(resolved), "name": name}
+
+
+def java_errors(name: str, resolved: Mapping[str, str], settings: WorkerSettings) -> list[str]:
+    """What is wrong with the keys of a Java connector that are ours, and with those that it may not have."""
+    errors: list[str] = []
+    checks: list[Callable[[], object]] = [
+        lambda: java_config(name, resolved),
+        lambda: java_seconds(resolved, POLL_TIMEOUT),
+        lambda: java_heap(settings.values, resolved),
+    ]
+    for check in checks:
+        try:
+            check()
+        except ConfigException as error:
+            errors += error.errors
+    return errors
 
 
 def java_settings(settings: WorkerSettings) -> dict[str, str]:

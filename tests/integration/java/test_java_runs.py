@@ -103,9 +103,9 @@ def heap_of(process: "subprocess.Popen[str]") -> list[str]:
 
 def test_a_heap_that_is_no_size_is_refused_by_its_key(java_runs: JavaRuns, unique: str) -> None:
     code, output = java_runs.run(java_runs.source(unique, unique), java_memory="2gb")
-    assert (code, "Invalid value 2gb for configuration java.memory: give a size such as 512m or 2g" in output) == (1, True), output
+    assert (code, "Invalid value 2gb for configuration java.memory: give a size such as 512m or 2g" in output) == (2, True), output
     code, output = java_runs.run(java_runs.source(unique, unique, airflow_java_memory="16m"))
-    assert (code, "Invalid value 16m for configuration airflow.java.memory: give a size" in output) == (1, True), output
+    assert (code, "Invalid value 16m for configuration airflow.java.memory: give a size" in output) == (2, True), output
 
 
 def test_a_plugin_outside_of_the_allowed_locations_is_refused(java_runs: JavaRuns, unique: str) -> None:

@@ -45,5 +45,12 @@ def test_a_run_leaves_a_poll_that_waits_after_the_time_that_its_config_gives(wai
 def test_polls_that_are_left_must_be_committed_one_by_one(waiting: JavaRuns, unique: str) -> None:
     more = {"airflow_java_poll_timeout": "1s", "transaction_boundary": "interval"}
     code, output = waiting.run(waiting.config(unique, SOURCE, file=str(waiting.input), topic=unique, **more))
-    assert code == 1, output
-    assert "Invalid value interval for configuration transaction.boundary: each poll is committed by itself" in output
+    assert code == 2, output
+    assert "Invalid configuration transaction.boundary: each poll is committed by itself with airflow.java.poll.timeout" in output
+
+
+@pytest.mark.parametrize("wrong", ["5x", "0", "-1", "", "1e9h"])
+def test_a_time_out_that_is_no_duration_is_refused_before_a_jvm_starts(waiting: JavaRuns, unique: str, wrong: str) -> None:
+    code, output = waiting.run(waiting.config(unique, SOURCE, file=str(waiting.input), topic=unique, airflow_java_poll_timeout=wrong))
+    assert (code, "for configuration airflow.java.poll.timeout" in output) == (2, True), output
+    assert "java.org.apache.kafka" not in output

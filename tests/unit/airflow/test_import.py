@@ -156,13 +156,37 @@ def test_which_plugin_runs_a_connector_is_shown(config: dict[str, str], verdict:
 
 def test_a_connector_without_its_plugin_has_the_command_that_installs_it() -> None:
     missing = "Failed to find any class that implements Connector and which name matches x, available connectors are: …"
-    known = verdict_of({"connector.class": "io.debezium.connector.db2.Db2Connector"}, missing, [], INSTALLED)
+    known = verdict_of({"connector.class": "io.debezium.connector.mysql.MySqlConnector"}, missing, [], INSTALLED)
     assert known[0] == "needs a plugin"
-    assert "airflow connect plugins install maven:io.debezium:debezium-connector-db2:VERSION" in str(known[1])
+    assert "airflow connect plugins install maven:io.debezium:debezium-connector-mysql:VERSION (VERSION is one of" in str(known[1])
     other = verdict_of({"connector.class": "org.example.Other"}, missing, [], INSTALLED)
     assert other[0] == "needs a plugin"
     assert "maven:GROUP:ARTIFACT:VERSION, or an archive" in str(other[1])
     assert verdict_of({"connector.class": FILE}, "no file", [], INSTALLED) == ("cannot run", "no file")
+
+
+def test_a_source_whose_runs_have_no_end_cannot_run_whatever_is_installed() -> None:
+    for problem in ("Failed to find any class that implements Connector and which name matches x", "com/ibm/db2/jcc/DB2Driver"):
+        verdict, reason = verdict_of({"connector.class": "io.debezium.connector.db2.Db2Connector"}, problem, [], INSTALLED)
+        assert verdict == "cannot run"
+        assert "Debezium's sources read in threads of their own" in str(reason)
+
+
+def test_a_version_of_kafkas_own_that_is_not_installed_has_the_command_and_the_way_without_it() -> None:
+    problem = f"connector.class: Plugin {FILE} not found that matches the version range [4.3.1,4.3.1], available versions: [0.1.0]"
+    config = {"connector.class": FILE, "connector.plugin.version": "4.3.1"}
+    verdict, reason = verdict_of(config, problem, [], [INSTALLED[0]])
+    assert verdict == "needs a plugin"
+    assert "maven:org.apache.kafka:connect-file:VERSION" in str(reason)
+    assert "or leave connector.plugin.version out" in str(reason)
+    assert verdict_of(config, problem, [], INSTALLED) == ("cannot run", problem), "another version of the plugin is there"
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "\x00", "a.b$c"])
+def test_hostile_classes_and_kinds_that_are_not_known_have_a_verdict(name: str) -> None:
+    odd = [PluginView("a.B", "other", None), PluginView("\x00", "source", "1", "x"), *INSTALLED]
+    assert verdict_of({"connector.class": name, "connector.plugin.version": "(["}, None, [], odd)[0] in ("runs", "runs in Java")
+    assert verdict_of({}, None, [], odd)[0] == "runs"
 
 
 def answering(body: str) -> ConnectClient:
