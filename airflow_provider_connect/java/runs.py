@@ -116,7 +116,8 @@ class JavaRun(Generic[Reason]):
                 self.is_left = False
             if reason is not None or self.is_left or (is_paused and (is_delivered or is_at_limit or is_empty)):
                 self._stop(reason)
-                self.is_at_goal = reason is None and (is_delivered or (was_received and not is_at_limit))
+                is_whole = reason is None and not self.is_left  # a poll that was left may have had records in its hand
+                self.is_at_goal = is_whole and (is_delivered or (was_received and not is_at_limit))
                 return reason
             self._still_seconds = min(LONGEST_STILL_SECONDS, 1.5 * self._still_seconds) if self.records == before else STILL_SECONDS
             self.worker.pause(self.task.connector, paused=False)

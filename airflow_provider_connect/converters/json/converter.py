@@ -263,7 +263,7 @@ class JsonConverter(DataConverter):
                 failed[error.record] = error
                 continue
             if found[0].length < len(rows):
-                self._most_short = len(column)  # not tried again with this column
+                self._most_short = _NO_END  # not tried again with this column
                 return []
             read[number] = found[0].schema, found[0].column
         if failed:
@@ -304,7 +304,7 @@ class JsonConverter(DataConverter):
     def _around(self, records: _Records, at: int) -> list[ColumnRun]:
         """The records up to a text that is not for Arrow's parser, and that one, or some more where such texts lie close, exactly."""
         count = self._odd
-        self._odd = count * _ODD_GROWTH if at < _ODD_DISTANCE else 1
+        self._odd = min(count * _ODD_GROWTH, _NO_END) if at < _ODD_DISTANCE else 1
         with _counted_from(at):
             odd = self._exact(records.slice(at, count))
         before = self._read(records.slice(0, at)) if at else []

@@ -77,9 +77,10 @@ def check_documents(texts: pa.Array) -> None:
     data = _documents(texts, b"")
     _refuse_no_json(texts, data)
     _refuse_long_numbers(texts, data)
-    column = _parsed(data, pa.schema([pa.field("\0", pa.null())]), "ignore")
-    if len(column) != len(texts):
-        raise NotPlain
+    nothing = pa.schema([pa.field("\0", pa.null())])
+    for documents in (data, _documents(texts, b"", _PREFIX + b"[", b"]}")):  # behind a value a field may follow, or a value: not in both
+        if len(_parsed(documents, nothing, "ignore")) != len(texts):
+            raise NotPlain
     if _longest(texts) >= SHORTEST_BEYOND and depth_of(data) > MAX_DEPTH + 1:  # one is the object that Arrow's parser wants
         raise NotPlain(_first(texts, lambda text: depth_of(text) > MAX_DEPTH))
 
@@ -119,11 +120,12 @@ def _first(texts: pa.Array, test: Callable[[bytes], bool]) -> int | None:
     return next((index for index, text in enumerate(texts.to_pylist()) if test(text)), None)
 
 
-def _documents(texts: pa.Array, after: bytes) -> bytes:
-    end = b"" if after else b"}"
+def _documents(texts: pa.Array, after: bytes, prefix: bytes = _PREFIX, end: bytes = b"}") -> bytes:
+    """Each text between ``prefix`` and ``end``, which a text has already where there is something ``after`` it."""
+    end = b"" if after else end
     lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], type=pa.int32()), texts)
-    separator = end + b"\n" + _PREFIX
-    return b"".join((_PREFIX, pc.binary_join(lists, pa.scalar(separator, texts.type))[0].as_buffer(), end, b"\n"))
+    separator = end + b"\n" + prefix
+    return b"".join((prefix, pc.binary_join(lists, pa.scalar(separator, texts.type))[0].as_buffer(), end, b"\n"))
 
 
 def _parsed(data: bytes, schema: pa.Schema, unexpected: str) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime
+import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -245,7 +246,12 @@ def _lowest_bits(number: Decimal) -> int:
 
 
 def _read_double(_schema: Schema, node: Any, _rules: JsonRules) -> float:
-    return float(node) + 0.0 if isinstance(node, int | Decimal) and not isinstance(node, bool) else 0.0  # never -0.0, as in Connect
+    if isinstance(node, bool) or not isinstance(node, int | Decimal):
+        return 0.0
+    try:
+        return float(node) + 0.0  # never -0.0, as in Connect
+    except OverflowError:  # a whole number of 310 digits and more
+        return math.inf if node > 0 else -math.inf
 
 
 def _read_single(schema: Schema, node: Any, rules: JsonRules) -> float:

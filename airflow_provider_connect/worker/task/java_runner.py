@@ -121,7 +121,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
             sleep=time.sleep,
             goal=self._goal,
             tick=partial(self._tick, worker, Progress(self._name, self._metrics, count=lambda: self._count(worker))),
-            poll_seconds=java_seconds(environment.checked.resolved, POLL_TIMEOUT),
+            poll_seconds=java_seconds(environment.checked.resolved, POLL_TIMEOUT) if self._goal is None else None,
             note_long_poll=self._note_long_poll,
             endless=environment.payload.endless,
         )

@@ -267,6 +267,42 @@ def test_kinds_that_change_often_are_read_as_records_alone_are(
     assert found == [tuple(read.to_connect_data("t", each)) for each in data]
 
 
+@pytest.mark.parametrize("more", [',"x":2', ',"v":{"a":3}', ',{"b":1}', ',"x":[2', '],"x":[2', "]", "}"])
+@pytest.mark.parametrize("document", ['{"a":1}', "[1]"])
+@pytest.mark.parametrize("enable", [True, False])
+def test_a_document_with_something_behind_it_is_read_as_alone(document: str, more: str, enable: bool) -> None:
+    """A field, a value, or what closes the text in which Arrow's parser is given it."""
+    record = envelope("null", document + more) if enable else (document + more).encode()
+    good = envelope("null", document) if enable else document.encode()
+    read = converter(schemas_enable=enable)
+    try:
+        alone = read.to_connect_data("t", record).value
+    except DataException:
+        with pytest.raises(DataException):
+            read.to_connect_column("t", pa.array([good, record, good]))
+        return
+    runs = read.to_connect_column("t", pa.array([good, record, good]))
+    assert [value for run in runs for value in values_of(run.column, run.schema)][1] == alone
+
+
+def test_many_records_that_are_not_for_arrows_parser_are_read_whatever_their_number() -> None:
+    """Each such record has more of those behind it read exactly: not more than there may be."""
+    odd = [envelope(OPTIONAL, f"00{number % 10}") for number in range(3000)]
+    data = [each for number, one in enumerate(odd) for each in (one, envelope(REQUIRED, str(number)))]
+    runs = converter().to_connect_column("t", pa.array(data))
+    assert [run.length for run in runs] == [1] * 6000
+    assert [value for run in runs for value in run.column.to_pylist()] == [each for number in range(3000) for each in (number % 10, number)]
+
+
+@pytest.mark.parametrize("digits", ["9" * 310, "-" + "9" * 400])
+def test_a_whole_number_beyond_any_double_is_infinite_in_both_forms(digits: str) -> None:
+    record = envelope('{"type":"double","optional":false}', digits)
+    expected = float("-inf" if digits[0] == "-" else "inf")
+    assert converter().to_connect_data("t", record).value == expected
+    [run] = converter().to_connect_column("t", pa.array([record, record]))
+    assert run.column.to_pylist() == [expected] * 2
+
+
 def test_a_column_whose_schema_changes_with_each_record_is_read_in_linear_time() -> None:
     """Debezium's rows are optional structs or not, by the record before."""
     data = pa.array([envelope((OPTIONAL, REQUIRED)[number % 2], str(number)) for number in range(50_000)])

@@ -110,6 +110,13 @@ def test_a_poll_that_waits_is_left_after_its_time_and_its_task_is_not_stopped() 
     assert 6.0 < task.now < 7.0
 
 
+def test_a_run_that_has_left_a_poll_is_not_at_its_goal() -> None:
+    """What the poll has taken from the source is not delivered: an offset that was moved behind it would skip it."""
+    task = Task(poll_ends=1000.0, now=20.0)
+    run = task.run(goal=Behind(task), poll_seconds=0.1)
+    assert (run.is_left, run.is_at_goal) == (True, False)
+
+
 def test_a_poll_that_returns_in_its_time_is_not_left() -> None:
     task = Task(records=100, poll_ends=3.0)
     assert not task.run(poll_seconds=5.0).is_left
