@@ -32,7 +32,7 @@ from airflow_provider_connect.herder.sinks import SinkVerbs
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.herder.upgrades import Upgrades, UpgradeVerbs
-from airflow_provider_connect.herder.views import ConnectorViews, HeldWal, shown, task_view, workers_of
+from airflow_provider_connect.herder.views import ConnectorViews, SlotNotes, shown, task_view, workers_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
@@ -89,7 +89,7 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
         self._plugins = plugins = KnownPlugins(catalog := PluginCatalog(settings.plugin_path))
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
         self.settings, self._launcher, self._probe, self._previewer = settings, launcher, probe, previewer
-        self.held_wal = HeldWal()
+        self.held_wal = SlotNotes()
         self._views = ConnectorViews(plugins, self.held_wal)
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")

@@ -18,7 +18,7 @@ from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, HeldWalView, StateView, TaskView, WorkerView
 
 
-class HeldWal:
+class SlotNotes:
     """The WAL that databases hold back for connectors, as it was found last. Safe to share between threads."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class HeldWal:
 class ConnectorViews:
     """Makes the views. Safe to share between threads: a view that two make at once is equal, and either may be kept."""
 
-    def __init__(self, plugins: KnownPlugins, held_wal: HeldWal) -> None:
+    def __init__(self, plugins: KnownPlugins, held_wal: SlotNotes) -> None:
         self._plugins = plugins
         self._held_wal = held_wal
         self._infos: dict[str, tuple[Mapping[str, str], ConnectorInfo]] = {}

@@ -86,7 +86,6 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         payload = environment.payload
         self._task = JavaTask(payload.connector, payload.task, is_source)
         self._goal: Goal | None = None
-        self._started: JavaRun[StopReason] | None = None
         self._task_defaults: Mapping[str, str] = {}
         self._owner = transactional_producer(environment)
         self._topics: list[str] = []
@@ -102,7 +101,6 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         hosted = None if environment.java is None else environment.java.take()
         worker = hosted or connect_worker(environment.settings, environment.checked, environment.payload.locations, hide=environment.mask)
         self._open.callback(worker.close)
-        self._open.callback(self._leave_poll, worker)
         config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
         internal = self._internal_topics()
         task_config = dict(environment.task_config)
@@ -125,7 +123,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
             note_long_poll=self._note_long_poll,
             endless=environment.payload.endless,
         )
-        self._started = started
+        self._open.callback(_leave_poll, started, worker)
         self._open.callback(self._note_topics, worker)
         return JavaLoop(started, worker)
 
@@ -195,10 +193,6 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def _note_long_poll(self, seconds: float) -> None:
         log.warning(_LONG_POLL, self._name, seconds)
 
-    def _leave_poll(self, worker: ConnectWorker) -> None:
-        if self._started is not None and self._started.is_left:
-            worker.jvm.kill()  # the task's stop would wait for its poll
-
     def _note_topics(self, worker: ConnectWorker) -> None:
         with suppress(ConnectException):  # the JVM may be gone
             self._topics = worker.active_topics(self._task.connector)
@@ -210,6 +204,11 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         owner.take_over()
         self._environment.refuse_old_claim()
         return owner
+
+
+def _leave_poll(run: JavaRun[StopReason], worker: ConnectWorker) -> None:
+    if run.is_left:
+        worker.jvm.kill()  # the task's stop would wait for its poll
 
 
 class JavaSourceRunner(JavaTaskRunner):
