@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_connect.model.views import ConfigKeyView
 from tests.conftest import CACHE
 from tests.contract.rest.connect_worker import connect_worker
 from tests.contract.rest.server import Server
@@ -28,6 +30,19 @@ CASES = {"nothing": {}, "aliases": {"source.cluster.alias": "a"}, "wrong": {"sou
 
 def class_name(connector: str) -> str:
     return f"org.apache.kafka.connect.mirror.Mirror{connector}Connector"
+
+
+def read_recorded() -> dict[str, Any]:
+    """What was recorded, by connector."""
+    return {name: one for line in FILE.read_text(encoding="utf-8").splitlines() for name, one in json.loads(line).items()}
+
+
+def listed(keys: Iterable[ConfigKeyView]) -> list[list[object]]:
+    """Definitions in the form of the recording."""
+    return [
+        [k.name, k.type, k.required, k.default_value, k.importance, k.group, k.order, k.width, k.display_name, list(k.dependents)]
+        for k in keys
+    ]
 
 
 def recorded(server: Server, connector: str) -> dict[str, Any]:

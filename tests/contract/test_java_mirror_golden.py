@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -10,10 +9,10 @@ import pytest
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from tests.conftest import CACHE
-from tests.contract.record_mirror_settings import CASES, CONNECTORS, FILE, class_name
+from tests.contract.record_mirror_settings import CASES, CONNECTORS, class_name, listed, read_recorded
 from tests.java_plugins import copied_mirror
 
-RECORDED = {name: one for line in FILE.read_text(encoding="utf-8").splitlines() for name, one in json.loads(line).items()}
+RECORDED = read_recorded()
 VERSION = "4.3.1"
 
 
@@ -28,11 +27,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PluginProbe]:
 
 @pytest.mark.parametrize("connector", CONNECTORS)
 def test_settings_are_the_recorded_ones(probe: PluginProbe, connector: str) -> None:
-    found = [
-        [k.name, k.type, k.required, k.default_value, k.importance, k.group, k.order, k.width, k.display_name, list(k.dependents)]
-        for k in probe.config_keys(class_name(connector), VERSION)
-    ]
-    assert found == RECORDED[connector]["keys"]
+    assert listed(probe.config_keys(class_name(connector), VERSION)) == RECORDED[connector]["keys"]
 
 
 @pytest.mark.parametrize("case", CASES)

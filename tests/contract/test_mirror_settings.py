@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
-from tests.contract.record_mirror_settings import CASES, CONNECTORS, FILE, class_name
+from tests.contract.record_mirror_settings import CASES, CONNECTORS, class_name, listed, read_recorded
 
-RECORDED = {name: one for line in FILE.read_text(encoding="utf-8").splitlines() for name, one in json.loads(line).items()}
+RECORDED = read_recorded()
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +22,7 @@ def probe() -> Iterator[PluginProbe]:
 
 @pytest.mark.parametrize("connector", CONNECTORS)
 def test_settings_are_kafkas(probe: PluginProbe, connector: str) -> None:
-    keys = probe.config_keys(class_name(connector), None)
-    ours = [
-        [k.name, k.type, k.required, k.default_value, k.importance, k.group, k.order, k.width, k.display_name, list(k.dependents)]
-        for k in keys
-    ]
-    assert_same(ours, RECORDED[connector]["keys"])
+    assert_same(listed(probe.config_keys(class_name(connector), None)), RECORDED[connector]["keys"])
 
 
 def assert_same(ours: Sequence[Sequence[object]], theirs: Sequence[Sequence[object]]) -> None:

@@ -172,6 +172,14 @@ class Airflow:
             self.api("POST", "/variables", json={"key": key, "value": value})
 
 
+def signed_in(stack: Stack) -> httpx.Client:
+    """A client of the running stack's Airflow, for its admin."""
+    state = stack.state() or {}
+    url, login = str(state["airflow_url"]), {name: state[name] for name in ("username", "password")}
+    token = httpx.post(f"{url}/auth/token", json=login, timeout=120).json()["access_token"]
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=120)
+
+
 @pytest.fixture(scope="package")
 def airflow_database() -> Iterator[dict[str, str]]:
     """Airflow's settings for its database: PostgreSQL as in production, or what ``AIRFLOW_DATABASE`` in the environment names, ``sqlite``.
@@ -214,13 +222,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
         "AIRFLOW_CONN_SHOP": json.dumps({"conn_type": "generic", "login": "me", "password": SECRET}),
     }
     cache = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
-    with Stack(tmp_path_factory.mktemp("stack"), cache=cache, variables=variables, allowed=Path("/"), with_root=True) as stack:
-        state = stack.state() or {}
-        url = str(state["airflow_url"])
-        login = {name: state[name] for name in ("username", "password")}
-        token = httpx.post(f"{url}/auth/token", json=login, timeout=120).json()["access_token"]
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=120) as client:
-            yield Airflow(stack, client, notices)
+    opened = Stack(tmp_path_factory.mktemp("stack"), cache=cache, variables=variables, allowed=Path("/"), with_root=True)
+    with opened as stack, signed_in(stack) as client:
+        yield Airflow(stack, client, notices)
 
 
 @pytest.fixture(scope="package")

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from sqlalchemy import Connection, text
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
 from airflow_provider_connect.model.states import TargetState
@@ -166,6 +167,17 @@ def jvm_of(process: "subprocess.Popen[str]") -> psutil.Process | None:
     except psutil.NoSuchProcess:
         return None
     return next((child for child in children if "java" in child.name()), None)
+
+
+def drop_capture(database: Connection, name: str) -> None:
+    """Drop a replication slot, a publication and a schema of this name, also where a reader is left on the slot."""
+    for statement in (
+        f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}' AND active",
+        f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{name}' AND NOT active",
+        f"DROP PUBLICATION IF EXISTS {name}",
+        f"DROP SCHEMA {name} CASCADE",
+    ):
+        database.execute(text(statement))
 
 
 @pytest.fixture(scope="session")

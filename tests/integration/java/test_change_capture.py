@@ -28,7 +28,7 @@ from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.model.run import RUN_FILE, RunSpec
 from airflow_provider_connect.spark.submit_options import submit_options
 from tests.conftest import CACHE, CHECKOUT
-from tests.integration.java.conftest import JavaRuns, jvm_of
+from tests.integration.java.conftest import JavaRuns, drop_capture, jvm_of
 from tests.integration.standalone.agent import properties
 from tests.java_plugins import DEBEZIUM, installed_plugins
 
@@ -223,14 +223,8 @@ class Capture:
         return int(database.execute(text(held)).scalar() or 0)
 
     def drop(self, database: Connection) -> None:
-        for statement in (
-            f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{self.schema}' AND active",
-            f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{self.schema}' AND NOT active",
-            f"DROP PUBLICATION IF EXISTS {self.schema}",
-            f"DROP SCHEMA {self.schema} CASCADE",
-            f"DROP TABLE IF EXISTS {self.target}",
-        ):
-            database.execute(text(statement))
+        drop_capture(database, self.schema)
+        database.execute(text(f"DROP TABLE IF EXISTS {self.target}"))
 
 
 def jvm_below(run: "subprocess.Popen[str]") -> psutil.Process | None:

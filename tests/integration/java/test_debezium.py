@@ -21,7 +21,7 @@ from airflow_provider_connect.plugins.catalog.java_location import write_record
 from airflow_provider_connect.plugins.catalog.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.conftest import CACHE
-from tests.integration.java.conftest import JavaRuns, jvm_of
+from tests.integration.java.conftest import JavaRuns, drop_capture, jvm_of
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import DEBEZIUM, installed_plugins
 from tests.unit.herder.conftest import NotedRuns
@@ -79,12 +79,7 @@ class Orders:
         return found.state
 
     def drop(self) -> None:
-        self.execute(
-            f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{self.schema}' AND active",
-            f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{self.schema}' AND NOT active",
-            f"DROP PUBLICATION IF EXISTS {self.schema}",
-            f"DROP SCHEMA {self.schema} CASCADE",
-        )
+        drop_capture(self.database, self.schema)
 
 
 def command_line(process: psutil.Process) -> str:

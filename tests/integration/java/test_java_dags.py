@@ -14,10 +14,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from pyiceberg.table import StaticTable
 from sqlalchemy import create_engine, text
 
@@ -26,9 +25,10 @@ from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.dev.stack import Stack
 from tests.conftest import CACHE, CHECKOUT
-from tests.integration.airflow.conftest import Airflow
-from tests.integration.java.conftest import DEBEZIUM_PASSWORD, DEBEZIUM_USER, SINK, SOURCE
+from tests.integration.airflow.conftest import Airflow, signed_in
+from tests.integration.java.conftest import DEBEZIUM_PASSWORD, DEBEZIUM_USER, SINK, SOURCE, drop_capture
 from tests.integration.standalone.agent import STRING, properties
+from tests.integration.worker.environment import read_topic, send
 from tests.java_plugins import (
     DEBEZIUM,
     FILE,
@@ -90,23 +90,8 @@ class JavaDags:
         self.costs.append({"class": config["connector.class"], "engine": engine, **cost})
         return records
 
-    def records(self, topic: str) -> list[tuple[Any, Any]]:
-        """Keys and values of the committed records in the first partition."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": f"read-{topic}", "enable.partition.eof": True})
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        found = []
-        try:
-            while (message := consumer.poll(60)) is not None and message.error() is None:
-                found.append((message.key(), message.value()))
-        finally:
-            consumer.close()
-        return found
-
-    def send(self, topic: str, values: list[str], bootstrap: str | None = None) -> None:
-        producer = Producer({"bootstrap.servers": bootstrap or self.bootstrap})
-        for value in values:
-            producer.produce(topic, value.encode(), partition=0)
-        assert producer.flush(60) == 0
+    def send(self, topic: str, values: list[str]) -> None:
+        send(self.bootstrap, topic, values)
 
 
 class Peak:
@@ -140,15 +125,11 @@ def dags(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaDags]:
     paths = ",".join(map(str, (own, *(each(CACHE) for each in installed))))
     worker = folder / "worker.properties"
     worker.write_text(properties({"plugin.path": paths, "java.allowed.locations": paths}))
-    with Stack(folder / "stack", cache=CACHE, worker=worker, allowed=Path("/")) as stack:
-        state = stack.state() or {}
-        url, login = str(state["airflow_url"]), {name: state[name] for name in ("username", "password")}
-        token = httpx.post(f"{url}/auth/token", json=login, timeout=120).json()["access_token"]
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=120) as client:
-            made = JavaDags(Airflow(stack, client, folder / "notices"), folder)
-            yield made
-            (CHECKOUT / ".dev").mkdir(exist_ok=True)
-            (CHECKOUT / ".dev" / "java-dags.json").write_text(json.dumps(made.costs, indent=1))
+    with Stack(folder / "stack", cache=CACHE, worker=worker, allowed=Path("/")) as stack, signed_in(stack) as client:
+        made = JavaDags(Airflow(stack, client, folder / "notices"), folder)
+        yield made
+        (CHECKOUT / ".dev").mkdir(exist_ok=True)
+        (CHECKOUT / ".dev" / "java-dags.json").write_text(json.dumps(made.costs, indent=1))
 
 
 @pytest.mark.parametrize("engine", ["spark", "process"])
@@ -167,7 +148,7 @@ def test_lines_of_a_file_into_a_file_by_kafkas_file_connectors(dags: JavaDags, u
 def test_a_topic_of_another_cluster_by_mirror_makers_three(dags: JavaDags, unique: str) -> None:
     with KafkaServer(dags.folder / "origin", CACHE) as there:
         create_topic(there.bootstrap_servers, unique, 1)
-        dags.send(unique, [str(number) for number in range(COUNT)], there.bootstrap_servers)
+        send(there.bootstrap_servers, unique, map(str, range(COUNT)))
         keys = {
             "connector.plugin.location": MIRROR,
             "source.cluster.alias": "there",
@@ -186,7 +167,7 @@ def test_a_topic_of_another_cluster_by_mirror_makers_three(dags: JavaDags, uniqu
             return dags.run(f"{kind}-{unique}", {"connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector", **keys})
 
         assert run("Source") == COUNT
-        assert [int(value) for _, value in dags.records(f"there.{unique}")] == [*range(COUNT)]
+        assert [int(each.value or b"") for each in read_topic(dags.bootstrap, f"there.{unique}")] == [*range(COUNT)]
         reader = Consumer({"bootstrap.servers": there.bootstrap_servers, "group.id": f"readers-{unique}"})
         reader.commit(offsets=[TopicPartition(unique, 0, COUNT)], asynchronous=False)
         reader.close()
@@ -251,13 +232,8 @@ def test_changes_of_a_table_into_another_by_debezium_and_its_jdbc_sink(
 
 def _drop(engine: Any, schema: str) -> None:
     with engine.connect() as connection:
-        for statement in (
-            f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{schema}'",
-            f"DROP PUBLICATION IF EXISTS {schema}",
-            f"DROP SCHEMA {schema} CASCADE",
-            f"DROP TABLE IF EXISTS {schema}_copy",
-        ):
-            connection.execute(text(statement))
+        drop_capture(connection, schema)
+        connection.execute(text(f"DROP TABLE IF EXISTS {schema}_copy"))
 
 
 def test_changes_of_mariadb_by_debezium(dags: JavaDags, logged_mariadb: MariadbServer, unique: str) -> None:
@@ -289,7 +265,7 @@ def test_changes_of_mariadb_by_debezium(dags: JavaDags, logged_mariadb: MariadbS
         cursor.execute(f"UPDATE {database}.orders SET state = 'paid' WHERE id = 2")
         cursor.execute(f"INSERT INTO {database}.orders VALUES (3, 'new')")
     assert dags.run(unique, config) == 2
-    values = [json.loads(value) for _, value in dags.records(f"{unique}.{database}.orders") if value]
+    values = [json.loads(each.value) for each in read_topic(dags.bootstrap, f"{unique}.{database}.orders") if each.value]
     assert [(value["op"], value["after"]["id"], value["after"]["state"]) for value in values] == [
         ("r", 1, "new"),
         ("r", 2, "new"),
@@ -323,10 +299,9 @@ def test_a_topic_into_a_table_of_iceberg_by_its_own_sink(dags: JavaDags, unique:
 
 
 def test_a_topic_into_documents_by_mongodbs_own_sink(dags: JavaDags, unique: str) -> None:
-    server = MongoServer().start()
     strategies = "com.mongodb.kafka.connect.sink"
     create_topic(dags.bootstrap, unique, 1)
-    try:
+    with MongoServer() as server:
         config = {
             "connector.class": "com.mongodb.kafka.connect.MongoSinkConnector",
             "connector.plugin.location": MONGODB,
@@ -344,8 +319,6 @@ def test_a_topic_into_documents_by_mongodbs_own_sink(dags: JavaDags, unique: str
         client = server.client()
         assert sorted(each["_id"] for each in client["shop"][unique].find()) == [*range(COUNT)]
         client.close()
-    finally:
-        server.stop()
 
 
 def test_a_topic_into_a_queue_of_rabbitmq(dags: JavaDags, unique: str) -> None:

@@ -15,6 +15,7 @@ from airflow_provider_connect.java.debezium import database_server
 from airflow_provider_connect.java.debezium.database_server import DatabaseServer
 from airflow_provider_connect.java.debezium.replication_slot import ReplicationSlot
 from airflow_provider_connect.worker.bounded_call import within
+from tests.integration.java.conftest import drop_capture
 from tests.integration.standalone.agent import wait_for
 
 KINDS = "IUDTM"
@@ -35,8 +36,7 @@ def database(postgres: PostgresServer, unique: str) -> Iterator[Connection]:
         ):
             connection.execute(text(statement))
         yield connection
-        for statement in (f"SELECT pg_drop_replication_slot('{name}')", f"DROP PUBLICATION {name}", f"DROP SCHEMA {name} CASCADE"):
-            connection.execute(text(statement))
+        drop_capture(connection, name)
     engine.dispose()
 
 

@@ -9,24 +9,20 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
-from sqlalchemy import create_engine
 
-from airflow_provider_connect.dev.postgres_server import PostgresServer
-from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns, jvm_of
-from tests.integration.java.test_debezium import Orders
+from tests.integration.java.test_debezium import Orders, orders
 from tests.integration.java.test_mirror_maker import Mirror, mirror_plugins, origin
 from tests.integration.standalone.agent import wait_for
-from tests.java_plugins import installed_plugins
 from tests.kafka_topics import create_topic
 
-__all__ = ["mirror_plugins", "origin"]
+__all__ = ["mirror_plugins", "orders", "origin"]
 LONGEST_SECONDS = 2.5
 """From the start of a run's JVM to the strike: a run without much to do takes some three seconds."""
 TRIES = 4
@@ -113,18 +109,6 @@ def test_records_of_another_cluster_come_once(java_runs: JavaRuns, mirror_plugin
 
     Storm(java_runs, mirror.config("Source", source_consumer_max_poll_records="100"), add).rage(kills=20, zombies=3)
     assert mirror.copied() == [*range(count)]
-
-
-@pytest.fixture
-def orders(java_runs: JavaRuns, postgres: PostgresServer, unique: str) -> Iterator[Orders]:
-    java_runs.use(installed_plugins(CACHE))
-    engine = create_engine(postgres.url(), isolation_level="AUTOCOMMIT")
-    with engine.connect() as database:
-        made = Orders(java_runs, postgres, database, unique)
-        yield made
-        java_runs.end()
-        made.drop()
-    engine.dispose()
 
 
 def test_changes_of_a_table_come_once(orders: Orders) -> None:
