@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from sqlalchemy import Connection, text
@@ -158,15 +157,6 @@ class JavaRuns:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
                 process.wait(30)
-
-
-def jvm_of(process: "subprocess.Popen[str]") -> psutil.Process | None:
-    """The run's JVM; None: there is none yet, or not any more."""
-    try:
-        children = psutil.Process(process.pid).children()
-    except psutil.NoSuchProcess:
-        return None
-    return next((child for child in children if "java" in child.name()), None)
 
 
 def drop_capture(database: Connection, name: str) -> None:

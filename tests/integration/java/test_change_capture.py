@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from sqlalchemy import Connection, create_engine, text
@@ -28,7 +27,8 @@ from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.model.run import RUN_FILE, RunSpec
 from airflow_provider_connect.spark.submit_options import submit_options
 from tests.conftest import CACHE, CHECKOUT
-from tests.integration.java.conftest import JavaRuns, drop_capture, jvm_of
+from tests.integration.java.conftest import JavaRuns, drop_capture
+from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import properties
 from tests.java_plugins import DEBEZIUM, installed_plugins
 
@@ -208,7 +208,7 @@ class Capture:
             struck = _SESSIONS[what].format(slot=self.schema)
             is_struck = bool(database.execute(text(f"SELECT pg_terminate_backend(pid) FROM {struck}")).all())
         elif what == "jvm":
-            jvm = jvm_below(run)
+            jvm = jvm_of(run)
             is_struck = jvm is not None
             if jvm is not None:
                 jvm.kill()
@@ -225,16 +225,6 @@ class Capture:
     def drop(self, database: Connection) -> None:
         drop_capture(database, self.schema)
         database.execute(text(f"DROP TABLE IF EXISTS {self.target}"))
-
-
-def jvm_below(run: "subprocess.Popen[str]") -> psutil.Process | None:
-    """The plugin's JVM, wherever below the run: in a Spark application it is a child of a Python worker, and the driver's JVM is none."""
-    try:
-        below = psutil.Process(run.pid).children(recursive=True)
-        found = [each for each in below if "java" in each.name() and "connect-java" in " ".join(each.cmdline())]
-    except psutil.Error:
-        return None
-    return found[-1] if found else jvm_of(run)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.spark.class_data import ClassData
 from airflow_provider_connect.spark.java_runtime import find_java
 from tests.conftest import CACHE
-from tests.integration.java.conftest import JavaRuns, jvm_of
+from tests.integration.java.conftest import JavaRuns
+from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import wait_for
 
 

@@ -3,10 +3,9 @@
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Connection
@@ -21,7 +20,8 @@ from airflow_provider_connect.plugins.catalog.java_location import write_record
 from airflow_provider_connect.plugins.catalog.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.conftest import CACHE
-from tests.integration.java.conftest import JavaRuns, drop_capture, jvm_of
+from tests.integration.java.conftest import JavaRuns, drop_capture
+from tests.integration.java.processes import children, jvm_of
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import DEBEZIUM, installed_plugins
 from tests.unit.herder.conftest import NotedRuns
@@ -75,17 +75,11 @@ class Orders:
     def readiness(self) -> str:
         """What the check before a scheduled run answers, which starts no JVM."""
         found = check_readiness(self.runs.settings, self.name, define=None, secrets_of=lambda _: {})
-        assert [child for child in psutil.Process().children() if "connect-java" in command_line(child)] == []
+        assert children() == []
         return found.state
 
     def drop(self) -> None:
         drop_capture(self.database, self.schema)
-
-
-def command_line(process: psutil.Process) -> str:
-    with suppress(psutil.NoSuchProcess):  # one that has ended
-        return " ".join(process.cmdline())
-    return ""
 
 
 @pytest.fixture

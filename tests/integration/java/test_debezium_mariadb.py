@@ -3,15 +3,15 @@
 import json
 from pathlib import Path
 
-import psutil
 import pymysql
 import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.conftest import CACHE
-from tests.integration.java.conftest import DEBEZIUM_PASSWORD, DEBEZIUM_USER, JavaRuns, jvm_of
-from tests.integration.java.test_debezium import JSON, command_line
+from tests.integration.java.conftest import DEBEZIUM_PASSWORD, DEBEZIUM_USER, JavaRuns
+from tests.integration.java.processes import children, jvm_of
+from tests.integration.java.test_debezium import JSON
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import MARIADB, installed_mariadb
 from tests.mariadb_server import MariadbServer
@@ -78,7 +78,7 @@ class Orders:
     def readiness(self) -> str:
         """What the check before a scheduled run answers, which starts no JVM."""
         found = check_readiness(self.runs.settings, self.name, define=None, secrets_of=lambda _: {})
-        assert [child for child in psutil.Process().children() if "connect-java" in command_line(child)] == []
+        assert children() == []
         return found.state
 
 

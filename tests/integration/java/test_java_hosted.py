@@ -8,12 +8,8 @@ import psutil
 
 from airflow_provider_connect import Connect
 from tests.integration.java.conftest import JavaRuns
+from tests.integration.java.processes import children
 from tests.integration.standalone.agent import Agent, wait_for
-
-
-def java_children() -> list[psutil.Process]:
-    """Of this process: that of the probe, which validates configs, is not among them."""
-    return [child for child in psutil.Process().children() if "java" in child.name()]
 
 
 def holds(file: Path, lines: list[str]) -> bool:
@@ -33,22 +29,22 @@ def test_an_application_hosts_java_sources_and_sinks(java_runs: JavaRuns, unique
     java_runs.make_topic(unique)
     source, sink = java_runs.source(f"{unique}-in", unique), java_runs.sink(f"{unique}-out", unique)
     java_runs.input.write_text("one\n")
-    before = java_children()
+    before = children()
     expected = ["one"]
     for _ in range(2):
         with Connect(unique, java_runs.worker) as connect:
             for config in (source, sink):
                 connect.add_connector(config_of(config))
-            jvms = list[psutil.Process]()
+            jvms: list[psutil.Process] = []
             for _ in range(3):
                 with java_runs.input.open("a") as file:
                     file.write(f"{len(expected)}\n")
                 expected.append(str(len(expected)))
                 wait_for(partial(holds, java_runs.output, expected))
-                jvms = jvms or java_children()
+                jvms = jvms or children()
             assert len(jvms) == len(before) + 2
-            assert java_children() == jvms
-        wait_for(lambda: len(java_children()) == len(before))
+            assert children() == jvms
+        wait_for(lambda: len(children()) == len(before))
     assert java_runs.records(unique) == expected
 
 
@@ -68,12 +64,12 @@ def test_a_hosted_java_task_that_fails_has_javas_trace(java_runs: JavaRuns, uniq
 def test_a_paused_java_connector_has_no_jvm_and_goes_on_after_it(java_runs: JavaRuns, unique: str) -> None:
     java_runs.make_topic(unique)
     java_runs.input.write_text("one\n")
-    before = len(java_children())
+    before = len(children())
     with Connect(unique, java_runs.worker) as connect:
         connect.add_connector(config_of(java_runs.source(unique, unique)))
         wait_for(lambda: java_runs.records(unique) == ["one"])
         connect.herder.pause(unique)
-        wait_for(lambda: len(java_children()) == before)
+        wait_for(lambda: len(children()) == before)
         with java_runs.input.open("a") as file:
             file.write("two\n")
         time.sleep(0.5)

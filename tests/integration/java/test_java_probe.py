@@ -29,6 +29,7 @@ from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from tests.conftest import CACHE
+from tests.integration.java.processes import children
 from tests.java_plugins import DEBEZIUM, FILE, installed_plugins
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 
@@ -60,16 +61,6 @@ def values(validation: Validation) -> dict[str, ConfigValueView]:
 
 def errors(validation: Validation) -> dict[str, tuple[str, ...]]:
     return {name: tuple(value.errors) for name, value in values(validation).items() if value.errors}
-
-
-def children(of: str) -> list[psutil.Process]:
-    return [child for child in psutil.Process().children(recursive=True) if of in _command_line(child)]
-
-
-def _command_line(process: psutil.Process) -> str:
-    with suppress(psutil.NoSuchProcess):  # it has ended, and other tests may leave ended processes that nothing waits for
-        return " ".join(process.cmdline())
-    return ""
 
 
 def test_installed_plugins_are_listed_with_the_versions_that_connect_reports(plugins: Path, probe: PluginProbe) -> None:
@@ -126,7 +117,7 @@ def test_two_versions_of_a_plugin_answer_in_one_jvm_and_no_secret_is_shown(probe
         recommended = values(validation)["connector.plugin.version"]
         assert (recommended.value, list(recommended.recommended_values)) == (spec, ["3.5.0.Final", "3.6.0.Final"])
         assert {key.name for key in probe.config_keys(POSTGRES, version)} >= {"slot.name", "plugin.name"}
-    assert len(children("py4j.GatewayServer")) == 1
+    assert len(children("py4j.GatewayServer", recursive=True)) == 1
     none = probe.validate(None, {**config, "connector.plugin.version": "[9,)"})
     assert "available versions: [3.5.0.Final, 3.6.0.Final]" in values(none)["connector.plugin.version"].errors[0]
 
@@ -181,18 +172,18 @@ def test_locations_that_the_worker_does_not_allow_are_not_loaded(plugins: Path, 
 
 
 def test_a_jvm_that_is_killed_costs_one_request_and_none_is_left(plugins: Path) -> None:
-    before = {process.pid for process in children("java")}
+    before = {process.pid for process in children("java", recursive=True)}
     with PluginProbe(settings(plugins)) as probe:
         assert errors(probe.validate(None, JAVA)) == {}
-        started = [process for process in children("py4j.GatewayServer") if process.pid not in before]
+        started = [process for process in children("py4j.GatewayServer", recursive=True) if process.pid not in before]
         os.kill(started[0].pid, signal.SIGKILL)
         started[0].wait(300)
         with pytest.raises(ConnectException):
             probe.validate(None, JAVA)
         assert errors(probe.validate(None, JAVA)) == {}
-        left = [process for process in children("py4j.GatewayServer") if process.pid not in before]
+        left = [process for process in children("py4j.GatewayServer", recursive=True) if process.pid not in before]
     psutil.wait_procs(left, 300)
-    assert {process.pid for process in children("py4j.GatewayServer")} <= before
+    assert {process.pid for process in children("py4j.GatewayServer", recursive=True)} <= before
 
 
 def test_a_plugin_without_service_files_is_scanned(plugins: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,8 @@ import pytest
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
 from airflow_provider_connect.worker.task import bounded_sources
-from tests.integration.java.conftest import JavaRuns, jvm_of
+from tests.integration.java.conftest import JavaRuns
+from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import wait_for
 
 LINES = 600_000

@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from tests.conftest import CACHE
-from tests.integration.java.conftest import JavaRuns, jvm_of
+from tests.integration.java.conftest import JavaRuns
+from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import copied_mirror
 from tests.kafka_topics import create_topic

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.java.conftest import JavaRuns, jvm_of
+from tests.integration.java.conftest import JavaRuns
+from tests.integration.java.processes import jvm_of
 from tests.integration.java.test_debezium import Orders, orders
 from tests.integration.java.test_mirror_maker import Mirror, mirror_plugins, origin
 from tests.integration.standalone.agent import wait_for
