@@ -42,7 +42,8 @@ units:
 	@$(PY) -m pytest -q --no-process $(SHARED) tests/unit
 
 tests:
-	@$(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json --cov --cov-report= $(SHARED)
+	@rm -f .dev/coverage.data*
+	@CONNECT_TEST_COVERAGE=1 $(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json $(SHARED)
 
 coverage: ## pages in .dev/coverage of what the last make test has run
 	@$(PY) -m coverage html -d .dev/coverage --quiet

@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from xdist.scheduler import LoadScopeScheduling
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
+from tests import LINE_COVERAGE
 from tests.debian_packages import MissingServerError
 from tests.mariadb_server import MariadbServer
 
@@ -44,10 +45,6 @@ OF_ONE_SERVER = (
     "integration/mirror_maker",
     "integration/registry",
 )
-ELSEWHERE = ("e2e", "integration/airflow", "integration/clients", "integration/dev", "integration/test_readme.py")
-"""Where the product runs in processes of its own: coverage would slow the test's process and see nothing."""
-REPEATED = "integration/jdbc"  # whose cases are values and tables for the same lines; no thread but the test's own runs these
-COVERED_CASES = 5  # of each test there: coverage takes a third of the processor's time
 LONGEST = ("integration/airflow", "integration/test_readme.py")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
@@ -66,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--durations-file")
     if path is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations(path))
+    if LINE_COVERAGE is not None:
+        config.pluginmanager.register(LINE_COVERAGE)
     if config.getoption("--no-process"):
         sys.addaudithook(_skip_a_process)
 
@@ -125,14 +124,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupSc
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test below ``tests/unit`` is marked ``unit``, and so on. In one process the quick folders run first, in several the slow ones."""
-    cases: Counter[str] = Counter()
     for item in items:
         if (folder := _folder(item)) in FOLDERS:
             item.add_marker(folder)
-        cases[test := item.nodeid.partition("[")[0]] += 1
-        path = _below_tests(item)
-        if any(path.is_relative_to(each) for each in ELSEWHERE) or (str(path.parent) == REPEATED and cases[test] > COVERED_CASES):
-            item.add_marker("no_cover")
         if config.getoption("--no-process") and item.get_closest_marker("process"):
             item.add_marker(pytest.mark.skip("starts a process"))
     items.sort(key=_slow_first if hasattr(config, "workerinput") else _quick_first)

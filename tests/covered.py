@@ -1,7 +1,8 @@
-"""A floor for each module that carries records or state, beside that of the whole: ``python -m tests.covered``, after the tests."""
+"""The floors of coverage, of the whole and of each module that carries records or state: ``python -m tests.covered``, after the tests."""
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import tempfile
@@ -9,30 +10,40 @@ from pathlib import Path
 
 import coverage
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-PACKAGE = CHECKOUT / "airflow_provider_connect"
+from tests.line_coverage import PACKAGE
+
+CHECKOUT = PACKAGE.parent
 ROOMS = ("worker", "stores", "herder")
 FLOOR = 85.0
 
 
-def shares() -> dict[str, float]:
-    """The percentage that the last tests have run of each module of the rooms, by its path in the package."""
-    measured = coverage.Coverage(config_file=str(CHECKOUT / "pyproject.toml"))
-    measured.load()
+def measured() -> coverage.Coverage:
+    """What all processes of the last tests have run."""
+    found = coverage.Coverage(config_file=str(CHECKOUT / "pyproject.toml"))
+    found.combine([str(CHECKOUT / ".dev")], keep=True)
+    found.save()
+    return found
+
+
+def shares(found: coverage.Coverage) -> dict[str, float]:
+    """The percentage that has run of each module of the rooms, by its path in the package."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "coverage.json"
-        measured.json_report(outfile=str(file))
-        found = json.loads(file.read_text())["files"]
-    paths = {(CHECKOUT / name).relative_to(PACKAGE): one["summary"]["percent_covered"] for name, one in found.items()}
+        found.json_report(outfile=str(file))
+        files = json.loads(file.read_text())["files"]
+    paths = {(CHECKOUT / name).relative_to(PACKAGE): one["summary"]["percent_covered"] for name, one in files.items()}
     return {str(path): share for path, share in paths.items() if path.parts[0] in ROOMS}
 
 
 def main() -> None:
-    """Ends with 1 where a module is below the floor."""
-    found = shares()
-    wrong = [f"{name}: {share:.0f} %, the floor is {FLOOR:.0f}" for name, share in sorted(found.items()) if share < FLOOR]
-    if wrong or not found:
-        sys.exit("\n".join(wrong) or "There is nothing measured: run make test first")
+    """Ends with 1 where the whole or a module is below its floor."""
+    found = measured()
+    whole, floor = found.report(file=io.StringIO()), found.config.fail_under
+    wrong = [f"{PACKAGE.name}: {whole:.1f} %, the floor is {floor:.0f}"] if whole < floor else []
+    wrong += [f"{name}: {share:.0f} %, the floor is {FLOOR:.0f}" for name, share in sorted(shares(found).items()) if share < FLOOR]
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(f"Coverage: {whole:.1f} %")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-pytestmark = pytest.mark.no_cover  # reads the package, and runs nothing of it
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "airflow_provider_connect"
 

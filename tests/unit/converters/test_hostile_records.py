@@ -380,7 +380,6 @@ def _allowed(act: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(SEED, SEED + 6))
 def test_hostile_records_are_read_changed_and_written_or_refused(seed: int) -> None:
     rng = random.Random(seed)

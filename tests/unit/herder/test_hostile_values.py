@@ -77,7 +77,6 @@ class InProcess(SaidErrors):
         return validate_config(self._choice, config)
 
 
-@pytest.mark.no_cover
 def test_every_setting_takes_hostile_values_or_is_refused_by_name() -> None:
     chance, probe = random.Random(SEED), InProcess()
     check = partial(steering_errors, limits=DagLimits())

@@ -156,7 +156,6 @@ ODD_CHARACTERS = st.text(
 )
 
 
-@pytest.mark.no_cover
 @settings(max_examples=1500, deadline=None, derandomize=True)
 @given(st.sampled_from(FORMS), st.one_of(ODD_CHARACTERS, ODD_CHARACTERS.map(lambda text: quote(text, safe="", errors="replace"))))
 @example(FORMS[4], "ab;SECRET")

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,7 +135,6 @@ def test_default_survives_its_arrow_field(schema: Schema) -> None:
     assert type(found.default) is type(schema.default)
 
 
-@pytest.mark.no_cover
 @tried
 @given(st.data())
 def test_values_survive_their_column(data: st.DataObject) -> None:
@@ -167,7 +165,6 @@ def test_schemaless_values_survive_their_column(given_values: list[Any]) -> None
     assert [type(value) for value in found] == [type(value) for value in given_values]
 
 
-@pytest.mark.no_cover
 @tried
 @given(st.data())
 def test_records_survive_their_batches(data: st.DataObject) -> None:

@@ -116,7 +116,6 @@ def test_kills_around_each_step_of_a_commit_lose_and_double_nothing(fault: Fault
     assert sorted(values_in(config["url"])) == ALL
 
 
-@pytest.mark.no_cover
 def test_kills_before_each_line_of_the_framework_lose_and_double_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the group's offsets, which are older, are all that the next run was given."""
     monkeypatch.setattr(TableSink.task_class, "__module__", TransactionalSink.__module__)

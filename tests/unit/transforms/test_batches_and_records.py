@@ -109,7 +109,6 @@ def records(draw: st.DrawFn) -> list[SourceRecord]:
     return made
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
 @tried
 @given(given_records=records())

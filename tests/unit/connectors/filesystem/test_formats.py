@@ -461,7 +461,6 @@ def test_names_of_csv_columns_must_differ() -> None:
 # Broken files
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("name", "codec"), [each for each in EVERY if each not in (("json", "none"), ("csv", "none"), ("bytes", "none"))])
 def test_a_file_that_is_cut_or_of_another_format_is_an_exception_and_no_crash(name: str, codec: str) -> None:
     format = file_format(name, codec, {})
@@ -473,7 +472,6 @@ def test_a_file_that_is_cut_or_of_another_format_is_an_exception_and_no_crash(na
         assert format.splits(io.BytesIO(broken), len(broken), 10)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("name", CODECS)
 def test_files_with_changed_bytes_end_in_values_or_an_exception(name: str) -> None:
     random = Random(7)

@@ -359,7 +359,6 @@ def test_a_file_that_was_replaced_after_it_was_read_is_not_cleaned_up(folder: Fo
     assert folder.committed == folder.written
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("when", ["before", "after", "cleaning", "cleaned"])
 @pytest.mark.parametrize("policy", ["none", "archive", "delete"])
 @pytest.mark.parametrize("polls_a_commit", [1, 3])

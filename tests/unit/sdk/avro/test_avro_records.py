@@ -79,7 +79,6 @@ def _plain(type: pa.DataType, value: Any) -> Any:
     return [_plain(type.value_type, entry) for entry in value] if pa.types.is_list(type) else value
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("name", FIELDS)
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())
