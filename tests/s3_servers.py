@@ -57,9 +57,17 @@ class S3Server(OwnServer):
         return boto3.client("s3", endpoint_url=self.endpoint, region_name=self.region, **keys)
 
     def settings(self, folder: str) -> dict[str, str]:
-        """A connector's."""
+        """Those of a connector of files."""
+        return {"url": f"s3://{self.bucket}/{folder}", **self._access}
+
+    def delta_settings(self, path: str) -> dict[str, str]:
+        """Those of DeltaSink, for a table."""
+        return {"delta.table.path": f"s3://{self.bucket}/{path}", **self._access}
+
+    @property
+    def _access(self) -> dict[str, str]:
         keys = {"aws.access.key.id": self.access_key, "aws.secret.access.key": self.secret_key, "s3.region": self.region}
-        return {"url": f"s3://{self.bucket}/{folder}", "store.url": self.endpoint, **keys}
+        return {"store.url": self.endpoint, **keys}
 
     def files(self, folder: str) -> dict[str, bytes]:
         """The objects below a folder by their names there."""
@@ -67,6 +75,12 @@ class S3Server(OwnServer):
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=f"{folder}/")
         names = [each["Key"] for page in pages for each in page.get("Contents", ())]
         return {name.removeprefix(f"{folder}/"): client.get_object(Bucket=self.bucket, Key=name)["Body"].read() for name in names}
+
+    @property
+    def delta_options(self) -> dict[str, str]:
+        """Those with which deltalake and polars read tables."""
+        keys = {"aws_access_key_id": self.access_key, "aws_secret_access_key": self.secret_key, "aws_region": self.region}
+        return {"aws_endpoint_url": self.endpoint, "aws_allow_http": "true", **keys}
 
     @property
     def iceberg_options(self) -> dict[str, str]:

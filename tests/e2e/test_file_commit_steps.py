@@ -30,7 +30,12 @@ SAMPLE = {
     "logs source": ("after", "commit transaction"),
 }
 ONCE = {CommitStep.COMMIT_GROUP, "TableWriter.flush", "DeltaSession._commit_rows"}  # in a short run of a task
-FROZEN = {"local sink": "CommitChain._append", "moto sink": "ObjectStore.move", "iceberg sink": "TableWriter._stage"}
+FROZEN = {
+    "local sink": "CommitChain._append",
+    "moto sink": "ObjectStore.move",
+    "iceberg sink": "TableWriter._stage",
+    "moto delta sink": "DeltaSession._commit_rows",
+}
 
 
 def faults(signal: str, sample: dict[str, tuple[str, str]]) -> Iterator[object]:

@@ -29,6 +29,7 @@ from airflow_provider_connect.connectors.lake.rows import (
     with_fields_of,
     without_keys,
 )
+from airflow_provider_connect.connectors.s3_access import ACCESS_KEY, SECRET_KEY, hidden_environment
 from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.arrow import pa
@@ -42,6 +43,9 @@ _UNKNOWN, _FORGOTTEN = -1, -2
 _DELETES: Final = "connect_deletes"
 _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """In texts of the library."""
+_NO_BUCKET: Final = ("NoSuchBucket", "The specified bucket does not exist")
+_REFUSED: Final = ("401 Unauthorized", "403 Forbidden")
+_LONGEST_TEXT: Final = 500
 _OF_FILES: Final = "Generic LocalFileSystem error"
 """In texts of the library for errors of the operating system, such as a disk that is full."""
 
@@ -57,7 +61,10 @@ class DeltaSession:
 
     def begin(self) -> None:
         """Read the table, and forget what was written and not committed."""
-        self._table = DeltaTable(self._settings.folder) if DeltaTable.is_deltatable(self._settings.folder) else None
+        settings, options = self._settings, dict(self._settings.store_options)
+        with hidden_environment():
+            there = DeltaTable.is_deltatable(settings.address, options)
+            self._table = DeltaTable(settings.address, storage_options=options) if there else None
         self._transactions: list[Transaction] = []
         self._rows: list[pa.Table] = []
         self._keys: list[pa.Table] = []
@@ -73,11 +80,13 @@ class DeltaSession:
             return
         if not self._settings.auto_create:
             reason = f"There is no Delta table. Create it, or set {AUTO_CREATE} to true."
-            raise ConfigException.of(PATH, self._settings.folder, reason)
-        above = os.path.dirname(self._settings.folder)
-        if not os.path.isdir(above):  # it may be a mount, so it is not created
-            raise ConfigException.of(PATH, self._settings.folder, f"There is no folder {above}. Create it, or set another path.")
-        DeltaTable.create(self._settings.folder, Schema([Field(PLACEHOLDER, PrimitiveType("string"))]), mode="ignore")
+            raise ConfigException.of(PATH, self._settings.address, reason)
+        above = os.path.dirname(self._settings.address)
+        if self._settings.is_folder and not os.path.isdir(above):  # it may be a mount, so it is not created
+            raise ConfigException.of(PATH, self._settings.address, f"There is no folder {above}. Create it, or set another path.")
+        schema = Schema([Field(PLACEHOLDER, PrimitiveType("string"))])
+        with hidden_environment():
+            DeltaTable.create(self._settings.address, schema, mode="ignore", storage_options=dict(self._settings.store_options))
         self.begin()
 
     def write(self, batch: Batch) -> None:
@@ -147,17 +156,23 @@ class DeltaSession:
     def commit(self) -> None:
         """Commit rows and offsets at once. Does nothing if there are neither. Raises ConfigException where the table is gone since it was
         read: the library would begin another in its place."""
-        if self._table is not None and not os.path.isdir(os.path.join(self._settings.folder, "_delta_log")):
-            raise ConfigException.of(PATH, self._settings.folder, "The table is no longer there. Bring it back, or set another path.")
+        if self._table is not None and not self._is_there():
+            raise ConfigException.of(PATH, self._settings.address, "The table is no longer there. Bring it back, or set another path.")
         whole = pa.concat_tables([projected(each, self._schema, each.num_rows) for each in self._rows]) if self._rows else None
         properties = CommitProperties(app_transactions=self._transactions)
         if whole is not None and (whole.num_columns or self._keys):
             self._commit_rows(whole, properties)
-            self.written[self._settings.folder] = {field.name: str(field.type) for field in self._schema}
+            self.written[self._settings.address] = {field.name: str(field.type) for field in self._schema}
         elif self._transactions and self._table is not None:
             partitions = self._table.metadata().partition_columns
             self._table.create_write_transaction([], "append", self._table.schema(), partitions, commit_properties=properties)
         self.begin()
+
+    def _is_there(self) -> bool:
+        if self._settings.is_folder:
+            return os.path.isdir(os.path.join(self._settings.address, "_delta_log"))
+        with hidden_environment():
+            return DeltaTable.is_deltatable(self._settings.address, dict(self._settings.store_options))
 
     def _commit_rows(self, rows: pa.Table, properties: CommitProperties) -> None:
         if self._keys:
@@ -195,9 +210,13 @@ class DeltaSession:
         """A merge reads the files that the table's log names, and the config's author may have written that."""
         for path in table.get_add_actions(flatten=True).column("path").to_pylist():
             for each in {path, unquote(path)}:
-                self._allowed.resolved(PATH, os.path.join(self._settings.folder, urlsplit(each).path if ":" in each else each))
+                if self._settings.is_folder:
+                    self._allowed.resolved(PATH, os.path.join(self._settings.address, urlsplit(each).path if ":" in each else each))
+                elif _LEADS_AWAY.search(each):
+                    raise ConfigException.of(PATH, self._settings.address, f"The table's log names a file outside of the table: {each}")
 
 
+_LEADS_AWAY: Final = re.compile(r"^/|^[a-zA-Z][a-zA-Z0-9+.-]*+:|(?:^|/)\.\.(?:/|$)")
 _ENDS: Final = ("", "/claim", "/scope")
 """Of the names of a partition's three identifiers: the next offset, twice the claim's epoch (odd: set by an admin), the claim's scope."""
 
@@ -218,11 +237,18 @@ def _require_type(field: pa.Field) -> None:
         raise DataException(f"Delta has no type for the field {field.name} ({field.type}): convert it, or leave it out") from error
 
 
-def translated(error: Exception, folder: str) -> Exception:
-    """The exception of this package for one of deltalake, which seldom names the table's folder."""
+def translated(error: Exception, address: str) -> Exception:
+    """The exception of this package for one of deltalake, which seldom names the table."""
     text = " ".join(_COLORS.sub("", f"{type(error).__name__}: {error}").split())
     if isinstance(error, TableNotFoundError):
         return ConfigException(f"There is no Delta table under {PATH} any more: {text}")
+    if any(word in text for word in _NO_BUCKET):
+        return ConfigException.of(PATH, address, f"There is no such bucket. Create it, or set another: {text[:_LONGEST_TEXT]}")
+    if any(word in text for word in _REFUSED):
+        reason = (
+            f"The store refuses access. Check {ACCESS_KEY} and {SECRET_KEY}, and what they are allowed: to list, read, write and delete"
+        )
+        return ConfigException.of(PATH, address, f"{reason}: {text[:_LONGEST_TEXT]}")
     if isinstance(error, OSError) or (isinstance(error, DeltaError) and _OF_FILES in text):
-        return RetriableException(f"A file of the table {folder} cannot be used now ({PATH}): {text}")
+        return RetriableException(f"A file of the table {address} cannot be used now ({PATH}): {text}")
     return RetriableException(text) if isinstance(error, CommitFailedError) else error

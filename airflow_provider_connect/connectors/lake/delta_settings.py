@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from airflow_provider_connect.connectors.lake.lake_sink import retries_key, upsert_key
+from airflow_provider_connect.connectors.s3_access import (
+    ACCESS_KEY,
+    S3_KEYS,
+    SECRET_KEY,
+    STORE_URL,
+    check_s3,
+    s3_options,
+    without_user,
+)
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, ListOf, Type
@@ -20,7 +30,10 @@ UPSERT, ID_COLUMNS, PARTITION_BY = "delta.table.upsert-mode-enabled", "delta.tab
 
 CONFIG_DEF = ConfigDef(
     ConfigKey(
-        PATH, importance=Importance.HIGH, group="Table", doc="The table's folder, below the allowed paths. The folder above it must exist."
+        PATH,
+        importance=Importance.HIGH,
+        group="Table",
+        doc="The table's folder, below the allowed paths, or s3://bucket/path. The folder above it, or the bucket, must exist.",
     ),
     ConfigKey(
         AUTO_CREATE, Type.BOOLEAN, False, group="Table", doc="Whether a missing table is created, from the schema of its first records."
@@ -30,19 +43,31 @@ CONFIG_DEF = ConfigDef(
     upsert_key(UPSERT),
     ConfigKey(ID_COLUMNS, Type.LIST, "", validator=ListOf(unique=True), group="Writes", doc="The columns that identify a row."),
     retries_key("another writer was faster, or the store was not reached"),
+    *(replace(key, group="Store") for key in S3_KEYS),
 )
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_FORMS: Final = "Give the path of a folder, or s3://bucket/path"
+_CREATED_ONCE: Final = {"conditional_put": "etag"}
+"""Of several processes that create the same version of a table one succeeds, by a condition that S3 checks."""
+_TIMES: Final = {"timeout": "60s", "connect_timeout": "10s"}
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaSettings:
-    """The parsed settings. ``folder`` is the table's, without links."""
+    """The parsed settings. ``address`` is the table's folder, without links, or ``s3://bucket/path``; ``store_options`` are deltalake's,
+    empty for a folder."""
 
-    folder: str
+    address: str
     auto_create: bool
     evolve: bool
     is_upsert: bool
     id_columns: tuple[str, ...]
     partition_by: tuple[str, ...]
+    store_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_folder(self) -> bool:
+        return not self.store_options
 
     @classmethod
     def of(cls, config: Config, allowed: AllowedPaths) -> DeltaSettings:
@@ -50,18 +75,45 @@ class DeltaSettings:
         for mistake in mistakes(config, allowed):
             raise mistake
         columns = tuple(config[ID_COLUMNS]), tuple(config[PARTITION_BY])
-        return cls(allowed.resolved(PATH, config[PATH]), config[AUTO_CREATE], config[EVOLVE], config[UPSERT], *columns)
+        options = _store_options(config) if _is_s3(config) else {}
+        address = config[PATH].rstrip("/") if options else allowed.resolved(PATH, config[PATH])
+        return cls(address, config[AUTO_CREATE], config[EVOLVE], config[UPSERT], *columns, options)
 
 
 def mistakes(config: Config, allowed: AllowedPaths) -> Iterator[ConfigException]:
     """One exception for each setting that is wrong by itself or beside the others, and for packages that are not installed."""
     yield from PACKAGES.mistakes(PATH, config[PATH])
-    if urlsplit(config[PATH]).scheme:
-        yield ConfigException.of(PATH, config[PATH], "Delta tables lie in local folders. Give the path of a folder.")
-    else:
-        try:
-            allowed.resolved(PATH, config[PATH])
-        except ConfigException as error:
-            yield error
+    try:
+        _check_address(config, allowed)
+    except ConfigException as error:
+        yield error
     if config[UPSERT] and not config[ID_COLUMNS]:
         yield ConfigException.of(ID_COLUMNS, "", f"{UPSERT}=true needs the columns that identify a row. Set them.")
+
+
+def _is_s3(config: Config) -> bool:
+    return str(config[PATH]).startswith("s3://")
+
+
+def _check_address(config: Config, allowed: AllowedPaths) -> None:
+    """Raise ConfigException for an address that is wrong in itself or refused here, and for credentials that do not go together."""
+    given = config[PATH]
+    if not _is_s3(config):
+        if "://" in given:
+            raise ConfigException.of(PATH, without_user(given), f"{_FORMS}.")
+        allowed.resolved(PATH, given)
+        return
+    parts = urlsplit(given)
+    path = unquote(parts.path[1:]).rstrip("/")
+    if not _BUCKET.fullmatch(parts.netloc) or not path or parts.query or parts.fragment or not {"", ".", ".."}.isdisjoint(path.split("/")):
+        raise ConfigException.of(PATH, without_user(given), f"{_FORMS}, without credentials, a query or parts such as . and .. in it.")
+    check_s3(config)
+    if not config[ACCESS_KEY]:
+        reason = "S3 needs an access key and its secret: those of the host are not used. Set both."
+        raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", reason)
+
+
+def _store_options(config: Config) -> dict[str, str]:
+    """deltalake's. The library would use the host's credentials where it is given none."""
+    plain = {"allow_http": "true"} if (config[STORE_URL] or "").startswith("http://") else {}
+    return {name: str(value) for name, value in s3_options(config).items()} | plain | _CREATED_ONCE | _TIMES

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
@@ -181,27 +182,36 @@ class IcebergSinkEnvironment(SinkEnvironment):
         return table_of(self.folder, "shop.lines").metadata_location, sorted(self.records())
 
 
+@dataclass(slots=True)
 class DeltaSinkEnvironment(SinkEnvironment):
-    """``DeltaSink`` into a folder; ``commit`` after every put."""
+    """``DeltaSink`` into a folder, or a bucket of ``server``; ``commit`` after every put."""
+
+    server: S3Server | None = None
 
     prefix: ClassVar[str] = "delta"
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str]) -> Self:
+    def make(cls, folder: Path, settings: Mapping[str, str], server: S3Server | None = None) -> Self:
         def own(data: Path, topic: str) -> Mapping[str, str]:
-            table = {"delta.table.path": str(data / "lines"), "delta.table.auto-create-enabled": "true", "max.retries": "4"}
-            return {"connector.class": "DeltaSink", "topics": topic, "tasks.max": "2"} | table | HOIST
+            place = {"delta.table.path": str(data / "lines")} if server is None else server.delta_settings(f"{data.name}/lines")
+            table = {"delta.table.auto-create-enabled": "true", "max.retries": "4"}
+            return {"connector.class": "DeltaSink", "topics": topic, "tasks.max": "2"} | place | table | HOIST
 
         environment = cls._made(folder, settings, own)
+        environment.server = server
         environment.add()
         return environment
 
+    def _table(self) -> DeltaTable:
+        options = {} if self.server is None else self.server.delta_options
+        return DeltaTable(self.runs.config["delta.table.path"], storage_options=options)
+
     def records(self) -> list[bytes]:
-        paths = [uri.removeprefix("file://") for uri in DeltaTable(self.folder / "lines").file_uris()]
-        return [line.encode() for path in paths for line in pq.ParquetFile(path).read()["line"].to_pylist()]
+        lines = pl.read_delta(self._table())
+        return [line.encode() for line in lines["line"].to_list()] if "line" in lines.columns else []
 
     def seen(self) -> object:
-        return DeltaTable(self.folder / "lines").version(), sorted(self.records())
+        return self._table().version(), sorted(self.records())
 
 
 class SourceEnvironment(PairEnvironment):

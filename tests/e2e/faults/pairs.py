@@ -27,6 +27,7 @@ _SERVERS: Final[Mapping[str, type[S3Server | HdfsServer | SftpServer]]] = {
     "sftp sink": SftpServer,
     "moto sink": MotoServer,
     "versity sink": VersityServer,
+    "moto delta sink": MotoServer,
 }
 _OWN: Final[Mapping[str, Callable[[Path, Mapping[str, str]], PairEnvironment]]] = {
     "local sink": FileSystemSinkEnvironment.make,
@@ -61,4 +62,7 @@ class Pairs:
         if kind not in self._started:
             server = self._started[kind] = _SERVERS[kind]()
             self._servers.enter_context(server)
-        return FileSystemSinkEnvironment.make(folder, settings, partial(Location.on, self._started[kind]))
+        server = self._started[kind]
+        if kind == "moto delta sink" and isinstance(server, S3Server):
+            return DeltaSinkEnvironment.make(folder, settings, server)
+        return FileSystemSinkEnvironment.make(folder, settings, partial(Location.on, server))

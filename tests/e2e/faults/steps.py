@@ -30,6 +30,16 @@ def _file_steps(store: str, file: str) -> Mapping[str, tuple[str, ...]]:
     return {"exactly_once": (PUT, *within, PRE_COMMIT, COMMIT_GROUP)}
 
 
+_DELTA_STEPS: Mapping[str, tuple[str, ...]] = {
+    "exactly_once": (
+        PUT,
+        f"{_LAKE}.delta_session:DeltaSession._commit_rows",
+        f"{_LAKE}.delta_session:DeltaSession.commit",
+        PRE_COMMIT,
+        COMMIT_GROUP,
+    )
+}
+
 STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "source": SOURCE_STEPS,
     "sink": {
@@ -64,19 +74,15 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             COMMIT_GROUP,
         )
     },
-    "delta sink": {
-        "exactly_once": (
-            PUT,
-            f"{_LAKE}.delta_session:DeltaSession._commit_rows",
-            f"{_LAKE}.delta_session:DeltaSession.commit",
-            PRE_COMMIT,
-            COMMIT_GROUP,
-        )
-    },
+    "delta sink": _DELTA_STEPS,
+    "moto delta sink": _DELTA_STEPS,
     "files source": {"exactly_once": (*SOURCE_STEPS["exactly_once"], f"{_FILES}.source.task:FileSystemSourceTask._clean")},
     "logs source": {"exactly_once": SOURCE_STEPS["exactly_once"]},
 }
-PAIRS = ("local sink", "hdfs sink", "sftp sink", "moto sink", "versity sink", "iceberg sink", "delta sink", "files source", "logs source")
+PAIRS = (
+    *("local sink", "hdfs sink", "sftp sink", "moto sink", "versity sink", "iceberg sink", "delta sink", "moto delta sink"),
+    *("files source", "logs source"),
+)
 """The kinds between topics and files."""
 
 

@@ -188,7 +188,8 @@ def test_offsets_outlive_checkpoints_and_other_writers(tmp_path: Path) -> None:
 
 REFUSED = {
     "outside": ({"delta.table.path": "/etc/delta"}, "delta.table.path"),
-    "a store": ({"delta.table.path": "s3://bucket/table"}, "delta.table.path"),
+    "a store of another kind": ({"delta.table.path": "gs://bucket/table"}, "delta.table.path"),
+    "no keys": ({"delta.table.path": "s3://bucket/table"}, "aws.access.key.id"),
     "a URL": ({"delta.table.path": "file:///etc/delta"}, "delta.table.path"),
     "no key": ({"delta.table.upsert-mode-enabled": "true"}, "delta.table.id-columns"),
 }

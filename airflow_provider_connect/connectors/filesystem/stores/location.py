@@ -8,11 +8,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
+from airflow_provider_connect.connectors.s3_access import (
+    S3_CREDENTIALS,
+    S3_KEYS,
+    STORE_URL,
+    check_s3,
+    given_options,
+    s3_options,
+    text_of,
+    without_user,
+)
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Range, Type
@@ -21,8 +31,7 @@ from airflow_provider_connect.sdk.required_packages import RequiredPackages
 from airflow_provider_connect.sdk.schema import Schema
 
 URL: Final = "url"
-S3_BUCKET, S3_REGION, STORE_URL = "s3.bucket.name", "s3.region", "store.url"
-ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "aws.access.key.id", "aws.secret.access.key", "aws.session.token"
+S3_BUCKET: Final = "s3.bucket.name"
 GCS_BUCKET, GCS_CREDENTIALS = "gcs.bucket.name", "gcs.credentials.json"
 AZURE_CONTAINER, AZURE_ACCOUNT = "azblob.container.name", "azblob.account.name"
 AZURE_KEY, AZURE_SAS = "azblob.account.key", "azblob.sas.token"
@@ -32,7 +41,7 @@ SFTP_KEY, SFTP_PASSPHRASE = "sftp.private.key", "sftp.private.key.passphrase"
 
 _BUCKETS: Final = {S3_BUCKET: "s3", GCS_BUCKET: "gs", AZURE_CONTAINER: "az"}
 _CREDENTIALS: Final = {  # by the library's names
-    "s3": {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY, "session_token": SESSION_TOKEN},
+    "s3": S3_CREDENTIALS,
     "gs": {"service_account_key": GCS_CREDENTIALS},
     "az": {"account_key": AZURE_KEY, "sas_key": AZURE_SAS},
 }
@@ -56,11 +65,7 @@ STORE_KEYS: Final = (
         doc=f"Where the files are: {_FORMS}. A folder of the host lies below connectors.allowed.paths.",
     ),
     ConfigKey(S3_BUCKET, default=None, doc="Instead of url: a bucket of S3."),
-    ConfigKey(S3_REGION, default="us-west-2", doc="The bucket's region."),
-    ConfigKey(STORE_URL, default=None, doc="The address of another server than Amazon's that speaks S3: https://host:port."),
-    ConfigKey(ACCESS_KEY, default=None, doc="The access key for S3. Without one requests are not signed: keys of the host are never used."),
-    ConfigKey(SECRET_KEY, Type.PASSWORD, None, doc="Its secret."),
-    ConfigKey(SESSION_TOKEN, Type.PASSWORD, None, doc="The token of a temporary access key."),
+    *S3_KEYS,
     ConfigKey(GCS_BUCKET, default=None, doc="Instead of url: a bucket of Google Cloud Storage."),
     ConfigKey(GCS_CREDENTIALS, Type.PASSWORD, None, doc="The key of a service account, the content of its JSON file."),
     ConfigKey(AZURE_CONTAINER, default=None, doc="Instead of url: a container of Azure Blob Storage."),
@@ -113,7 +118,7 @@ def location_of(config: Config) -> Location:
     folder = unquote(parts.path)
     schemes = ("file", *_BUCKETS.values(), *_HDFS, _SFTP)
     if not is_plain or (parts.scheme == "file") == bool(parts.netloc) or parts.scheme not in schemes:
-        raise ConfigException.of(key, _without_user(given), f"It must be {_FORMS}, without credentials in it.")
+        raise ConfigException.of(key, without_user(given), f"It must be {_FORMS}, without credentials in it.")
     if not {".", ".."}.isdisjoint(folder.split("/")):
         raise ConfigException.of(key, given, "A path here has no parts . and .. in it. Take them out.")
     return Location(key, given, parts.scheme, parts.netloc, folder if parts.scheme == "file" else folder.strip("/"))
@@ -139,14 +144,8 @@ def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
         _PACKAGES[location.scheme].require(location.key, location.given)
     if location.scheme == "file" and os.path.isfile(allowed_paths.resolved(location.key, location.folder)):
         raise ConfigException.of(location.key, location.given, "This is a file. Set it to the path of a folder.")
-    endpoint = config[STORE_URL]
-    if location.scheme == "s3" and endpoint and urlsplit(endpoint).scheme not in ("http", "https"):
-        raise ConfigException.of(STORE_URL, endpoint, "It must be the address of a server: https://host:port.")
-    if location.scheme == "s3" and bool(_text(config[ACCESS_KEY])) != bool(_text(config[SECRET_KEY])):
-        raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", "A key and its secret belong together. Set both, or neither.")
-    if location.scheme == "s3" and _text(config[SESSION_TOKEN]) and not _text(config[ACCESS_KEY]):
-        reason = "A session token belongs to an access key. Set the key and its secret too, or leave the token out."
-        raise ConfigException.of(SESSION_TOKEN, "[hidden]", reason)
+    if location.scheme == "s3":
+        check_s3(config)
     if location.scheme == "az" and not config[AZURE_ACCOUNT]:
         raise ConfigException.of(AZURE_ACCOUNT, "null", "A container belongs to a storage account. Set its name.")
     if location.scheme == _SFTP:
@@ -186,7 +185,7 @@ def _server(location: Location, config: Config) -> Store:
 
     parts = urlsplit(location.given)
     settings = {"host_keys": SFTP_KNOWN_HOSTS, "password": SFTP_PASSWORD, "private_key": SFTP_KEY, "passphrase": SFTP_PASSPHRASE}
-    texts = {name: _text(config[key]) for name, key in settings.items()}
+    texts = {name: text_of(config[key]) for name, key in settings.items()}
     host_keys = texts.pop("host_keys") or ""
     try:
         login = SftpLogin(parts.hostname or "", parts.port or 22, config[SFTP_USER], host_keys, **texts)
@@ -241,23 +240,9 @@ def _address(config: Config) -> tuple[str, str]:
 
 def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
     """What obstore's store of ``scheme`` is created with. It asks the host for its credentials where it has no whole ones and may sign."""
-    found: dict[str, object] = {name: value for name, key in _CREDENTIALS[scheme].items() if (value := _text(config[key]))}
-    if not found or (scheme == "s3" and not {"access_key_id", "secret_access_key"} <= found.keys()):
-        found = {"skip_signature": True}
     if scheme == "s3":
-        found["region"] = config[S3_REGION]
-        if config[STORE_URL]:
-            found["endpoint"] = config[STORE_URL]
+        return s3_options(config)
+    found: dict[str, object] = given_options(config, _CREDENTIALS[scheme]) or {"skip_signature": True}
     if scheme == "az":
         found["account_name"] = config[AZURE_ACCOUNT]
     return found
-
-
-def _text(value: Any) -> str | None:  # Any: a text or a password
-    return value if value is None or isinstance(value, str) else str(value.value)
-
-
-def _without_user(address: str) -> str:
-    """An address for a message: what may be credentials is left out."""
-    scheme, _, rest = address.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"

@@ -1,15 +1,10 @@
-"""Buckets of S3, Google Cloud Storage and Azure, by obstore. What a config does not give is absent: no credentials of the host are used.
-
-The library reads settings of its own from the environment when a store is created. They are hidden from it for that time.
-"""
+"""Buckets of S3, Google Cloud Storage and Azure, by obstore. What a config does not give is absent: no credentials of the host are used."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
 import io
-import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
@@ -24,6 +19,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile, joined
+from airflow_provider_connect.connectors.s3_access import hidden_environment
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 if TYPE_CHECKING:
@@ -31,8 +27,6 @@ if TYPE_CHECKING:
 
 _PART_BYTES: Final = 8 << 20
 _UPLOADS: Final = 4  # parts of a file on their way at a time
-_HOSTS: Final = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_", "MSI_")
-_ENVIRONMENT: Final = threading.Lock()
 _RETRIES: Final[Any] = {
     "max_retries": 8,
     "retry_timeout": datetime.timedelta(seconds=60),
@@ -50,7 +44,7 @@ def bucket_of(scheme: str, name: str, folder: str, settings: Mapping[str, Any]) 
     kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
     endpoint = str(settings.get("endpoint", ""))
     options = {"allow_http": endpoint.startswith("http://"), "timeout": "60s", "connect_timeout": "10s"}
-    with _hidden_environment():
+    with hidden_environment():
         return cast(Bucket, kind(name, prefix=folder or None, client_options=options, retry_config=_RETRIES, **settings))
 
 
@@ -167,16 +161,6 @@ class _Stream(io.RawIOBase):
 def _stored(path: str, found: Any) -> StoredFile:  # Any: obstore's ObjectMeta
     tag = (found["e_tag"] or "").strip('"')  # listings of Azure have no quotes
     return StoredFile(path, found["size"], int(found["last_modified"].timestamp() * 1000), tag)
-
-
-@contextlib.contextmanager
-def _hidden_environment() -> Iterator[None]:
-    with _ENVIRONMENT:
-        hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_HOSTS)}
-        try:
-            yield
-        finally:
-            os.environ.update(hidden)
 
 
 def _first_line(error: BaseException) -> str:

@@ -8,16 +8,13 @@ import pytest
 
 from airflow_provider_connect.connectors.filesystem.stores.location import (
     _CREDENTIALS,
-    ACCESS_KEY,
     AZURE_ACCOUNT,
-    SECRET_KEY,
-    SESSION_TOKEN,
     STORE_KEYS,
-    STORE_URL,
     URL,
     _library_settings,
     check_location,
 )
+from airflow_provider_connect.connectors.s3_access import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, STORE_URL
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef

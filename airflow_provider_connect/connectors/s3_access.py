@@ -1,0 +1,80 @@
+"""Access to S3 by the settings of a config alone: its keys, and the options of obstore and deltalake, which share a library.
+
+That library reads settings of its own from the environment when a store is opened. They are hidden from it for that time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
+
+S3_REGION, STORE_URL = "s3.region", "store.url"
+ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "aws.access.key.id", "aws.secret.access.key", "aws.session.token"
+_OF_THE_HOST: Final = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_", "MSI_")
+_ENVIRONMENT: Final = threading.Lock()
+S3_CREDENTIALS: Final = {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY, "session_token": SESSION_TOKEN}
+"""Settings by the library's names of them."""
+
+S3_KEYS: Final = (
+    ConfigKey(S3_REGION, default="us-west-2", doc="The bucket's region."),
+    ConfigKey(STORE_URL, default=None, doc="The address of another server than Amazon's that speaks S3: https://host:port."),
+    ConfigKey(ACCESS_KEY, default=None, doc="The access key for S3. Without one requests are not signed: keys of the host are never used."),
+    ConfigKey(SECRET_KEY, Type.PASSWORD, None, doc="Its secret."),
+    ConfigKey(SESSION_TOKEN, Type.PASSWORD, None, doc="The token of a temporary access key."),
+)
+
+
+def check_s3(config: Config) -> None:
+    """Raise ConfigException for settings that are wrong beside each other."""
+    endpoint = config[STORE_URL]
+    if endpoint and urlsplit(endpoint).scheme not in ("http", "https"):
+        raise ConfigException.of(STORE_URL, endpoint, "It must be the address of a server: https://host:port.")
+    if bool(text_of(config[ACCESS_KEY])) != bool(text_of(config[SECRET_KEY])):
+        raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", "A key and its secret belong together. Set both, or neither.")
+    if text_of(config[SESSION_TOKEN]) and not text_of(config[ACCESS_KEY]):
+        reason = "A session token belongs to an access key. Set the key and its secret too, or leave the token out."
+        raise ConfigException.of(SESSION_TOKEN, "[hidden]", reason)
+
+
+def s3_options(config: Config) -> dict[str, str | bool]:
+    """The library's options. It asks the host for its credentials where it has no whole ones and may sign: then it may not."""
+    found: dict[str, str | bool] = given_options(config, S3_CREDENTIALS)
+    if not {"access_key_id", "secret_access_key"} <= found.keys():
+        found = {"skip_signature": True}
+    found["region"] = config[S3_REGION]
+    if config[STORE_URL]:
+        found["endpoint"] = config[STORE_URL]
+    return found
+
+
+def given_options(config: Config, keys: Mapping[str, str]) -> dict[str, Any]:
+    """Those of some options that the config has; ``keys`` are its settings by the options' names."""
+    return {name: value for name, key in keys.items() if (value := text_of(config[key]))}
+
+
+def text_of(value: Any) -> str | None:  # Any: a text or a password
+    return value if value is None or isinstance(value, str) else str(value.value)
+
+
+def without_user(address: str) -> str:
+    """An address for a message: what may be credentials is left out."""
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
+@contextmanager
+def hidden_environment() -> Iterator[None]:
+    """Around the opening of a store. Other threads wait that long."""
+    with _ENVIRONMENT:
+        hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_OF_THE_HOST)}
+        try:
+            yield
+        finally:
+            os.environ.update(hidden)
