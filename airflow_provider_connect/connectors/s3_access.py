@@ -33,14 +33,19 @@ S3_KEYS: Final = (
 
 def check_s3(config: Config) -> None:
     """Raise ConfigException for settings that are wrong beside each other."""
-    endpoint = config[STORE_URL]
-    if endpoint and urlsplit(endpoint).scheme not in ("http", "https"):
-        raise ConfigException.of(STORE_URL, endpoint, "It must be the address of a server: https://host:port.")
+    check_endpoint(config)
     if bool(text_of(config[ACCESS_KEY])) != bool(text_of(config[SECRET_KEY])):
         raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", "A key and its secret belong together. Set both, or neither.")
     if text_of(config[SESSION_TOKEN]) and not text_of(config[ACCESS_KEY]):
         reason = "A session token belongs to an access key. Set the key and its secret too, or leave the token out."
         raise ConfigException.of(SESSION_TOKEN, "[hidden]", reason)
+
+
+def check_endpoint(config: Config) -> None:
+    """Raise ConfigException for what is no address of a server."""
+    endpoint = config[STORE_URL]
+    if endpoint and urlsplit(endpoint).scheme not in ("http", "https"):
+        raise ConfigException.of(STORE_URL, endpoint, "It must be the address of a server: https://host:port.")
 
 
 def s3_options(config: Config) -> dict[str, str | bool]:

@@ -58,7 +58,7 @@ def pairs() -> Iterator[Pairs]:
 def make(tmp_path: Path, worker_settings: WorkerSettings, pairs: Pairs) -> Make:
     def made(kind: str) -> PairEnvironment:
         if not pairs.can_be_had(kind):
-            pytest.skip("there is no Go to build Versity's gateway, or no module of it")
+            pytest.skip("what its server runs on is not there, or its packages are not to be had")
         environment = pairs.make(kind, tmp_path, worker_settings())
         environment.runs.config = {**environment.runs.config, "tasks.max": "1"}  # calls of two threads cannot be counted apart
         return environment

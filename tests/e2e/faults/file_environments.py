@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from tests.azure_server import AzuriteServer
 from tests.conftest import CHECKOUT
 from tests.e2e.faults.environments import PLAIN, RECORDS, lines, make_topic, send
 from tests.e2e.faults.oracle import Verdict, judge, topic_records
@@ -116,7 +117,7 @@ class Location:
         return cls({"url": str(folder)}, files)
 
     @classmethod
-    def on(cls, server: S3Server | HdfsServer | SftpServer, folder: Path) -> Location:
+    def on(cls, server: S3Server | AzuriteServer | HdfsServer | SftpServer, folder: Path) -> Location:
         """In the folder of this name."""
         return cls(server.settings(folder.name), lambda: server.files(folder.name))
 

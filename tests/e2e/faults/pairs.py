@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.azure_server import AzuriteServer, azurite
 from tests.e2e.faults.file_environments import (
     DeltaSinkEnvironment,
     FileSystemSinkEnvironment,
@@ -22,11 +23,12 @@ from tests.hdfs_server import HdfsServer
 from tests.s3_servers import MotoServer, S3Server, VersityServer, gateway
 from tests.sftp_server import SftpServer
 
-_SERVERS: Final[Mapping[str, type[S3Server | HdfsServer | SftpServer]]] = {
+_SERVERS: Final[Mapping[str, type[S3Server | AzuriteServer | HdfsServer | SftpServer]]] = {
     "hdfs sink": HdfsServer,
     "sftp sink": SftpServer,
     "moto sink": MotoServer,
     "versity sink": VersityServer,
+    "azure sink": AzuriteServer,
     "moto delta sink": MotoServer,
 }
 _OWN: Final[Mapping[str, Callable[[Path, Mapping[str, str]], PairEnvironment]]] = {
@@ -43,7 +45,7 @@ class Pairs:
 
     def __init__(self, servers: ExitStack) -> None:
         self._servers = servers
-        self._started: dict[str, S3Server | HdfsServer | SftpServer] = {}
+        self._started: dict[str, S3Server | AzuriteServer | HdfsServer | SftpServer] = {}
 
     @classmethod
     def kinds(cls) -> list[str]:
@@ -52,8 +54,9 @@ class Pairs:
 
     @staticmethod
     def can_be_had(kind: str) -> bool:
-        """Versity's gateway needs Go. Only a question about that one builds it, which takes minutes."""
-        return kind != "versity sink" or gateway() is not None
+        """Versity's gateway needs Go, Azurite Node.js. Only a question about the gateway builds it, which takes minutes."""
+        needed = {"versity sink": gateway, "azure sink": azurite}
+        return kind not in needed or needed[kind]() is not None
 
     def make(self, kind: str, folder: Path, settings: Mapping[str, str]) -> PairEnvironment:
         """``settings`` are the worker's."""

@@ -64,6 +64,7 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "sftp sink": _file_steps("sftp_store:SftpStore", "sftp_store:SftpFile"),
     "moto sink": _file_steps("object_store:ObjectStore", "object_store:ObjectFile"),
     "versity sink": _file_steps("object_store:ObjectStore", "object_store:ObjectFile"),
+    "azure sink": _file_steps("object_store:ObjectStore", "object_store:ObjectFile"),
     "iceberg sink": {
         "exactly_once": (
             PUT,
@@ -80,8 +81,8 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "logs source": {"exactly_once": SOURCE_STEPS["exactly_once"]},
 }
 PAIRS = (
-    *("local sink", "hdfs sink", "sftp sink", "moto sink", "versity sink", "iceberg sink", "delta sink", "moto delta sink"),
-    *("files source", "logs source"),
+    *("local sink", "hdfs sink", "sftp sink", "moto sink", "versity sink", "azure sink", "iceberg sink"),
+    *("delta sink", "moto delta sink", "files source", "logs source"),
 )
 """The kinds between topics and files."""
 

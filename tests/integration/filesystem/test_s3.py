@@ -1,4 +1,4 @@
-"""Stores of S3 without rename: zombies, credentials of the host, and what is wrong with an address. On two servers where Go is there."""
+"""S3: credentials of the host, and what is wrong with an address. On two servers where Go is there."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, open_store
-from airflow_provider_connect.connectors.filesystem.stores.store import Store
-from airflow_provider_connect.errors import ConfigException, FencedException
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.config_def import ConfigDef
-from tests.integration.filesystem.chains import opened, taken, written
+from tests.integration.filesystem.chains import opened
 from tests.s3_servers import MotoServer, S3Server, VersityServer, gateway
 
 
@@ -30,72 +28,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[S3Server]:
 @pytest.fixture
 def settings(server: S3Server) -> dict[str, str]:
     return server.settings(uuid.uuid4().hex)
-
-
-def published(store: Store) -> dict[str, bytes]:
-    return {file.path: store.read(file.path) for file in store.files("out")}
-
-
-def test_two_zombies_without_rename_write_nothing(settings: dict[str, str]) -> None:
-    """One slept before its commit, the other between its commit and the moves, which the newer claim then makes."""
-    store = opened(settings)
-    first = taken(store, 1)
-    late = [(written(store, first, "late"), "out/late")]
-    second = taken(opened(settings), 2)
-    own = [(written(store, second, "a"), "out/a"), (written(store, second, "b"), "out/b")]
-    second._publish = lambda link: None  # type: ignore[method-assign]  # it sleeps here
-    second.commit(2, own)
-    assert published(store) == {}
-    third = taken(opened(settings), 3)
-    assert published(store) == {"out/a": b"a", "out/b": b"b"}
-    third.commit(5, [(written(store, third, "c"), "out/c")])
-    with pytest.raises(FencedException):
-        first.commit(9, late)
-    for temporary, path in own:  # the second wakes up
-        assert not store.move(temporary, path)
-    with pytest.raises(FencedException):
-        second.commit(9, [(own[0][0], "out/z")])
-    assert published(store) == {"out/a": b"a", "out/b": b"b", "out/c": b"c"}
-    assert [file.path for file in store.files("state/files")] == []
-    assert CommitChain(store, "state").take("t-0", "topic:4", 4).next_offset == 5
-
-
-def test_only_one_of_many_creates_an_object(settings: dict[str, str]) -> None:
-    stores = [opened(settings) for _ in range(5)]
-    assert sorted(store.create("link", str(number).encode()) for number, store in enumerate(stores)) == [False] * 4 + [True]
-
-
-def test_a_large_file_is_seen_whole_or_not(settings: dict[str, str]) -> None:
-    store = opened(settings)
-    file = store.new_file("large")
-    for number in range(3):
-        file.stream.write(bytes([number]) * (9 << 20))
-        assert list(store.files()) == []
-    file.close()
-    assert [each.size for each in store.files()] == [27 << 20]
-    abandoned = store.new_file("abandoned")
-    abandoned.stream.write(b"x" * (20 << 20))
-    abandoned.discard()
-    del abandoned
-    assert [each.path for each in store.files()] == ["large"]
-
-
-def test_names_and_a_listing_behind_a_path(settings: dict[str, str]) -> None:
-    store = opened(settings)
-    names = ["a/name=ä b%2F+c.json", "a/name=é", "b/1", "b/2"]
-    for name in names:
-        assert store.create(name, name.encode())
-    assert [file.path for file in store.files()] == sorted(names)
-    assert [file.path for file in store.files("b", after="b/1")] == ["b/2"]
-    assert store.read(names[0]) == names[0].encode()
-    with pytest.raises(FileNotFoundError):
-        store.read("c")
-
-
-def test_a_wrong_bucket_is_named(server: S3Server) -> None:
-    store = opened(server.settings("x") | {"url": "s3://no-such-bucket/x"})
-    with pytest.raises(ConfigException, match="url: There is no such bucket"):
-        taken(store, 1)
 
 
 def test_credentials_of_the_host_are_not_used(server: S3Server, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

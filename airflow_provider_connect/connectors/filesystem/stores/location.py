@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
@@ -17,6 +17,7 @@ from airflow_provider_connect.connectors.s3_access import (
     S3_CREDENTIALS,
     S3_KEYS,
     STORE_URL,
+    check_endpoint,
     check_s3,
     given_options,
     s3_options,
@@ -45,6 +46,10 @@ _CREDENTIALS: Final = {  # by the library's names
     "gs": {"service_account_key": GCS_CREDENTIALS},
     "az": {"account_key": AZURE_KEY, "sas_key": AZURE_SAS},
 }
+_OTHER_SERVER: Final = (
+    "The address of another server than Amazon's that speaks S3, https://host:port, or of the account in another cloud than Azure's "
+    "public one, https://account.blob.core.chinacloudapi.cn."
+)
 _HDFS: Final = ("hdfs", "webhdfs")
 _SFTP: Final = "sftp"
 _PACKAGES: Final = {
@@ -65,7 +70,7 @@ STORE_KEYS: Final = (
         doc=f"Where the files are: {_FORMS}. A folder of the host lies below connectors.allowed.paths.",
     ),
     ConfigKey(S3_BUCKET, default=None, doc="Instead of url: a bucket of S3."),
-    *S3_KEYS,
+    *(replace(key, doc=_OTHER_SERVER) if key.name == STORE_URL else key for key in S3_KEYS),
     ConfigKey(GCS_BUCKET, default=None, doc="Instead of url: a bucket of Google Cloud Storage."),
     ConfigKey(GCS_CREDENTIALS, Type.PASSWORD, None, doc="The key of a service account, the content of its JSON file."),
     ConfigKey(AZURE_CONTAINER, default=None, doc="Instead of url: a container of Azure Blob Storage."),
@@ -146,6 +151,8 @@ def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
         raise ConfigException.of(location.key, location.given, "This is a file. Set it to the path of a folder.")
     if location.scheme == "s3":
         check_s3(config)
+    if location.scheme == "az":
+        check_endpoint(config)
     if location.scheme == "az" and not config[AZURE_ACCOUNT]:
         raise ConfigException.of(AZURE_ACCOUNT, "null", "A container belongs to a storage account. Set its name.")
     if location.scheme == _SFTP:
@@ -245,4 +252,6 @@ def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
     found: dict[str, object] = given_options(config, _CREDENTIALS[scheme]) or {"skip_signature": True}
     if scheme == "az":
         found["account_name"] = config[AZURE_ACCOUNT]
+        if config[STORE_URL]:
+            found["endpoint"] = config[STORE_URL]
     return found
