@@ -1,18 +1,21 @@
-"""A name node and a data node of HDFS in one process, on free ports of the loopback interface."""
+"""HDFS in one process, on free ports of the loopback interface: a name node and a data node, or two name nodes of which one is active."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 import tempfile
 import time
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from fsspec.implementations.webhdfs import WebHDFS  # type: ignore[import-untyped]
 
 from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, free_ports
 from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.java.jvm import Jvm
+from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from tests.conftest import CACHE
@@ -42,7 +45,7 @@ class HdfsServer(OwnServer):
         deadline = time.monotonic() + _ANSWER_SECONDS
         while True:
             try:
-                assert WebHdfsStore(LOOPBACK, self.port, "root", "", key="url", given="").create("up", b"up")
+                assert WebHdfsStore([(LOOPBACK, self.port)], "root", "", key="url", given="").create("up", b"up")
             except RetriableException as error:  # the data node comes after the name node
                 if time.monotonic() > deadline:
                     raise AssertionError((self._folder / "log").read_text()) from error
@@ -59,3 +62,52 @@ class HdfsServer(OwnServer):
         cluster = WebHDFS(LOOPBACK, self.port, user="root", skip_instance_cache=True, use_listings_cache=False)
         paths = cluster.find(f"/{folder}")
         return {path.partition(f"/{folder}/")[2]: cluster.cat_file(path) for path in paths}
+
+
+class TwoNameNodes:
+    """A cluster that has two name nodes, ``ports`` those of their WebHDFS. Both are on standby until one becomes ``active``."""
+
+    def __init__(self) -> None:
+        self.ports = free_ports(2)
+
+    def __enter__(self) -> Self:
+        java = find_java(cache=CACHE)
+        jars = fetch_jars(CACHE, "hdfs-3.5.0", _JARS, java, pins=PINS)
+        self._folder = Path(tempfile.mkdtemp(prefix="hdfs-pair-"))
+        class_path = [*runtime_jars(CACHE, java), *sorted(jars.glob("*.jar"))]
+        self._jvm = Jvm(java, class_path, heap="700m", hide=str, call_seconds=_ANSWER_SECONDS)
+        try:
+            self._jvm.java.java.lang.System.setProperty("test.build.data", str(self._folder))
+            hdfs: Any = self._jvm.java.org.apache.hadoop.hdfs
+            nodes = getattr(hdfs, "MiniDFSNNTopology$NSConf")("pair")
+            for number, port in enumerate(self.ports):
+                node = getattr(hdfs, "MiniDFSNNTopology$NNConf")(f"node{number}")
+                node.setHttpPort(port)
+                nodes.addNN(node)
+            topology = hdfs.MiniDFSNNTopology().addNameservice(nodes)
+            builder = getattr(hdfs, "MiniDFSCluster$Builder")(hdfs.HdfsConfiguration()).nnTopology(topology).numDataNodes(1)
+            self._cluster = builder.build()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._jvm.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def make_active(self, number: int) -> None:
+        self._cluster.transitionToActive(number)
+        self._cluster.waitActive(number)
+
+    def make_standby(self, number: int) -> None:
+        self._cluster.transitionToStandby(number)
+
+    def end(self, number: int) -> None:
+        """That name node's, for good."""
+        self._cluster.shutdownNameNode(number)
+
+    def settings(self, folder: str) -> dict[str, str]:
+        """A connector's."""
+        nodes = ",".join(f"{LOOPBACK}:{port}" for port in self.ports)
+        return {"url": f"webhdfs://{nodes}/{folder}", "hdfs.user": "root"}

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, ends_in_names, location_of
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
 from airflow_provider_connect.sdk.config_def import ConfigDef
-from tests.hdfs_server import HdfsServer
+from tests.hdfs_server import HdfsServer, TwoNameNodes
 from tests.integration.filesystem.chains import opened, taken, written
 
 
@@ -79,3 +79,38 @@ def test_addresses_of_the_well_known_sinks(key: str) -> None:
     config = ConfigDef(*STORE_KEYS).parse({key: "hdfs://name-node:8020/data"})
     location = location_of(config)
     assert (location.key, location.host, location.folder, ends_in_names(config)) == (key, "name-node:8020", "data", True)
+
+
+@pytest.mark.soak
+def test_two_name_nodes_take_turns() -> None:
+    """A failover, a name node that is gone, and one on standby alone."""
+    with TwoNameNodes() as cluster:
+        settings = cluster.settings("data")
+        store = opened(settings)
+        with pytest.raises(RetriableException, match="No name node is active"):
+            store.create("early", b"x")
+        cluster.make_active(1)
+        chain = taken(store, 1)
+        chain.commit(2, [(written(store, chain, "a"), "out/a")])
+        cluster.make_standby(1)
+        cluster.make_active(0)
+        chain.commit(4, [(written(store, chain, "b"), "out/b")])
+        assert not store.create("out/a", b"other")
+        cluster.make_standby(0)
+        cluster.make_active(1)
+        cluster.end(0)
+        newer = taken(opened(settings), 2)
+        newer.commit(6, [(written(store, newer, "c"), "out/c")])
+        with pytest.raises(FencedException):
+            chain.commit(8, [])
+        assert {file.path: store.read(file.path) for file in store.files("out")} == {f"out/{name}": name.encode() for name in "abc"}
+        cluster.make_standby(1)
+        alone = settings | {"url": f"webhdfs://127.0.0.1:{cluster.ports[1]}/data"}
+        with pytest.raises(RetriableException, match="Give all name nodes of the cluster: webhdfs://first:port,second:port"):
+            opened(alone).read("out/a")
+
+
+@pytest.mark.parametrize("nodes", ["a:0,b:1", "a,", ",a", "a:x,b", "user@a,b"])
+def test_name_nodes_that_are_none_are_refused(nodes: str) -> None:
+    with pytest.raises(ConfigException, match="url"):
+        location_of(ConfigDef(*STORE_KEYS).parse({"url": f"webhdfs://{nodes}/data"}))

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
@@ -77,14 +77,18 @@ STORE_KEYS: Final = (
     ConfigKey(AZURE_ACCOUNT, default=None, doc="The storage account of the container."),
     ConfigKey(AZURE_KEY, Type.PASSWORD, None, doc="The key of the storage account."),
     ConfigKey(AZURE_SAS, Type.PASSWORD, None, doc="A shared access signature, instead of the key."),
-    ConfigKey(HDFS_URL, default=None, doc="Instead of url: the address of a name node, hdfs://host:8020. store.url may hold it too."),
+    ConfigKey(
+        HDFS_URL,
+        default=None,
+        doc="Instead of url: the address of a name node, hdfs://host:8020, or of several with commas between. store.url may hold it too.",
+    ),
     ConfigKey(HDFS_USER, default=None, doc="The user who writes to HDFS."),
     ConfigKey(
         HDFS_WEB_PORT,
         Type.INT,
         9870,
         validator=Range(at_least=1, at_most=65535),
-        doc="The port of WebHDFS on the name node of an address hdfs://; webhdfs:// has it in the address.",
+        doc="The port of WebHDFS on the name nodes of an address hdfs://; webhdfs:// has it in the address.",
     ),
     ConfigKey(SFTP_USER, default=None, doc="The user of the SFTP server."),
     ConfigKey(SFTP_PASSWORD, Type.PASSWORD, None, doc="The user's password."),
@@ -117,7 +121,7 @@ def location_of(config: Config) -> Location:
         return Location(key, given, "file", "", given)
     try:
         parts = urlsplit(given)
-        is_plain = not (parts.query or parts.fragment or "@" in parts.netloc) and parts.port != 0
+        is_plain = not (parts.query or parts.fragment or "@" in parts.netloc) and _ports_are_whole(parts)
     except ValueError:
         parts, is_plain = urlsplit(""), False
     folder = unquote(parts.path)
@@ -129,12 +133,19 @@ def location_of(config: Config) -> Location:
     return Location(key, given, parts.scheme, parts.netloc, folder if parts.scheme == "file" else folder.strip("/"))
 
 
+def _ports_are_whole(address: SplitResult) -> bool:
+    """Raises ValueError for one that is no number."""
+    hosts = address.netloc.split(",") if address.scheme in _HDFS else [address.netloc]
+    ports = [urlsplit(f"//{host}").port for host in hosts]
+    return 0 not in ports and (len(hosts) == 1 or all(hosts))
+
+
 def dataset_at(config: Config, path: str, schema: Schema | None = None) -> Dataset:
     """A folder of the store, for lineage events; ``path`` is below the address of the config."""
     location = location_of(config)
     if location.scheme == "file":
         return Dataset("file", os.path.join(os.path.abspath(location.folder), path).rstrip("/") or "/", schema)
-    scheme, host = location.scheme, location.host
+    scheme, host = location.scheme, location.host.partition(",")[0]
     if scheme == "az":
         scheme, host = "abfss", f"{host}@{config[AZURE_ACCOUNT]}.dfs.core.windows.net"
         return Dataset(f"{scheme}://{host}", joined(location.folder, path) or "/", schema)
@@ -172,9 +183,10 @@ def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
 def _cluster(location: Location, config: Config) -> Store:
     from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
 
-    parts = urlsplit(location.given)
-    port = config[HDFS_WEB_PORT] if location.scheme == "hdfs" or parts.port is None else parts.port
-    return WebHdfsStore(parts.hostname or "", port, config[HDFS_USER], location.folder, key=location.key, given=location.given)
+    nodes = [urlsplit(f"//{node}") for node in location.host.split(",")]
+    ports = [config[HDFS_WEB_PORT] if location.scheme == "hdfs" or node.port is None else node.port for node in nodes]
+    found = [(node.hostname or "", port) for node, port in zip(nodes, ports, strict=True)]
+    return WebHdfsStore(found, config[HDFS_USER], location.folder, key=location.key, given=location.given)
 
 
 def _check_login(config: Config) -> None:

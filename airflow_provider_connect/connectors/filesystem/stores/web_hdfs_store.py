@@ -1,27 +1,37 @@
-"""A folder of HDFS, by the name node's WebHDFS. A rename there is atomic, and fails where its target exists unless asked to replace it."""
+"""A folder of HDFS, by WebHDFS of the name node that is active.
+
+A rename there is atomic, and fails where its target exists unless asked to replace it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, cast
 
+import requests
 from fsspec.implementations.webhdfs import WebHDFS  # type: ignore[import-untyped]
+from urllib3.exceptions import NewConnectionError
 
 from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, StoredFile, joined
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 _PART_BYTES: Final = 8 << 20
+_SECONDS: Final = (10, 120)
+"""For a connection; between two bytes of an answer."""
+_STANDBY: Final = ("StandbyException", "in state standby")
+"""In answers of a name node that is not active, and of data nodes that it has sent a writer to."""
 
 
 class WebHdfsStore:
-    """See ``Store``. ``key`` is the setting of the address ``given``. Folders are created as they are needed."""
+    """See ``Store``. ``key`` is the setting of the address ``given``, ``name_nodes`` their hosts and ports of WebHDFS. Folders are created
+    as they are needed."""
 
-    def __init__(self, host: str, port: int, user: str | None, folder: str, *, key: str, given: str) -> None:
+    def __init__(self, name_nodes: Sequence[tuple[str, int]], user: str | None, folder: str, *, key: str, given: str) -> None:
         self._key, self._given, self._root = key, given, f"/{folder.strip('/')}".rstrip("/")
-        self._cluster = WebHDFS(host, port, user=user, skip_instance_cache=True, use_listings_cache=False)
-        self._cluster.session.trust_env = False  # neither proxies nor passwords of the host
+        self._cluster = _Cluster(name_nodes, user)
 
     def create(self, path: str, data: bytes) -> bool:
         """1 write under another name 2 rename it to the path, which fails where there is one 3 where it did, remove the other name."""
@@ -38,6 +48,7 @@ class WebHdfsStore:
 
     def new_file(self, path: str) -> WebHdfsFile:
         with self.explained(path):
+            self._cluster.find_active()
             stream = self._cluster.open(self._path(path), "wb", block_size=_PART_BYTES)
         return WebHdfsFile(self, path, cast(BinaryIO, stream))
 
@@ -95,10 +106,16 @@ class WebHdfsStore:
         except FileNotFoundError:
             raise
         except (RuntimeError, OSError, ValueError) as error:  # a name node in safe mode raises the first; requests' errors are OSErrors
-            if isinstance(error, PermissionError | ValueError) or _status_of(error) in (401, 403):
+            is_standby = _is_standby(error)
+            if isinstance(error, PermissionError | ValueError) or (_status_of(error) in (401, 403) and not is_standby):
                 reason = f"The cluster refuses {where}. Check hdfs.user, and what that user is allowed."
                 raise ConfigException.of(self._key, self._given, reason) from error
-            raise RetriableException(f"{where} cannot be used now: {str(error)[:300]}") from error
+            reason = str(error)[:300]
+            if is_standby:
+                reason = "Its name node is on standby. Give all name nodes of the cluster: webhdfs://first:port,second:port/folder"
+                if len(self._cluster.urls) > 1:
+                    reason = "No name node is active"
+            raise RetriableException(f"{where} cannot be used now: {reason}") from error
 
     def _renamed(self, path: str, to: str, **options: str) -> bool:
         """By the library's own call, whose ``mv`` hides whether the cluster has renamed the file."""
@@ -107,6 +124,45 @@ class WebHdfsStore:
 
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}"
+
+
+class _Cluster(WebHDFS):  # type: ignore[misc]  # the library has no types
+    """Calls the name node that is active. A call goes to the next one where this one has not carried it out: it is on standby, or there was
+    no connection. What may have been carried out is not repeated."""
+
+    def __init__(self, name_nodes: Sequence[tuple[str, int]], user: str | None) -> None:
+        super().__init__(*name_nodes[0], user=user, skip_instance_cache=True, use_listings_cache=False)
+        self.urls = [f"http://{host}:{port}/webhdfs/v1" for host, port in name_nodes]
+        self.session.trust_env = False  # neither proxies nor passwords of the host
+        self.session.request = functools.partial(self.session.request, timeout=_SECONDS)
+
+    def _call(self, op: str, *args: Any, **options: Any) -> requests.Response:
+        for others in range(len(self.urls) - 1, -1, -1):
+            try:
+                return cast(requests.Response, super()._call(op, *args, **options))
+            except (RuntimeError, requests.ConnectionError, requests.Timeout) as error:
+                if isinstance(error, RuntimeError) and not _is_standby(error):
+                    raise
+                self.urls.append(self.urls.pop(0))
+                self.url = self.urls[0]
+                if not others or not (isinstance(error, RuntimeError) or _was_not_sent(error)):
+                    raise
+        raise AssertionError
+
+    def find_active(self) -> None:
+        """Before a file is begun: a name node on standby sends the writer to a data node, which refuses it."""
+        if len(self.urls) > 1:
+            self._call("GETFILESTATUS", path="/")
+
+
+def _is_standby(error: Exception) -> bool:
+    text = f"{error}{getattr(getattr(error, 'response', None), 'text', '')}"
+    return any(each in text for each in _STANDBY)
+
+
+def _was_not_sent(error: requests.RequestException) -> bool:
+    cause = error.args[0] if error.args else None
+    return isinstance(error, requests.ConnectTimeout) or isinstance(getattr(cause, "reason", None), NewConnectionError)
 
 
 class WebHdfsFile:
