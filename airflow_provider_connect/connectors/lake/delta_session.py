@@ -46,8 +46,8 @@ _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NO_BUCKET: Final = ("NoSuchBucket", "The specified bucket does not exist")
 _REFUSED: Final = ("401 Unauthorized", "403 Forbidden")
 _LONGEST_TEXT: Final = 500
-_OF_FILES: Final = "Generic LocalFileSystem error"
-"""In texts of the library for errors of the operating system, such as a disk that is full."""
+_OF_STORES: Final = ("Generic LocalFileSystem error", "Generic S3 error")
+"""In texts of the library for errors of the operating system, such as a disk that is full, and for a server that is away."""
 
 
 class DeltaSession:
@@ -249,6 +249,6 @@ def translated(error: Exception, address: str) -> Exception:
             f"The store refuses access. Check {ACCESS_KEY} and {SECRET_KEY}, and what they are allowed: to list, read, write and delete"
         )
         return ConfigException.of(PATH, address, f"{reason}: {text[:_LONGEST_TEXT]}")
-    if isinstance(error, OSError) or (isinstance(error, DeltaError) and _OF_FILES in text):
+    if isinstance(error, OSError) or (isinstance(error, DeltaError) and any(word in text for word in _OF_STORES)):
         return RetriableException(f"A file of the table {address} cannot be used now ({PATH}): {text}")
     return RetriableException(text) if isinstance(error, CommitFailedError) else error

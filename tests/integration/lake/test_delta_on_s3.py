@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from deltalake.exceptions import DeltaError
 
-from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
+from airflow_provider_connect.connectors.lake.delta_session import DeltaSession, translated
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
-from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException
+from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, Schema
@@ -147,6 +148,25 @@ def test_a_bucket_that_is_not_there_and_a_server_that_is_away_are_named(config: 
         deliver(config | {"delta.table.path": "s3://no-such-bucket/table"}, batches([note(1)]))
     with pytest.raises(ConnectException, match=r"s3://.* cannot be used now \(delta\.table\.path\)"):
         deliver(config | {"store.url": "http://127.0.0.1:9", "max.retries": "0"}, batches([note(1)]))
+
+
+@pytest.mark.parametrize("settings", [{}, UPSERT], ids=["append", "upsert"])
+def test_a_server_that_goes_away_within_a_commit_is_a_reason_to_try_again(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
+) -> None:
+    monkeypatch.setattr(DeltaSession, "_is_there", lambda _: True)  # which asks the server first
+    with MotoServer() as server:
+        config = (
+            server.delta_settings("lake/notes") | settings | {"delta.table.auto-create-enabled": "true", "name": "sink", "topics": "notes"}
+        )
+        session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, "sink", None)
+        session.write(batches([note(1)])[0])
+        session.commit()
+        session.write(batches([note(2)])[0])
+        server.stop()
+        with pytest.raises(DeltaError) as raised:
+            session.commit()
+        assert isinstance(translated(raised.value, "s3://bucket/lake/notes"), RetriableException)
 
 
 def test_wrong_keys_are_named_without_their_secret(server: S3Server, config: dict[str, str]) -> None:
