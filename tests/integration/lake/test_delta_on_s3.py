@@ -136,11 +136,12 @@ def test_credentials_of_the_host_are_not_used(
         for name, value in {"HOME": str(tmp_path), **own, **others}.items():
             host.setenv(name, value)
         deliver(config, batches([note(1)]))
+        deliver(config | UPSERT, batches([note(1, "changed")], first=1), claim_epoch=2)
         for left_out in (KEYS, KEYS[:1], KEYS[1:]):
             bare = {key: value for key, value in config.items() if key not in left_out}
             with pytest.raises(ConfigException, match=r"aws\.access\.key\.id, aws\.secret\.access\.key"):
-                deliver(bare, batches([note(2)], first=1), claim_epoch=2)
-    assert rows(server, config) == [note(1)]
+                deliver(bare, batches([note(2)], first=2), claim_epoch=3)
+    assert rows(server, config) == [note(1, "changed")]
 
 
 def test_a_bucket_that_is_not_there_and_a_server_that_is_away_are_named(config: dict[str, str]) -> None:
