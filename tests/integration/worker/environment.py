@@ -233,6 +233,13 @@ def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True) -> li
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
+def values_from(bootstrap: str, topic: str, offset: int) -> list[str]:
+    """The committed values of a topic of one partition from an offset on, as text: of a long topic the end."""
+    with TopicLog(topic, {"bootstrap.servers": bootstrap, "group.id": "reader"}) as log:
+        log.start_at(offset)
+        return [(record.value or b"").decode() for record in log.read_to_end()]
+
+
 def values_of(bootstrap: str, topic: str) -> list[str]:
     """The committed values of a topic as text."""
     return [(record.value or b"").decode() for record in read_topic(bootstrap, topic)]
