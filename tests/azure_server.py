@@ -39,8 +39,8 @@ class AzuriteServer(OwnServer):
         program = azurite()
         assert program is not None
         self._folder = Path(tempfile.mkdtemp(prefix="azure-"))
-        place = ["--blobHost", LOOPBACK, "--blobPort", self.port, "--location", self._folder]
-        self._spawn(["node", program, *place, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], self._folder / "log")
+        address = ["--blobHost", LOOPBACK, "--blobPort", self.port, "--location", self._folder]
+        self._spawn(["node", program, *address, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], self._folder / "log")
         deadline = time.monotonic() + _ANSWER_SECONDS
         while not is_listening(self.port):
             assert time.monotonic() < deadline, (self._folder / "log").read_text()

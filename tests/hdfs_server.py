@@ -17,13 +17,18 @@ from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.java.jvm import Jvm
 from airflow_provider_connect.java.runtime_jars import runtime_jars
 from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
 from tests.conftest import CACHE
 from tests.java_libraries import PINS
 
 _JARS = ("org.apache.hadoop:hadoop-client-minicluster:3.5.0", "org.junit.jupiter:junit-jupiter-api:5.11.4")
 _START = "org.apache.hadoop.mapreduce.MiniHadoopClusterManager"
 _ANSWER_SECONDS = 240
+
+
+def _java_and_jars() -> tuple[JavaRuntime, Path]:
+    java = find_java(cache=CACHE)
+    return java, fetch_jars(CACHE, "hdfs-3.5.0", _JARS, java, pins=PINS)
 
 
 class HdfsServer(OwnServer):
@@ -33,8 +38,7 @@ class HdfsServer(OwnServer):
         super().__init__(signal.SIGKILL)
 
     def start(self) -> Self:
-        java = find_java(cache=CACHE)
-        jars = fetch_jars(CACHE, "hdfs-3.5.0", _JARS, java, pins=PINS)
+        java, jars = _java_and_jars()
         self._folder = Path(tempfile.mkdtemp(prefix="hdfs-"))
         ports = ["-nnport", free_ports(1)[0], "-nnhttpport", self.port]
         data = f"-Dtest.build.data={self._folder}"
@@ -71,8 +75,7 @@ class TwoNameNodes:
         self.ports = free_ports(2)
 
     def __enter__(self) -> Self:
-        java = find_java(cache=CACHE)
-        jars = fetch_jars(CACHE, "hdfs-3.5.0", _JARS, java, pins=PINS)
+        java, jars = _java_and_jars()
         self._folder = Path(tempfile.mkdtemp(prefix="hdfs-pair-"))
         class_path = [*runtime_jars(CACHE, java), *sorted(jars.glob("*.jar"))]
         self._jvm = Jvm(java, class_path, heap="700m", hide=str, call_seconds=_ANSWER_SECONDS)

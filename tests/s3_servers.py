@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -11,15 +12,30 @@ import sys
 import tempfile
 import time
 from abc import abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import boto3  # type: ignore[import-untyped]
+import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 
 GATEWAY = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 _ANSWER_SECONDS = 180
+
+
+SERVERS: Final = ("moto", pytest.param("versity", marks=pytest.mark.soak))
+"""Parameters of fixtures that run tests on each server, for ``s3_server``."""
+
+
+@contextlib.contextmanager
+def s3_server(name: str) -> Iterator[S3Server]:
+    """The server while it runs. The test is skipped where it cannot be had."""
+    if name == "versity" and gateway() is None:
+        pytest.skip("there is no Go to build Versity's gateway, or no module of it")
+    with MotoServer() if name == "moto" else VersityServer() as server:
+        yield server
 
 
 class S3Server(OwnServer):

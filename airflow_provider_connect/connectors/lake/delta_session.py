@@ -18,6 +18,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, 
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
+from airflow_provider_connect.connectors.bucket_access import ACCESS_KEY, NO_BUCKET, REFUSED, SECRET_KEY, hidden_environment
 from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, PATH, DeltaSettings
 from airflow_provider_connect.connectors.lake.rows import (
     keyed_rows,
@@ -29,7 +30,6 @@ from airflow_provider_connect.connectors.lake.rows import (
     with_fields_of,
     without_keys,
 )
-from airflow_provider_connect.connectors.s3_access import ACCESS_KEY, SECRET_KEY, hidden_environment
 from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.arrow import pa
@@ -43,8 +43,6 @@ _UNKNOWN, _FORGOTTEN = -1, -2
 _DELETES: Final = "connect_deletes"
 _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """In texts of the library."""
-_NO_BUCKET: Final = ("NoSuchBucket", "The specified bucket does not exist")
-_REFUSED: Final = ("401 Unauthorized", "403 Forbidden")
 _LONGEST_TEXT: Final = 500
 _OF_STORES: Final = ("Generic LocalFileSystem error", "Generic S3 error")
 """In texts of the library for errors of the operating system, such as a disk that is full, and for a server that is away."""
@@ -61,10 +59,9 @@ class DeltaSession:
 
     def begin(self) -> None:
         """Read the table, and forget what was written and not committed."""
-        settings, options = self._settings, dict(self._settings.store_options)
+        is_there = self._is_there()
         with hidden_environment():
-            there = DeltaTable.is_deltatable(settings.address, options)
-            self._table = DeltaTable(settings.address, storage_options=options) if there else None
+            self._table = DeltaTable(self._settings.address, storage_options=self._settings.store_options) if is_there else None
         self._transactions: list[Transaction] = []
         self._rows: list[pa.Table] = []
         self._keys: list[pa.Table] = []
@@ -86,7 +83,7 @@ class DeltaSession:
             raise ConfigException.of(PATH, self._settings.address, f"There is no folder {above}. Create it, or set another path.")
         schema = Schema([Field(PLACEHOLDER, PrimitiveType("string"))])
         with hidden_environment():
-            DeltaTable.create(self._settings.address, schema, mode="ignore", storage_options=dict(self._settings.store_options))
+            DeltaTable.create(self._settings.address, schema, mode="ignore", storage_options=self._settings.store_options)
         self.begin()
 
     def write(self, batch: Batch) -> None:
@@ -169,10 +166,8 @@ class DeltaSession:
         self.begin()
 
     def _is_there(self) -> bool:
-        if self._settings.is_folder:
-            return os.path.isdir(os.path.join(self._settings.address, "_delta_log"))
         with hidden_environment():
-            return DeltaTable.is_deltatable(self._settings.address, dict(self._settings.store_options))
+            return DeltaTable.is_deltatable(self._settings.address, self._settings.store_options)
 
     def _commit_rows(self, rows: pa.Table, properties: CommitProperties) -> None:
         if self._keys:
@@ -242,9 +237,9 @@ def translated(error: Exception, address: str) -> Exception:
     text = " ".join(_COLORS.sub("", f"{type(error).__name__}: {error}").split())
     if isinstance(error, TableNotFoundError):
         return ConfigException(f"There is no Delta table under {PATH} any more: {text}")
-    if any(word in text for word in _NO_BUCKET):
+    if any(word in text for word in NO_BUCKET):
         return ConfigException.of(PATH, address, f"There is no such bucket. Create it, or set another: {text[:_LONGEST_TEXT]}")
-    if any(word in text for word in _REFUSED):
+    if any(word in text for word in REFUSED):
         reason = (
             f"The store refuses access. Check {ACCESS_KEY} and {SECRET_KEY}, and what they are allowed: to list, read, write and delete"
         )

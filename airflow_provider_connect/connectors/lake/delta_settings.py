@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from airflow_provider_connect.connectors.lake.lake_sink import retries_key, upsert_key
-from airflow_provider_connect.connectors.s3_access import (
+from airflow_provider_connect.connectors.bucket_access import (
     ACCESS_KEY,
     S3_KEYS,
     SECRET_KEY,
     STORE_URL,
     check_s3,
+    client_options,
     s3_options,
     without_user,
 )
+from airflow_provider_connect.connectors.lake.lake_sink import retries_key, upsert_key
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, ListOf, Type
@@ -28,6 +29,7 @@ PATH: Final = "delta.table.path"
 AUTO_CREATE, EVOLVE = "delta.table.auto-create-enabled", "delta.table.evolve-schema-enabled"
 UPSERT, ID_COLUMNS, PARTITION_BY = "delta.table.upsert-mode-enabled", "delta.table.id-columns", "delta.table.partition-by"
 
+_KEY_DOC: Final = "The access key for S3. A table in S3 needs one: keys of the host are never used."
 CONFIG_DEF = ConfigDef(
     ConfigKey(
         PATH,
@@ -43,13 +45,12 @@ CONFIG_DEF = ConfigDef(
     upsert_key(UPSERT),
     ConfigKey(ID_COLUMNS, Type.LIST, "", validator=ListOf(unique=True), group="Writes", doc="The columns that identify a row."),
     retries_key("another writer was faster, or the store was not reached"),
-    *(replace(key, group="Store") for key in S3_KEYS),
+    *(replace(key, group="Store", doc=_KEY_DOC if key.name == ACCESS_KEY else key.doc) for key in S3_KEYS),
 )
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _FORMS: Final = "Give the path of a folder, or s3://bucket/path"
 _CREATED_ONCE: Final = {"conditional_put": "etag"}
 """Of several processes that create the same version of a table one succeeds, by a condition that S3 checks."""
-_TIMES: Final = {"timeout": "60s", "connect_timeout": "10s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class DeltaSettings:
     is_upsert: bool
     id_columns: tuple[str, ...]
     partition_by: tuple[str, ...]
-    store_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    store_options: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def is_folder(self) -> bool:
@@ -115,5 +116,5 @@ def _check_address(config: Config, allowed: AllowedPaths) -> None:
 
 def _store_options(config: Config) -> dict[str, str]:
     """deltalake's. The library would use the host's credentials where it is given none."""
-    plain = {"allow_http": "true"} if (config[STORE_URL] or "").startswith("http://") else {}
-    return {name: str(value) for name, value in s3_options(config).items()} | plain | _CREATED_ONCE | _TIMES
+    options = {**s3_options(config), **client_options(config[STORE_URL] or ""), **_CREATED_ONCE}
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in options.items()}

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -45,6 +46,7 @@ LINE_TIMEOUT_MS = 500
 BATCH_BYTES = 8192  # of a log in one poll
 FIRST_BYTES = 3 * BATCH_BYTES  # are in a log before its first run, which a fault strikes at its second commit
 _STATE = "topics/_connect/"
+Server = S3Server | AzuriteServer | HdfsServer | SftpServer
 
 
 @dataclass(slots=True)
@@ -117,7 +119,7 @@ class Location:
         return cls({"url": str(folder)}, files)
 
     @classmethod
-    def on(cls, server: S3Server | AzuriteServer | HdfsServer | SftpServer, folder: Path) -> Location:
+    def on(cls, server: Server, folder: Path) -> Location:
         """In the folder of this name."""
         return cls(server.settings(folder.name), lambda: server.files(folder.name))
 
@@ -146,6 +148,11 @@ class FileSystemSinkEnvironment(SinkEnvironment):
         environment.location = found[0]
         environment.add()
         return environment
+
+    @classmethod
+    def on(cls, folder: Path, settings: Mapping[str, str], server: Server) -> FileSystemSinkEnvironment:
+        """On a server, in a folder that no other environment has."""
+        return cls.make(folder, settings, partial(Location.on, server))
 
     def records(self) -> list[bytes]:
         """Raises AssertionError where a temporary file is left."""
@@ -194,9 +201,9 @@ class DeltaSinkEnvironment(SinkEnvironment):
     @classmethod
     def make(cls, folder: Path, settings: Mapping[str, str], server: S3Server | None = None) -> Self:
         def own(data: Path, topic: str) -> Mapping[str, str]:
-            place = {"delta.table.path": str(data / "lines")} if server is None else server.delta_settings(f"{data.name}/lines")
+            address = {"delta.table.path": str(data / "lines")} if server is None else server.delta_settings(f"{data.name}/lines")
             table = {"delta.table.auto-create-enabled": "true", "max.retries": "4"}
-            return {"connector.class": "DeltaSink", "topics": topic, "tasks.max": "2"} | place | table | HOIST
+            return {"connector.class": "DeltaSink", "topics": topic, "tasks.max": "2"} | address | table | HOIST
 
         environment = cls._made(folder, settings, own)
         environment.server = server

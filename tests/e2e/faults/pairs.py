@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.azure_server import AzuriteServer, azurite
 from tests.e2e.faults.file_environments import (
@@ -14,23 +13,25 @@ from tests.e2e.faults.file_environments import (
     FileSystemSinkEnvironment,
     FileSystemSourceEnvironment,
     IcebergSinkEnvironment,
-    Location,
     LogSourceEnvironment,
     PairEnvironment,
+    Server,
 )
 from tests.e2e.faults.steps import PAIRS
 from tests.hdfs_server import HdfsServer
-from tests.s3_servers import MotoServer, S3Server, VersityServer, gateway
+from tests.s3_servers import MotoServer, VersityServer, gateway
 from tests.sftp_server import SftpServer
 
-_SERVERS: Final[Mapping[str, type[S3Server | AzuriteServer | HdfsServer | SftpServer]]] = {
-    "hdfs sink": HdfsServer,
-    "sftp sink": SftpServer,
-    "moto sink": MotoServer,
-    "versity sink": VersityServer,
-    "azure sink": AzuriteServer,
-    "moto delta sink": MotoServer,
+_FILES: Final = FileSystemSinkEnvironment.on
+_ON_SERVERS: Final[Mapping[str, tuple[type[Server], Callable[[Path, Mapping[str, str], Any], PairEnvironment]]]] = {
+    "hdfs sink": (HdfsServer, _FILES),
+    "sftp sink": (SftpServer, _FILES),
+    "moto sink": (MotoServer, _FILES),
+    "versity sink": (VersityServer, _FILES),
+    "azure sink": (AzuriteServer, _FILES),
+    "moto delta sink": (MotoServer, DeltaSinkEnvironment.make),
 }
+"""The server of each kind, and what makes an environment on it. Any: that server."""
 _OWN: Final[Mapping[str, Callable[[Path, Mapping[str, str]], PairEnvironment]]] = {
     "local sink": FileSystemSinkEnvironment.make,
     "iceberg sink": IcebergSinkEnvironment.make,
@@ -45,7 +46,7 @@ class Pairs:
 
     def __init__(self, servers: ExitStack) -> None:
         self._servers = servers
-        self._started: dict[str, S3Server | AzuriteServer | HdfsServer | SftpServer] = {}
+        self._started: dict[str, Server] = {}
 
     @classmethod
     def kinds(cls) -> list[str]:
@@ -60,12 +61,10 @@ class Pairs:
 
     def make(self, kind: str, folder: Path, settings: Mapping[str, str]) -> PairEnvironment:
         """``settings`` are the worker's."""
-        if kind not in _SERVERS:
+        if kind not in _ON_SERVERS:
             return _OWN[kind](folder, settings)
+        server_class, make = _ON_SERVERS[kind]
         if kind not in self._started:
-            server = self._started[kind] = _SERVERS[kind]()
+            server = self._started[kind] = server_class()
             self._servers.enter_context(server)
-        server = self._started[kind]
-        if kind == "moto delta sink" and isinstance(server, S3Server):
-            return DeltaSinkEnvironment.make(folder, settings, server)
-        return FileSystemSinkEnvironment.make(folder, settings, partial(Location.on, server))
+        return make(folder, settings, self._started[kind])

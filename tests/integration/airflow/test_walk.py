@@ -22,7 +22,7 @@ from tests.integration.airflow.test_page import (
     signed_in,
     state,
 )
-from tests.integration.worker.environment import make_topic, send, values_from
+from tests.integration.worker.environment import make_topic, send, values_of
 from tests.recording import Recording, recorded
 
 GOOD = 3_000_000
@@ -141,7 +141,7 @@ def replay(page: Page, recording: Recording, airflow: Airflow, name: str, topic:
     page.get_by_role("button", name="Replay", exact=True).click()
     page.get_by_role("alertdialog").get_by_role("button", name="Replay").click()
     expect(page.get_by_text("The last replay is done: 1 record was written.")).to_be_visible()
-    assert values_from(airflow.settings().bootstrap_servers, topic, GOOD)[-1] == '{"order":"by hand"}'
+    assert values_of(airflow.settings().bootstrap_servers, topic, start=GOOD)[-1] == '{"order":"by hand"}'
     airflow.run(name)
 
 

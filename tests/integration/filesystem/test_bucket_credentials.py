@@ -18,9 +18,9 @@ import pytest
 from obstore.exceptions import PermissionDeniedError
 from obstore.store import S3Store
 
+from airflow_provider_connect.connectors.bucket_access import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, STORE_URL, s3_options
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, URL, open_store
 from airflow_provider_connect.connectors.filesystem.stores.object_store import bucket_of
-from airflow_provider_connect.connectors.s3_access import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, STORE_URL, s3_options
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef

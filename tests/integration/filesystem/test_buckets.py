@@ -4,8 +4,7 @@ where Go and Node.js are there."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,22 +13,16 @@ from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.errors import ConfigException, FencedException
 from tests.azure_server import AzuriteServer, azurite
 from tests.integration.filesystem.chains import opened, taken, written
-from tests.s3_servers import MotoServer, S3Server, VersityServer, gateway
+from tests.s3_servers import SERVERS, MotoServer, S3Server, s3_server
 
 Server = S3Server | AzuriteServer
-SERVERS: Mapping[str, tuple[Callable[[], AbstractContextManager[Server]], Callable[[], object]]] = {
-    "moto": (MotoServer, lambda: True),
-    "versity": (VersityServer, gateway),
-    "azurite": (AzuriteServer, azurite),
-}
 
 
-@pytest.fixture(scope="module", params=["moto", *(pytest.param(name, marks=pytest.mark.soak) for name in ("versity", "azurite"))])
+@pytest.fixture(scope="module", params=[*SERVERS, pytest.param("azurite", marks=pytest.mark.soak)])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    started, can_be_had = SERVERS[request.param]
-    if not can_be_had():
-        pytest.skip("what it runs on is not there, or its packages are not to be had")
-    with started() as server:
+    if request.param == "azurite" and azurite() is None:
+        pytest.skip("there is no Node.js to run Azurite, or no package of it")
+    with AzuriteServer() if request.param == "azurite" else s3_server(request.param) as server:
         yield server
 
 

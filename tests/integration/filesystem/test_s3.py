@@ -14,14 +14,12 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from tests.integration.filesystem.chains import opened
-from tests.s3_servers import MotoServer, S3Server, VersityServer, gateway
+from tests.s3_servers import SERVERS, S3Server, s3_server
 
 
-@pytest.fixture(scope="module", params=["moto", pytest.param("versity", marks=pytest.mark.soak)])
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[S3Server]:
-    if request.param == "versity" and gateway() is None:
-        pytest.skip("there is no Go to build Versity's gateway, or no module of it")
-    with MotoServer() if request.param == "moto" else VersityServer() as server:
+    with s3_server(request.param) as server:
         yield server
 
 

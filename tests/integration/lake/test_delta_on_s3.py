@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,25 +13,21 @@ from deltalake.exceptions import DeltaError
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession, translated
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
-from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, Schema
-from tests.integration.lake import notes
 from tests.integration.lake.delta_tables import delta_rows
+from tests.integration.lake.delta_zombies import MODES, UPSERT, deliver, opened, wake_within_a_commit
 from tests.integration.lake.notes import NotesSuite, batches, note
-from tests.s3_servers import MotoServer, S3Server, VersityServer, gateway
+from tests.s3_servers import SERVERS, MotoServer, S3Server, s3_server
 
-UPSERT = {"delta.table.upsert-mode-enabled": "true", "delta.table.id-columns": "id"}
 KEYS = ("aws.access.key.id", "aws.secret.access.key")
-deliver, opened = partial(notes.deliver, DeltaSinkConnector), partial(notes.opened, DeltaSinkConnector)
 
 
-@pytest.fixture(scope="module", params=["moto", pytest.param("versity", marks=pytest.mark.soak)])
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[S3Server]:
-    if request.param == "versity" and gateway() is None:
-        pytest.skip("there is no Go to build Versity's gateway, or no module of it")
-    with MotoServer() if request.param == "moto" else VersityServer() as server:
+    with s3_server(request.param) as server:
         yield server
 
 
@@ -85,30 +80,13 @@ def test_lineage_names_the_table(config: dict[str, str]) -> None:
     assert list(calls.task.datasets()) == [Dataset.at(config["delta.table.path"], {"id": "int64", "text": "string"})]
 
 
-@pytest.mark.parametrize("mode", ["append", "upsert", "first"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_zombie_that_wakes_within_its_commit_writes_nothing(
     server: S3Server, config: dict[str, str], monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """The newer claim comes after the zombie has read the claims and before its change reaches the log: S3 itself refuses that."""
-    settings = config | (UPSERT if mode == "upsert" else {})
-    if mode != "first":
-        deliver(settings, batches([note(0)]))
-    first = 0 if mode == "first" else 1
-    zombie = opened(settings, 2)
-    real = DeltaSession.commit
-
-    def slow(session: DeltaSession) -> None:
-        monkeypatch.setattr(DeltaSession, "commit", real)
-        newest = opened(settings, 3)
-        newest.put(batches([note(3)], first=first)[0])
-        newest.commit()
-        real(session)
-
-    zombie.put(batches([note(9)], first=first)[0])
-    monkeypatch.setattr(DeltaSession, "commit", slow)
-    with pytest.raises(FencedException):
-        zombie.commit()
-    assert rows(server, config) == [note(0)] * first + [note(3)]
+    """S3 itself refuses its change."""
+    before = wake_within_a_commit(config, mode, monkeypatch)
+    assert rows(server, config) == [note(0)] * before + [note(3)]
 
 
 def test_a_table_that_is_gone_is_not_begun_again(server: S3Server, config: dict[str, str]) -> None:
@@ -155,7 +133,6 @@ def test_a_bucket_that_is_not_there_and_a_server_that_is_away_are_named(config: 
 def test_a_server_that_goes_away_within_a_commit_is_a_reason_to_try_again(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(DeltaSession, "_is_there", lambda _: True)  # which asks the server first
     with MotoServer() as server:
         config = (
             server.delta_settings("lake/notes") | settings | {"delta.table.auto-create-enabled": "true", "name": "sink", "topics": "notes"}
@@ -165,6 +142,7 @@ def test_a_server_that_goes_away_within_a_commit_is_a_reason_to_try_again(
         session.commit()
         session.write(batches([note(2)])[0])
         server.stop()
+        monkeypatch.setattr(DeltaSession, "_is_there", lambda _: True)  # which asks the server first
         with pytest.raises(DeltaError) as raised:
             session.commit()
         assert isinstance(translated(raised.value, "s3://bucket/lake/notes"), RetriableException)

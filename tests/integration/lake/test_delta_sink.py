@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,12 +24,9 @@ from airflow_provider_connect.sdk.schema import (
     TIMESTAMP_SCHEMA,
     Schema,
 )
-from tests.integration.lake import notes
 from tests.integration.lake.delta_tables import delta_rows
+from tests.integration.lake.delta_zombies import MODES, UPSERT, deliver, opened, wake_within_a_commit
 from tests.integration.lake.notes import PARTITION, NotesSuite, batches, note
-
-UPSERT = {"delta.table.upsert-mode-enabled": "true", "delta.table.id-columns": "id"}
-deliver, opened = partial(notes.deliver, DeltaSinkConnector), partial(notes.opened, DeltaSinkConnector)
 
 
 class TestDeltaSink(NotesSuite):
@@ -130,29 +126,11 @@ def test_of_two_zombies_neither_writes(tmp_path: Path) -> None:
         opened(settings, 2)
 
 
-@pytest.mark.parametrize("mode", ["append", "upsert", "first"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_zombie_that_wakes_within_its_commit_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """The newer claim comes after the zombie has read the claims and before its change reaches the log."""
-    settings = config(tmp_path, **(UPSERT if mode == "upsert" else {})) | {"max.retries": "3"}
-    if mode != "first":
-        deliver(settings, batches([note(0)]))
-    first = 0 if mode == "first" else 1
-    zombie = opened(settings, 2)
-    real = DeltaSession.commit
-
-    def slow(session: DeltaSession) -> None:
-        monkeypatch.setattr(DeltaSession, "commit", real)
-        newest = opened(settings, 3)
-        newest.put(batches([note(3)], first=first)[0])
-        newest.commit()
-        real(session)
-
-    zombie.put(batches([note(9)], first=first)[0])
-    monkeypatch.setattr(DeltaSession, "commit", slow)
-    with pytest.raises(FencedException):
-        zombie.commit()
+    before = wake_within_a_commit(config(tmp_path) | {"max.retries": "3"}, mode, monkeypatch)
     assert note(9) not in delta_rows(tmp_path / "notes")
-    assert len(delta_rows(tmp_path / "notes")) == 1 + first
+    assert len(delta_rows(tmp_path / "notes")) == 1 + before
 
 
 def test_offsets_that_an_admin_sets_hold_and_fence(tmp_path: Path) -> None:

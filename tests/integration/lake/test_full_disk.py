@@ -20,6 +20,7 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
 from tests.integration.lake import notes, test_delta_sink, test_iceberg_sink
 from tests.integration.lake.delta_tables import delta_rows
+from tests.integration.lake.delta_zombies import UPSERT
 from tests.integration.lake.notes import batches, note
 from tests.integration.lake.tables import rows_of
 
@@ -87,7 +88,7 @@ SINKS = {
     "iceberg": lake(test_iceberg_sink, ICEBERG),
     "iceberg upsert": lake(test_iceberg_sink, ICEBERG, **test_iceberg_sink.UPSERT),
     "delta": lake(test_delta_sink, DELTA),
-    "delta upsert": lake(test_delta_sink, DELTA, **test_delta_sink.UPSERT),
+    "delta upsert": lake(test_delta_sink, DELTA, **UPSERT),
     "json": files("json"),
     "parquet": files("parquet"),
 }

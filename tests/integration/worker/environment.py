@@ -226,23 +226,18 @@ def _send(bootstrap: str, topic: str, records: Iterable[tuple[str | None, str | 
     assert producer.flush(120) == 0
 
 
-def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True) -> list[LogRecord]:
-    """Every record of a topic, by partition and offset."""
+def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True, start: int | None = None) -> list[LogRecord]:
+    """Every record of a topic, by partition and offset; from offset ``start`` on, of a long topic of one partition."""
     with TopicLog(topic, {"bootstrap.servers": bootstrap, "group.id": "reader"}, read_committed=read_committed) as log:
+        if start is not None:
+            log.start_at(start)
         records = log.read_to_end()
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
-def values_from(bootstrap: str, topic: str, offset: int) -> list[str]:
-    """The committed values of a topic of one partition from an offset on, as text: of a long topic the end."""
-    with TopicLog(topic, {"bootstrap.servers": bootstrap, "group.id": "reader"}) as log:
-        log.start_at(offset)
-        return [(record.value or b"").decode() for record in log.read_to_end()]
-
-
-def values_of(bootstrap: str, topic: str) -> list[str]:
-    """The committed values of a topic as text."""
-    return [(record.value or b"").decode() for record in read_topic(bootstrap, topic)]
+def values_of(bootstrap: str, topic: str, *, start: int | None = None) -> list[str]:
+    """The committed values of a topic as text; ``start`` as for ``read_topic``."""
+    return [(record.value or b"").decode() for record in read_topic(bootstrap, topic, start=start)]
 
 
 def commit_by_hand(bootstrap: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
-from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
-from airflow_provider_connect.connectors.s3_access import (
+from airflow_provider_connect.connectors.bucket_access import (
     S3_CREDENTIALS,
     S3_KEYS,
     STORE_URL,
@@ -24,6 +22,8 @@ from airflow_provider_connect.connectors.s3_access import (
     text_of,
     without_user,
 )
+from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Range, Type
@@ -135,9 +135,12 @@ def location_of(config: Config) -> Location:
 
 def _ports_are_whole(address: SplitResult) -> bool:
     """Raises ValueError for one that is no number."""
-    hosts = address.netloc.split(",") if address.scheme in _HDFS else [address.netloc]
-    ports = [urlsplit(f"//{host}").port for host in hosts]
-    return 0 not in ports and (len(hosts) == 1 or all(hosts))
+    servers = _name_nodes(address.netloc) if address.scheme in _HDFS else [address]
+    return all(server.port != 0 for server in servers) and (len(servers) == 1 or all(server.netloc for server in servers))
+
+
+def _name_nodes(hosts: str) -> list[SplitResult]:
+    return [urlsplit(f"//{host}") for host in hosts.split(",")]
 
 
 def dataset_at(config: Config, path: str, schema: Schema | None = None) -> Dataset:
@@ -183,10 +186,9 @@ def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
 def _cluster(location: Location, config: Config) -> Store:
     from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
 
-    nodes = [urlsplit(f"//{node}") for node in location.host.split(",")]
-    ports = [config[HDFS_WEB_PORT] if location.scheme == "hdfs" or node.port is None else node.port for node in nodes]
-    found = [(node.hostname or "", port) for node, port in zip(nodes, ports, strict=True)]
-    return WebHdfsStore(found, config[HDFS_USER], location.folder, key=location.key, given=location.given)
+    is_web = location.scheme == "webhdfs"  # whose ports are those of WebHDFS
+    nodes = [(node.hostname or "", (is_web and node.port) or config[HDFS_WEB_PORT]) for node in _name_nodes(location.host)]
+    return WebHdfsStore(nodes, config[HDFS_USER], location.folder, key=location.key, given=location.given)
 
 
 def _check_login(config: Config) -> None:

@@ -18,8 +18,8 @@ from obstore.exceptions import (
 )
 from obstore.store import AzureStore, GCSStore, S3Store
 
+from airflow_provider_connect.connectors.bucket_access import NO_BUCKET, REFUSED, client_options, hidden_environment
 from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile, joined
-from airflow_provider_connect.connectors.s3_access import hidden_environment
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 if TYPE_CHECKING:
@@ -32,18 +32,13 @@ _RETRIES: Final[Any] = {
     "retry_timeout": datetime.timedelta(seconds=60),
     "backoff": {"init_backoff": datetime.timedelta(milliseconds=100), "max_backoff": datetime.timedelta(seconds=10), "base": 2},
 }
-
-_REFUSED: Final = ("401 Unauthorized", "403 Forbidden")
-"""In texts of general errors: those of listings have no class of their own."""
-_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 Bucket = S3Store | GCSStore | AzureStore
 
 
 def bucket_of(scheme: str, name: str, folder: str, settings: Mapping[str, Any]) -> Bucket:
     """The bucket or container ``name`` from ``folder`` on. ``settings`` are the library's; without credentials requests are not signed."""
     kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
-    endpoint = str(settings.get("endpoint", ""))
-    options = {"allow_http": endpoint.startswith("http://"), "timeout": "60s", "connect_timeout": "10s"}
+    options = client_options(str(settings.get("endpoint", "")))
     with hidden_environment():
         return cast(Bucket, kind(name, prefix=folder or None, client_options=options, retry_config=_RETRIES, **settings))
 
@@ -114,7 +109,7 @@ class ObjectStore:
             raise
         except (BaseError, OSError) as error:
             self._refuse_missing(error)
-            if isinstance(error, PermissionDeniedError | UnauthenticatedError) or any(status in str(error) for status in _REFUSED):
+            if isinstance(error, PermissionDeniedError | UnauthenticatedError) or any(status in str(error) for status in REFUSED):
                 reason = (
                     f"The store refuses access to {where}. Check {credentials}, and what they are allowed: to list, read, write and delete."
                 )
@@ -125,7 +120,7 @@ class ObjectStore:
         """The library closes its connections itself."""
 
     def _refuse_missing(self, error: Exception) -> None:
-        if any(word in str(error) for word in _NO_BUCKET):
+        if any(word in str(error) for word in NO_BUCKET):
             raise ConfigException.of(self._keys[0], self._given, "There is no such bucket. Create it, or set another.") from error
 
 

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from airflow_provider_connect.connectors.bucket_access import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, STORE_URL
 from airflow_provider_connect.connectors.filesystem.stores.location import (
     _CREDENTIALS,
     AZURE_ACCOUNT,
@@ -14,7 +15,6 @@ from airflow_provider_connect.connectors.filesystem.stores.location import (
     _library_settings,
     check_location,
 )
-from airflow_provider_connect.connectors.s3_access import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, STORE_URL
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef

@@ -1,4 +1,4 @@
-"""Access to S3 by the settings of a config alone: its keys, and the options of obstore and deltalake, which share a library.
+"""Access to buckets by the settings of a config alone: the keys of S3, and the options of obstore and deltalake, which share a library.
 
 That library reads settings of its own from the environment when a store is opened. They are hidden from it for that time.
 """
@@ -17,6 +17,9 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 
 S3_REGION, STORE_URL = "s3.region", "store.url"
 ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "aws.access.key.id", "aws.secret.access.key", "aws.session.token"
+NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+REFUSED: Final = ("401 Unauthorized", "403 Forbidden")
+"""In texts of the library's errors, not all of which have classes of their own."""
 _OF_THE_HOST: Final = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_", "MSI_")
 _ENVIRONMENT: Final = threading.Lock()
 S3_CREDENTIALS: Final = {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY, "session_token": SESSION_TOKEN}
@@ -57,6 +60,11 @@ def s3_options(config: Config) -> dict[str, str | bool]:
     if config[STORE_URL]:
         found["endpoint"] = config[STORE_URL]
     return found
+
+
+def client_options(endpoint: str) -> dict[str, str | bool]:
+    """The library's options for its connections; ``endpoint`` is the address in the config, or empty."""
+    return {"allow_http": endpoint.startswith("http://"), "timeout": "60s", "connect_timeout": "10s"}
 
 
 def given_options(config: Config, keys: Mapping[str, str]) -> dict[str, Any]:
