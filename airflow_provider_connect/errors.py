@@ -216,7 +216,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def trace_of(error: BaseException) -> str:
-    """The trace of a FAILED status: class and message in its first line, where Kafka Connect's clients look for them, then Python's; of an
+    """The trace of a FAILED status: class and message in its first line, where Kafka Connect's clients expect them, then Python's; of an
     exception in Java that of Java alone."""
     if isinstance(error, JavaException):
         return error.trace

@@ -77,7 +77,7 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "rest.url": {
                         "label": "URL of the Connect server",
-                        "description": "Where the host names brokers; the Connect in Airflow's own API server when neither says otherwise",
+                        "description": "Where the host names brokers; the Connect in Airflow's own API server when neither is set",
                         "schema": {"type": ["string", "null"]},
                     },
                     "rest.login": {"label": "User name for the Connect server", "schema": {"type": ["string", "null"]}},

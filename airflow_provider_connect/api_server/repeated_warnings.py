@@ -81,7 +81,7 @@ class RepeatedWarnings:
         key, begun = (connector, kind), self._now()
         try:
             change()
-        except Exception as error:  # a defect that one connector brings out is no trouble of the others either
+        except Exception as error:  # a defect that one connector causes does not affect the others
             if self._last.get(key) != (line := error_line(error)):
                 _log.warning("Connector %s: %s", connector, line)
                 _log.debug("Connector %s failed", connector, exc_info=True)

@@ -1,7 +1,7 @@
 """What databases keep for connectors, for ``airflow connect doctor``, ``/health``, the page and metrics: the WAL that a replication slot
 holds back.
 
-A run moves the slot of its connector. No run comes to one that is PAUSED or STOPPED, and its server keeps the WAL until the disk is full.
+A run moves the slot of its connector. No run reaches one that is PAUSED or STOPPED, and its server keeps the WAL until the disk is full.
 """
 
 from __future__ import annotations

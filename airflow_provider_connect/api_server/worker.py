@@ -94,7 +94,7 @@ class ServerWorker:
         return [*self._checked, *self._slots, *self._reconciler.warnings]
 
     def check_cluster(self) -> None:
-        """Look for what an admin has to correct in Kafka, among Airflow's processes and in its roles. Logs what is new."""
+        """Check for what an admin has to correct in Kafka, among Airflow's processes and in its roles. Logs what is new."""
         before, self._checked = self._checked, problems([*kafka_findings(self.settings), *airflow_findings(), *page_findings()])
         for text in self._checked:
             if text not in before:

@@ -209,7 +209,7 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         metavar="GROUP:ARTIFACT:VERSION",
     )
     ivy = Arg(("--ivy-settings",), help="Ivy's settings, which name repositories; Maven's central one if not given", metavar="FILE")
-    places = Arg(("locations",), help="Names of locations; all Java plugins of the directory when not given", nargs="*", metavar="LOCATION")
+    locations = Arg(("locations",), help="Names of locations; all of the directory when not given", nargs="*", metavar="LOCATION")
     path = Arg(("--path",), help="A directory of plugin.path; not needed where that names one only", metavar="DIR")
     installer = Arg(("--installer",), help="uv or pip; uv if it is there and pip has no configuration", choices=("uv", "pip"))
     file = Arg(("-f", "--file"), help='A JSON list of {"partition": …, "offset": …}, as get prints it; - is standard input', metavar="FILE")
@@ -280,7 +280,7 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
                 libraries,
                 ivy,
             ),
-            _command("scan", "List Java plugins by a JVM, and record their versions beside the jars", "plugins.scan", places, path),
+            _command("scan", "List Java plugins by a JVM, and record their versions beside the jars", "plugins.scan", locations, path),
             _command("remove", "Remove a version of a plugin that was installed so", "plugins.remove", package, path),
             _command("broken", "List what lies on plugin.path and cannot be used; exit code 1 if any", "plugins.broken", path, _OUTPUT),
         ),

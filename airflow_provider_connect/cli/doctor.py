@@ -204,9 +204,7 @@ def _rest() -> Iterator[Finding]:
     if answer.status_code in (401, 403):
         yield ok("rest", f"{address} asks for a user of Airflow's")
     elif answer.status_code == 200 and "json" in answer.headers.get("content-type", ""):
-        yield warning(
-            "rest", f"{address} answers without a login: whoever reaches it may read all configs", "set auth_manager in section [core]"
-        )
+        yield warning("rest", f"{address} answers without a login: every client may read all configs", "set auth_manager in section [core]")
     else:
         text = f"{address} answers {answer.status_code}: the server of this address has no plugin 'connect'"
         yield wrong("rest", text, "airflow plugins    # must list connect; install the package where the API server runs, and restart it")

@@ -73,7 +73,7 @@ class DeclaredProvider(ConfigProvider):
             return ""
         return (
             f"no {prefix}.access setting of the worker lets this connector look it up; change the variable, or ask for the setting "
-            f"{prefix}.access.{connector or '.*'}={location} ({DEFAULT_ACCESS}=allow lets every connector look up everything)"
+            f"{prefix}.access.{connector or '.*'}={location} ({DEFAULT_ACCESS}=allow lets every connector read everything)"
         )
 
     def get(self, path: str, keys: Iterable[str]) -> ConfigData:
@@ -197,7 +197,7 @@ def _of_file(path: str, key: str) -> str:
 
 
 _LOCATIONS = {"FileConfigProvider": _of_properties, "DirectoryConfigProvider": _of_file}
-"""With links followed, so that a rule about a directory cannot be got round from another one."""
+"""With links followed, so that a rule about a directory cannot be avoided from another one."""
 
 
 def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:

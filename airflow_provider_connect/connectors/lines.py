@@ -36,7 +36,7 @@ def lines_of(piece: bytes, *, is_last: bool = False) -> Lines:
     """The lines of ``piece`` that are complete; with ``is_last`` also what follows the last terminator.
 
     A ``\\r`` that is the very last byte does not complete a line: the ``\\n`` that belongs to it may come with the next byte. ``is_last``
-    says that no byte will come.
+    means that no byte will come.
     """
     ends, nexts = _terminators(piece, is_last=is_last)
     return Lines(_text(piece, ends, nexts), nexts)

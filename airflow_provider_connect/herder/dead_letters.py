@@ -53,7 +53,7 @@ def has_context_headers(config: Mapping[str, str]) -> bool:
 
 def is_of(name: str, record: LogRecord, *, without_headers: bool = True) -> bool:
     """Whether the record is of connector ``name``, by its last header of that kind. One without context headers may be of any, and counts
-    where ``without_headers`` says so."""
+    where ``without_headers`` is true."""
     writers = [value for header, value in record.headers if header == CONNECTOR_HEADER]
     return writers[-1] == name.encode("utf-8", "replace") if writers else without_headers
 

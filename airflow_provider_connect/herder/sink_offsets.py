@@ -171,8 +171,8 @@ class SinkOffsetChanges:
             return []
         with closing(BatchLog(self._settings)) as store:
             tasks = {entry.task.task for entry in store.entries(self._name)}
-        places = [BatchLog.reset(self._settings, self._name, task) for task in sorted(tasks - {0} if then else tasks)]
-        records = [ProducerRecord(self._settings.batch_topic, *place, author=self._author) for place in places]
+        positions = [BatchLog.reset(self._settings, self._name, task) for task in sorted(tasks - {0} if then else tasks)]
+        records = [ProducerRecord(self._settings.batch_topic, *position, author=self._author) for position in positions]
         if not then:
             return records
         positions: dict[str, dict[str, int]] = {}

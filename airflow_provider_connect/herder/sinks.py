@@ -65,8 +65,8 @@ class SinkVerbs:
         return ConnectorLag(shown, sum(each.lag for each in found), len(found) - len(shown))
 
     def dead_letters(self, name: str, *, limit: int, shown: Shown) -> DeadLetters:
-        """The newest ``limit`` records of the sink's dead letter queue, of those that name this connector as their writer: whoever may read
-        the connector sees them, and the config might name a topic of others. ``shown`` hides the secrets of a config.
+        """The newest ``limit`` records of the sink's dead letter queue, of those that name this connector as their writer: users who may
+        read the connector see them, and the config might name a topic of others. ``shown`` hides the secrets of a config.
 
         Reads for ``SECONDS`` at most. Raises NotFoundException; BadRequestException for a queue that may not be shown, and where a secret
         could not be hidden.

@@ -94,7 +94,7 @@ def refused_keys(config: Mapping[str, str | None]) -> dict[str, str]:
 
 def _refusal(key: str, value: str) -> str | None:
     if _CONTROL.search(key) or (_CONTROL.search(value) and not _is_refused_name(key, value)):
-        return "control characters are not allowed: Java leaves out some of them where others look at the whole text"
+        return "control characters are not allowed: Java leaves out some of them where others check the whole text"
     if _PROVIDERS.search(key):
         return "config providers are those of the worker settings: remove this key"
     if (found := _OVERRIDE.fullmatch(key)) and found[1] not in TUNING:
@@ -117,7 +117,7 @@ def _driver_refusal(key: str, value: str) -> str | None:
 
 
 def _address_refusal(key: str, value: str) -> str | None:
-    """Of the parts of which Debezium composes a URL, as they are: each is what its name says, and adds no option."""
+    """Of the parts of which Debezium composes a URL, as they are: each is what its name stands for, and adds no option."""
     given = value.strip(_TRIMMED)
     shape = _PARTS.get(key)
     if given and shape is not None and not shape[0].fullmatch(given):

@@ -25,7 +25,7 @@ class ConnectHerder:
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path], *, cluster: str | None = None) -> None:
         """``settings`` are those of Connect's distributed worker, ``locations`` the plugins that it may load, and no others; ``cluster`` is
-        the id of the Kafka cluster, None: brokers are asked for it. Within ``jvm.calls()``, which says what it raises."""
+        the id of the Kafka cluster, None: brokers are asked for it. Within ``jvm.calls()``, which describes what it raises."""
         self._jvm = jvm
         java = jvm.java
         self.connect: Any = java.org.apache.kafka.connect

@@ -111,8 +111,8 @@ def _texts_of_java() -> Iterator[None]:
 
 def _translated(trace: str) -> Exception:
     lines = trace.splitlines()
-    told = [*lines[:1], *(line for line in lines if line.startswith("Caused by: "))]
-    causes = [found for line in told if (found := _CAUSE.fullmatch(line))]
+    messages = [*lines[:1], *(line for line in lines if line.startswith("Caused by: "))]
+    causes = [found for line in messages if (found := _CAUSE.fullmatch(line))]
     cause = next((found for found in causes if found[1] not in _WRAPPERS), None)
     if cause is None:
         return ConnectException(trace.partition("\n")[0])

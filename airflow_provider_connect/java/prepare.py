@@ -84,7 +84,7 @@ def _load(jvm: Jvm, names: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Says what became of it."""
+    """Returns a sentence on the result."""
     cache = cache_directory()
     built = ensure_archive(cache, find_java(cache=cache))
     print(built.connect if built.is_built else f"no archive with this Java; see {built.folder}. JVMs start more slowly", file=sys.stderr)

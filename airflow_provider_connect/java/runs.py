@@ -1,7 +1,7 @@
 """When a Java task's run is over.
 
 Nothing in Connect reports a poll that returned nothing, so a source task is paused: it reports PAUSED only when its poll has returned, and
-what it returned is delivered and committed. If that was nothing, there is no more. No poll that brings records is cut off; one that waits
+what it returned is delivered and committed. If that was nothing, there is no more. No poll that returns records is cut off; one that waits
 for records is left after ``poll_seconds`` where these are given. A source that
 reads in threads of its own has a goal besides: its empty poll means nothing before that is received. A sink has no
 more once its group has committed the offsets that were there at the start, which it does by itself every ``SINK_FLUSH_MS``. It is never

@@ -34,7 +34,7 @@ _OF_PYSPARK: Final = ("slf4j-api-2*.jar", "log4j-api-2*.jar", "log4j-core-2*.jar
 def runtime_jars(cache: Path, java: JavaRuntime, *, notify: Callable[[str], None] = announce) -> list[Path]:
     """The class path of Kafka Connect's runtime with its logging, without plugins. The first call fetches 24 MB.
 
-    Raises ConnectException where they cannot be fetched, or PySpark, which brings the logging, is not installed.
+    Raises ConnectException where they cannot be fetched, or PySpark, which contains the logging, is not installed.
     """
     fetched = fetch_jars(cache, f"connect-runtime-{KAFKA_CONNECT}", _LIBRARIES, java, notify=notify)
     return [*sorted(fetched.iterdir()), *(_of_pyspark(pattern) for pattern in _OF_PYSPARK)]

@@ -163,7 +163,7 @@ TOTALS = frozenset(metric.name for metric in METRICS if metric.kind is Kind.TOTA
 
 def group_of(name: str, *, is_source: bool) -> str:
     """The group of a task's metric; that of the other direction for a metric from before the connector changed its class, or lost the
-    plugin that tells its direction. Raises KeyError for an unknown name."""
+    plugin that has a direction. Raises KeyError for an unknown name."""
     own, other = (SOURCE_TASK, SINK_TASK) if is_source else (SINK_TASK, SOURCE_TASK)
     for group in (own, TASK, TASK_ERROR, STATUS_STORE, other):
         if (group, name) in BY_NAME:

@@ -38,7 +38,7 @@ def connector_state_for(target: TargetState, current: State | None = None) -> St
 
 def task_state_for(target: TargetState, current: State | None = None) -> State:
     """The state of a task once ``target`` is reached: DESTROYED (its status is removed) when stopped, and PAUSED even if it had FAILED
-    (contract §6.3); resuming leaves it FAILED, only a restart mends it."""
+    (contract §6.3); resuming leaves it FAILED, only a restart remedies it."""
     if target is TargetState.STOPPED:
         return State.DESTROYED
     if target is TargetState.PAUSED:

@@ -105,7 +105,7 @@ class SqlSink(TransactionalSink):
             connection.rollback()
 
     def _check_rollback(self, connection: Any) -> None:
-        """For drivers whose ``autocommit`` is a method, which does not tell how it is set: a row that is rolled back must be gone."""
+        """For drivers whose ``autocommit`` is a method, which does not return how it is set: a row that is rolled back must be gone."""
         row_id = _row_id(uuid.uuid4().hex, TopicPartition("", 0))
         _execute(self.begin(connection), f"INSERT INTO {self.offsets_table} VALUES ('{row_id}', 0, NULL, 0, ", ["", "", ""], ")")
         connection.rollback()
@@ -209,7 +209,7 @@ def _driver_connection(connection: Any) -> Any:
 
 
 def _commits_each_statement(raw: Any) -> bool:
-    """By the attribute that most drivers have, or MySQL's drivers' method. sqlite3's obeys BEGIN in its older mode."""
+    """By the attribute that most drivers have, or MySQL's drivers' method. sqlite3's follows BEGIN in its older mode."""
     autocommit = raw.get_autocommit() if hasattr(raw, "get_autocommit") else getattr(raw, "autocommit", False)
     return autocommit is True
 

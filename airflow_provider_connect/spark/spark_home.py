@@ -2,7 +2,7 @@
 
 spark-submit puts ``$SPARK_HOME/python/lib/pyspark.zip``, which holds no bytecode, first on the path of the driver and of Python workers.
 Our home has links to ``bin`` and ``jars`` only, so they import the installed PySpark. For local and standalone masters; YARN and Kubernetes
-look for the zip.
+search for the zip.
 """
 
 import hashlib

@@ -24,7 +24,7 @@ from airflow_provider_connect.stores.transactional_producer import init_transact
 from airflow_provider_connect.wire import config_topic
 
 TRANSACTION_TIMEOUT_MS = 10_000
-_NO_RECORD = b"open-transaction-ended"  # a key that says nothing to readers of uncommitted records
+_NO_RECORD = b"open-transaction-ended"  # a key that means nothing to readers of uncommitted records
 
 
 class NotWrittenException(ConnectException):

@@ -97,7 +97,7 @@ class GroupOffsets:
         """The groups whose coordinator did not answer in time, each with the reason.
 
         librdkafka ends the whole process where a broker that is not the coordinator, or not yet, is asked for offsets (issue 5040). It
-        survives the same answer to a description, and then looks for the coordinator again.
+        survives the same answer to a description, and then searches for the coordinator again.
         """
         client, seconds = self._connection.client, self._connection.timeout_seconds
         deadline, left, failed = time.monotonic() + seconds, [*groups], dict[str, KafkaException]()

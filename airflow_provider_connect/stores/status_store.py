@@ -201,7 +201,7 @@ class StatusStore(Closing):
         self.skipped = SkippedRecords(settings.status_topic)
 
     def read(self) -> StatusState:
-        """The statuses at the topic's end; the same object each time, brought up to date. Raises TopicMissingException,
+        """The statuses at the topic's end; the same object each time, up to date. Raises TopicMissingException,
         StoreTimeoutException."""
         self._log.read_on(self._take)
         return self._state

@@ -1,6 +1,6 @@
 """``java.text.SimpleDateFormat`` in UTC and English: patterns, instants as text, and text as instants.
 
-Moments are int64 milliseconds since 1970. Weeks of years and months (``Y w W F``) are not known and are refused where they are given.
+Timestamps are int64 milliseconds since 1970. Weeks of years and months (``Y w W F``) are not known and are refused where they are given.
 Text is read leniently, and without minding what comes behind the last field.
 """
 

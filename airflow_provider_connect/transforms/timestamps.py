@@ -28,7 +28,7 @@ def instants_of_column(column: pa.Array, schema: Schema) -> pa.Array:
 
 
 def instants_of_unix(numbers: pa.Array, precision: str) -> pa.Array:
-    """Moments from numbers of that precision: fractions of a millisecond are cut off, what is too large stops at the limit."""
+    """Timestamps from numbers of that precision: fractions of a millisecond are cut off, what is too large stops at the limit."""
     if precision in _PER_MS:
         return pc.divide(numbers, _PER_MS[precision])
     return _times(numbers, 1000) if precision == "seconds" else numbers

@@ -204,7 +204,7 @@ class FolderPositions:
         return found, arrived
 
     def _known(self, identity: Identity) -> Position | None:
-        """Committed positions are looked up once: what is removed here stays so."""
+        """Committed positions are read once: what is removed here stays so."""
         if identity not in self.known and identity not in self._seen:
             offset = self.offset(identity.partition)
             if offset:

@@ -149,7 +149,7 @@ class Cluster:
 
     def _await_coordinator(self, group: str) -> None:
         """librdkafka ends the whole process where a broker that is not the coordinator, or not yet, is asked for offsets (issue 5040). It
-        survives the same answer to a description, and then looks for the coordinator again."""
+        survives the same answer to a description, and then searches for the coordinator again."""
         deadline = time.monotonic() + self._seconds
         while True:
             future = self.admin_client.describe_consumer_groups([group], request_timeout=self._seconds)[group]

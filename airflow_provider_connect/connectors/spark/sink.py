@@ -101,7 +101,7 @@ class SparkSinkConnector(SinkConnector):
         return [self.config.originals]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Spark's writers have no place for offsets and claims."""
+        """Spark's writers cannot store offsets and claims."""
         return ExactlyOnceSupport.UNSUPPORTED
 
 

@@ -1,6 +1,6 @@
 """Protobuf's binary encoding → columns: all records of a batch are read in step, field by field.
 
-What is rare (a message in two parts, groups) is brought into the usual form by google.protobuf first.
+What is rare (a message in two parts, groups) is converted to the usual form by google.protobuf first.
 """
 
 from __future__ import annotations

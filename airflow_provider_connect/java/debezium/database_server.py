@@ -28,7 +28,7 @@ _OTHER_KEYS: Final = {
 }
 
 Within = Callable[[float, Callable[[], object], str], None]
-"""Calls its second argument for so many seconds at most, and raises RetriableException then; the third says what it is."""
+"""Calls its second argument for so many seconds at most, and raises RetriableException then; the third names it."""
 
 
 class DatabaseServer:

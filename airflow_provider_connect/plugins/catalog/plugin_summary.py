@@ -1,4 +1,4 @@
-"""What a plugin says it does: the first sentence of its class's or function's docstring, read from its source. Nothing is imported."""
+"""A plugin's description: the first sentence of its class's or function's docstring, read from its source. Nothing is imported."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class _Loaded:
         self.native = NativeLocations()
 
     def is_native(self, location: Location) -> bool:
-        """Looked at once for each state of the location's metadata."""
+        """Read once for each state of the location's metadata."""
         if location not in self._are_native:
             self._are_native[location] = location.is_native()
         return self._are_native[location]

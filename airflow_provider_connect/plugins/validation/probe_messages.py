@@ -15,7 +15,7 @@ from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView,
 
 LONGEST_ANSWER: Final = 64 << 20
 LATE: Final = "late"
-"""The key of an answer that says where the plugin's code was when its time was over."""
+"""The key of an answer for the line of the plugin's code at which its time was over."""
 _RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "RetriableException", "ConnectException")
 _NOT_THERE: Final = "NotImplementedError"
 

@@ -265,7 +265,7 @@ def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) ->
 def _check_before_work(
     settings: WorkerSettings, connector: str, found: Readiness, providers: Mapping[str, ConfigProvider], hide: HideSecrets
 ) -> str | None:
-    """Config, guarantee, what the connector itself looks at, and the internal topics are in order; or raise ConfigException. Returns what
+    """Config, guarantee, what the connector itself checks, and the internal topics are in order; or raise ConfigException. Returns what
     its source lacks."""
     from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
 

@@ -342,7 +342,7 @@ class JavaSinkRunner(JavaTaskRunner):
 
     def _leave(self, worker: ConnectWorker) -> None:
         """Take the member out of the group, or the next run of another number of tasks would wait for it."""
-        with suppress(ConnectException, FencedException):  # it goes by its session's time-out otherwise, and a successor's stays
+        with suppress(ConnectException, FencedException):  # it ends with its session's time-out otherwise, and a successor's stays
             until = time.monotonic() + _COORDINATOR_SECONDS
             while self._table_commit is not None and worker.has_thread(iceberg_sink.COORDINATOR) and time.monotonic() < until:
                 time.sleep(LOOK_SECONDS)

@@ -92,7 +92,7 @@ class FileSystemSourceConnector(SourceConnector):
         return False
 
     def _miss(self, settings: SourceSettings) -> None:
-        """None of its files is there. Where files are removed once they are read, that says nothing."""
+        """None of its files is there. Where files are removed once they are read, that means nothing."""
         if settings.cleanup is Cleanup.NONE:
             self.missing = "There is no file yet that its settings choose: nothing is read until there is"
 

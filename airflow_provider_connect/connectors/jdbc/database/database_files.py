@@ -25,7 +25,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9_.:,%\[\]-]+")
 
 
 def add_unreachable(values: Iterable[ConfigValue], allowed: AllowedPaths) -> None:
-    """Add to the URL's own value what the worker does not let connectors reach. Looks at no database."""
+    """Add to the URL's own value what the worker does not let connectors reach. Reads no database."""
     for value in values:
         if value.name == URL and value.value and not value.errors:
             try:

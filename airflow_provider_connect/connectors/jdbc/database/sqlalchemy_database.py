@@ -76,7 +76,7 @@ class SqlAlchemyDatabase:
                 yield pa.RecordBatch.from_arrays(columns, names)
 
     def cancel(self) -> None:
-        """Drivers have no common way; the piece that is being fetched comes to its end."""
+        """Drivers have no common way; the piece that is being fetched is completed."""
 
     def close(self) -> None:
         if self.connection is not None:

@@ -150,7 +150,7 @@ class RowReader:
         return Pages(rows, self._index_of_ties()).of(database.batches(self._query.rows(self.offset, self._until), rows))
 
     def _reread_columns(self, database: Database) -> bool:
-        """Look at the columns again; whether they are others. Raises ConfigException where the mode cannot use them any more."""
+        """Read the columns again; returns whether they are others. Raises ConfigException where the mode cannot use them any more."""
         before = self.source
         if before.table is not None:
             self.source = table_source(database, self._settings, Table(before.table, TABLE if before.is_stored else VIEW))
@@ -201,7 +201,7 @@ class RowReader:
         return self._part.range.offset(offset.incrementing, self._part.since)
 
     def _refuse_doubled(self, database: Database) -> None:
-        """Before the first row goes on: two of the new rows with one number. Nobody has to look where it is the whole primary key."""
+        """Before the first row goes on: two of the new rows with one number. Unnecessary where it is the whole primary key."""
         source, until = self.source, self._until
         if self._settings.mode is not Mode.INCREMENTING or not source.is_stored or source.has_unique_numbers or self._has_read:
             return

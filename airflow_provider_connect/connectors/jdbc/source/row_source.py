@@ -167,7 +167,7 @@ _STORAGE_KINDS: Final = {"integer": ColumnKind.INT64, "real": ColumnKind.FLOAT64
 
 
 def read_query_columns(database: Database, url: DatabaseUrl, query: str) -> list[Column]:
-    """The columns in their order, all nullable. PostgreSQL and SQLite report them for a view that exists for a moment in the connection's
+    """The columns in their order, all nullable. PostgreSQL and SQLite report them for a view that exists briefly in the connection's
     temporary schema; elsewhere they are taken from the first rows. Raises ConfigException for a query that the database refuses."""
     try:
         if url.dialect in (POSTGRESQL, SQLITE):

@@ -147,7 +147,7 @@ class JdbcSourceTask(SourceTask):
         return SourceOffset(begin if reached is None else reached)
 
     def _progress(self, database: Database, source: RowSource, share: Share) -> Progress:
-        """How far the ranges of a table were read. Looked at again: a run that was not yet fenced when this one was planned may have gone
+        """How far the ranges of a table were read. Read again: a run that was not yet fenced when this one was planned may have gone
         on."""
         name = share.table.name
         since, least, greatest = extent_of(database, self._settings, source, share, self.context.offset)
