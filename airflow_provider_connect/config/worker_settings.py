@@ -57,11 +57,11 @@ _NOT_PASSED_ON = ("topic", "partitions", "replication.factor", "cleanup.policy")
 class StatusRetry:
     """How a failed status write is retried (KIP-1278)."""
 
-    max_retries: int = 5
-    initial_backoff_ms: int = 300
-    max_backoff_ms: int = 10_000
-    backoff_multiplier: float = 2.0
-    jitter_factor: float = 0.25
+    max_retries: int
+    initial_backoff_ms: int
+    max_backoff_ms: int
+    backoff_multiplier: float
+    jitter_factor: float
 
 
 @dataclass(frozen=True, slots=True)

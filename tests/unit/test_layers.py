@@ -86,7 +86,7 @@ PICTURE = {
     "errors": "one tree of exceptions, with Kafka Connect's HTTP status codes",
     "get_provider_info": "what Airflow asks a provider",
     "sdk": "what authors of plugins import",
-    "model": "Kafka Connect's rules as pure values",
+    "model": "Kafka Connect's rules as pure values: versions and their ranges, states, verbs of the API",
     "config": "settings of workers, clients, connectors and DAGs; config providers; masking of secrets",
     "wire": "values to and from the exact bytes of the topics",
     "converters": "JSON, strings, bytes, numbers; Avro and JSON with a schema registry",
