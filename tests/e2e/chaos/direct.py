@@ -92,6 +92,6 @@ class DirectStorm:
 
     def _outlived(self, fault: Fault, result: RunResult | None) -> None:
         """A run that has lost a connection comes to its end, or fails and may be tried again."""
-        self._tally.say(f"the run was {ending(result)}")
+        self._tally.notify(f"the run was {ending(result)}")
         if result is None or (result.state is not RunState.DONE and not result.retriable):
             self._tally.broken(f"{fault}: the run was {ending(result)}")

@@ -23,7 +23,7 @@ from tests.e2e.writers.modes import MODES, Mode
 
 STRUCK_SHARE = 0.4
 BACKEND = "backend"
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 SETTINGS = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}  # many commits
 
 
@@ -113,7 +113,7 @@ class StruckRuns:
                         cursor.execute("SELECT pg_terminate_backend(%s)", (pid,))
                         if cursor.fetchone() == (True,):
                             return True
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
         return False
 
     def _struck(self, victim: str, text: str) -> None:

@@ -126,7 +126,7 @@ class Runs:
         return json.dumps({**asdict(fault), **addresses, "connector": self.connector, "token": str(token), "run_dir": str(token.parent)})
 
     def until_done(self, tries: int = 4) -> RunResult:
-        """Run again as Airflow's retries would, until a run says that it came to the end."""
+        """Run again as Airflow's retries would, until a run reports that it reached the end."""
         for _ in range(tries):
             submission = self.submit()
             result = submission.wait()
