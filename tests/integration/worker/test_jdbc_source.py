@@ -240,7 +240,7 @@ def test_ranges_of_one_table_wait_for_its_writers_together(
 
 
 def test_plan_does_not_wait_for_the_transaction_of_a_run_that_was_killed(environment: RunEnvironment, shop: Shop) -> None:
-    """What the next run looks for in order to plan is hidden behind it, for a minute if nobody ends it."""
+    """What the next run reads in order to plan is hidden behind it, for a minute if no process ends it."""
     shop.make_orders()
     shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 10)")
     config = shop.config(mode="incrementing")
@@ -372,7 +372,7 @@ def _seconds(marker: Batch) -> str:
     return f"{offset['timestamp'] // 1000}.{offset['timestamp_nanos']:09d}"  # type: ignore[operator]
 
 
-def test_first_run_from_now_keeps_that_moment(environment: RunEnvironment, shop: Shop) -> None:
+def test_first_run_from_now_keeps_that_timestamp(environment: RunEnvironment, shop: Shop) -> None:
     shop.make_orders()
     shop.do("INSERT INTO orders (word) VALUES ('before')")
     config = shop.config(mode="timestamp", timestamp_initial="-1")
