@@ -414,7 +414,7 @@ class Methods:
         self._connection.rollback()
 
 
-def test_a_driver_that_does_not_tell_whether_it_commits_is_tried(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_report_whether_it_commits_is_tried(tmp_path: Path) -> None:
     sink = SqlSink()
     sink.create_offsets(Methods(tmp_path / "a.db", commits=False))
     with pytest.raises(ConnectException, match="turn autocommit off"):

@@ -111,7 +111,7 @@ def test_tables_by_names_and_patterns(include: list[str], exclude: list[str], ex
     assert [table.text.removeprefix("shop.") for table in TableFilter.of(include, exclude).chosen(tables)] == expected.split()
 
 
-def test_missing_names_are_told_but_not_patterns() -> None:
+def test_missing_names_are_reported_but_not_patterns() -> None:
     tables = TableFilter.of(["orders", "none", "non.*"], [])
     assert tables.missing([ORDERS]) == ["none"]
     with pytest.raises(ConfigException, match=r"table\.exclude"):
@@ -194,7 +194,7 @@ def test_numeric_mapping(precision: int, scale: int, expected: list[Schema]) -> 
         (ColumnKind.BYTES, "'\\x00'::bytea", None),
     ],
 )
-def test_plain_defaults_are_told_where_null_cannot_be_meant(kind: ColumnKind, default: str, expected: object) -> None:
+def test_plain_defaults_are_read_where_null_cannot_be_meant(kind: ColumnKind, default: str, expected: object) -> None:
     assert schema_of_column(Column("c", kind, "x", False, default=default), NumericMapping.NONE).default == expected
     assert schema_of_column(Column("c", kind, "x", True, default=default), NumericMapping.NONE).default is None
 
