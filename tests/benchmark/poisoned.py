@@ -233,7 +233,7 @@ def _bad_lines(lines: Path) -> dict[int, bytes]:
 
 
 def report(work: Work, records: int, pairs: Sequence[tuple[Took, Took]]) -> str:
-    """What a measurement has come to."""
+    """The result of a measurement."""
     clean, poisoned = zip(*pairs, strict=True)
     speeds = [records / statistics.median(took.seconds for took in side) for side in (clean, poisoned)]
     cost = [statistics.median(took.cpu_seconds for took in side) for side in (clean, poisoned)]

@@ -1,4 +1,4 @@
-"""The walls of the house, read from each file's imports. A new module is entered here, or this fails.
+"""The layers of the house, read from each file's imports. A new module is entered here, or this fails.
 
 The modules are read, not imported, but for the last tests, which import every one of them with no network to go to.
 """

@@ -40,14 +40,16 @@ def main() -> int:
     parser.add_argument("--table-kills", type=int, default=60, help="besides, of runs with tables, and of their connections")
     parser.add_argument("--mirror-kills", type=int, default=20, help="besides, of runs that mirror a topic")
     parser.add_argument("--file-kills", type=int, default=150, help="besides, of runs with files, object stores, lakes and logs")
-    parser.add_argument("--writer-seconds", type=float, default=300, help="how long tables are written to while runs go by, over all modes")
+    parser.add_argument(
+        "--writer-seconds", type=float, default=300, help="how long tables are written to while runs follow each other, over all modes"
+    )
     parser.add_argument("--key-tables", type=int, default=36, help="tables whose keys are equal though they are written in different ways")
     parser.add_argument("--topic-deletions", type=int, default=20, help="topics deleted in the middle of runs; and records of 1 MiB")
     parser.add_argument("--no-outages", dest="outages", action="store_false", help="the broker stays")
     parser.add_argument("--no-crowd", dest="crowd", action="store_false", help="no clients of two API servers")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), help="the same seed, the same faults")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders go by the same way as always
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders are removed in the same way as always
     through_airflow = -(-arguments.kills // AIRFLOW_SHARE) if arguments.airflow_kills is None else arguments.airflow_kills
     tally = Tally()
     wanted = arguments.kills + arguments.file_kills + arguments.table_kills + arguments.mirror_kills + arguments.control_kills

@@ -60,7 +60,7 @@ class FileStorm:
         self._tally.judged(name, GUARANTEE, environment.verdict())
 
     def _kill(self, environment: PairEnvironment, quick: Runs, kind: str) -> None:
-        """One kill that strikes. A step that a run does not come to so often is tried at its first call, then another one."""
+        """One kill that strikes. A step that a run does not reach so often is tried at its first call, then another one."""
         is_quick = self._programs.draw() == "process"
         runs, victim = (quick, "worker") if is_quick else (environment.runs, self._victims.draw())
         while True:

@@ -68,7 +68,7 @@ class Tally:
             self.broken(f"a zombie has written: {text}")
 
     def missed(self, text: str) -> None:
-        """A fault whose step the run did not come to: not counted, and tried anew."""
+        """A fault whose step the run did not reach: not counted, and tried anew."""
         with self._lock:
             self.never_struck += 1
             self.notify(f"not struck: {text}")
@@ -90,7 +90,7 @@ class Tally:
                 self.violations.append(text)
 
     def broken(self, text: str) -> None:
-        """Something other than the records went wrong: a run that never ended, or never came to its end."""
+        """Something other than the records went wrong: a run that never ended, or never reached its end."""
         with self._lock:
             self.violations.append(text)
             self.notify(f"VIOLATION: {text}")

@@ -64,7 +64,7 @@ class Bystanders:
         self._note(answer, known.exists, True)
 
     def _ask(self, method: str, path: str, **arguments: object) -> int | None:
-        """The answer's status; None: none came to a request that was sent."""
+        """The answer's status; None: a request that was sent got none."""
         try:
             self.asked += 1
             return self.client.request(method, path, **arguments).status_code  # type: ignore[arg-type]

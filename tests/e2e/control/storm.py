@@ -115,7 +115,7 @@ class ControlStorm:
         self._check(part)
 
     def _kill_verb(self, verb: str) -> None:
-        """At one of the verb's steps; one that it does not come to is left out."""
+        """At one of the verb's steps; one that it does not reach is left out."""
         while True:
             step = self._steps[verb].draw()
             if self._strike_delete(step) if verb == DELETE else self._strike_patch(self._altered[verb], step):

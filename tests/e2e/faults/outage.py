@@ -44,7 +44,7 @@ def in_the_middle(environment: RunEnvironment) -> Fault:
 
 
 def live_through(server: KafkaServer, environments: Sequence[tuple[RunEnvironment, Fault]], *, seconds: float, kill: bool) -> list[Outcome]:
-    """One run of each environment; when all have come to their fault's step the broker is frozen, or killed, for ``seconds``.
+    """One run of each environment; when all have reached their fault's step the broker is frozen, or killed, for ``seconds``.
 
     Raises AssertionError if a run does not end in time, leaves a process behind, or neither ends well nor reports a retriable error.
     """

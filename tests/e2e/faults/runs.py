@@ -137,7 +137,7 @@ class Runs:
 
 @contextmanager
 def frozen(runs: Runs, fault: Fault, *, must_strike: bool = True) -> Iterator[tuple[Submission, Callable[[], None]]]:
-    """A run whose worker has been stopped by ``fault``, and what lets it go on. Unless it must be struck, it may have come to its end."""
+    """A run whose worker has been stopped by ``fault``, and what lets it go on. Unless it must be struck, it may have ended."""
     submission = runs.submit(fault)
     wait_for(lambda: submission.struck or submission.process.poll() is not None, 180)
     assert submission.struck or not must_strike, submission.output()[-4000:]

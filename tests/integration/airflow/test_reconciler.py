@@ -77,7 +77,7 @@ def test_a_run_in_progress_ends_after_its_batch_when_its_connector_is_paused(
 
 
 def moved(airflow: Airflow, connector: str, run: str) -> int:
-    """How many records a run has moved; none where it did not come to begin its task, or found nothing to do."""
+    """How many records a run has moved; none where it did not begin its task, or found nothing to do."""
     records: int = airflow.xcoms(connector, run).get("return_value", {}).get("0", {}).get("records", 0)
     return records
 

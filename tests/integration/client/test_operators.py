@@ -51,7 +51,7 @@ Step = tuple[str, dict[str, Any]]
 
 
 def carry_out(home: dict[str, str], steps: list[Step]) -> list[list[Any]]:
-    """What each step came to: ``["done", result]``, or the exception's name and text."""
+    """The result of each step: ``["done", result]``, or the exception's name and text."""
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, json.dumps(steps)]
     done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=280)
     answers = [line.removeprefix("DONE") for line in done.stdout.splitlines() if line.startswith("DONE")]

@@ -1,4 +1,4 @@
-"""Bad records among many: what is left out, and what the others come to, is the same as if each record were written alone."""
+"""Bad records among many: what is left out, and what becomes of the others, is the same as if each record were written alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restart requests and what they come to (KIP-745, contract §8)."""
+"""Restart requests and their results (KIP-745, contract §8)."""
 
 import pytest
 

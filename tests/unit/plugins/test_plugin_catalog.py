@@ -54,7 +54,7 @@ def test_a_tree_a_wheel_and_a_module_are_found_and_nothing_is_imported(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["org.example.EchoSourceConnector", "echo.EchoSource", "EchoSourceConnector", "EchoSource", "Chatty"])
-def test_a_plugin_goes_by_its_class_by_its_python_class_and_by_aliases(tmp_path: Path, name: str) -> None:
+def test_a_plugin_is_found_by_its_class_by_its_python_class_and_by_aliases(tmp_path: Path, name: str) -> None:
     tree(tmp_path / "echo", "echo", "1.0", {"echo.py": source()}, ENTRY, "source:Chatty = echo:EchoSource")
     assert catalog(tmp_path).find_connector(name).class_name == "org.example.EchoSourceConnector"
 

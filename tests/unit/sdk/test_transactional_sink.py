@@ -161,7 +161,7 @@ class LosesConnections(TableSink):
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_connection_that_is_lost_at_any_call_loses_and_doubles_nothing(after: bool, tmp_path: Path) -> None:
-    for number in itertools.count(3):  # open has come to its end
+    for number in itertools.count(3):  # open has ended
         LosesConnections.number, LosesConnections.after, LosesConnections.count = number, after, 0
         config = {"url": f"sqlite:///{tmp_path / f'{number}.db'}", "name": "shop"}
         calls = opened(config, LosesConnections)

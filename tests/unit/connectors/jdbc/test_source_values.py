@@ -376,7 +376,7 @@ def test_wrong_settings_are_refused_by_name(config: dict[str, str], key: str) ->
         SourceSettings.of(CONFIG_DEF.parse({"connection.url": "jdbc:sqlite:/x.db", "topic.prefix": "p", **config}))
 
 
-def test_settings_go_by_older_names_too() -> None:
+def test_settings_have_older_names_too() -> None:
     config = {"connection.url": "jdbc:sqlite:/x.db", "topic.prefix": "p", "mode": "bulk", "table.whitelist": "a,b", "table.blacklist": "c"}
     settings = SourceSettings.of(CONFIG_DEF.parse({**config, "numeric.precision.mapping": "true"}))
     assert (settings.tables, settings.numeric_mapping) == (TableFilter.of(["a", "b"], ["c"]), NumericMapping.PRECISION_ONLY)

@@ -307,7 +307,7 @@ def test_a_read_that_another_run_continues_misses_no_row_that_has_moved(
     assert seen >= changing.rows.keys()
     api.asked.clear()
     read(api, BY_NUMBER, offsets=offsets)
-    assert api.targets()[0] == f"/rows?since={max(changing.rows.values())}&page=1"  # and it has come to its end
+    assert api.targets()[0] == f"/rows?since={max(changing.rows.values())}&page=1"  # and it has ended
 
 
 def test_a_read_that_goes_on_in_an_unchanged_api_repeats_nothing(api: Api) -> None:
