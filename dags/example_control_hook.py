@@ -12,7 +12,7 @@ from airflow.sdk import DAG, task
 CONNECTION = os.environ.get("CONNECT_EXAMPLE_CONN_ID", "connect_default")
 
 with DAG(
-    "connect_example_mend",
+    "connect_example_restart",
     schedule=timedelta(hours=1),
     start_date=datetime(2026, 1, 1),
     catchup=False,

@@ -79,7 +79,7 @@ class AzuriteServer(OwnServer):
 
 @functools.cache
 def azurite() -> Path | None:
-    """Azurite, installed once into the cache of this package; None where it is not there, and cannot be had by npm."""
+    """Azurite, installed once into the cache of this package; None where it is not there, and npm cannot install it."""
     folder = CACHE / PACKAGE.replace("@", "-")
     program = folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
     if not program.exists():

@@ -51,7 +51,7 @@ class Canaries:
     def __init__(self) -> None:
         mark = secrets.token_hex(4)
         self._cores = {way: f"canary-{way}-{mark}" for way in WAYS}
-        self._looked_for = {way: _traces_of(core.encode()) for way, core in self._cores.items()}
+        self._traces = {way: _traces_of(core.encode()) for way, core in self._cores.items()}
 
     def of(self, way: str) -> str:
         odd = {"parameter": _URL_SAFE, "user": _URL_SAFE, "directory": f"{_ODD}\n", "env": f"{_ODD} "}
@@ -59,7 +59,7 @@ class Canaries:
 
     def found_in(self, data: bytes) -> set[str]:
         """The canaries in some bytes, plain or in base64, whatever was done to what is odd about them."""
-        return {way for way, traces in self._looked_for.items() if any(trace in data for trace in traces)}
+        return {way for way, traces in self._traces.items() if any(trace in data for trace in traces)}
 
 
 def _traces_of(core: bytes) -> list[bytes]:

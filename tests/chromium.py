@@ -36,7 +36,7 @@ class Chromium:
 
 
 def find_chromium(cache: Path) -> Chromium:
-    """A Chromium that starts. Raises RuntimeError that says what to install where there is none."""
+    """A Chromium that starts. Raises RuntimeError that names what to install where there is none."""
     for found in filter(None, map(shutil.which, _NAMES)):
         if _starts(system := Chromium(Path(found))):
             return system
@@ -66,7 +66,7 @@ def launched(cache: Path) -> "Iterator[Browser]":
 
 
 def _starts(chromium: Chromium) -> bool:
-    """Asks for its version; Ubuntu's chromium-browser, for one, only says that it wants to be installed."""
+    """Asks for its version; Ubuntu's chromium-browser, for one, only prints that it wants to be installed."""
     environment = os.environ | chromium.variables
     try:
         return (

@@ -270,5 +270,5 @@ def worker_properties(bootstrap_servers: str, name: str) -> dict[str, str]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
+    """A port of the loopback interface that no process listens on."""
     return free_ports(1)[0]

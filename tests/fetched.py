@@ -29,5 +29,5 @@ if __name__ == "__main__":
     for name, fetch in PIECES.items():
         try:
             fetch()
-        except Exception as error:  # the test that needs it fails, and says why
+        except Exception as error:  # the test that needs it fails, and reports why
             print(f"{name} cannot be fetched: {error}", file=sys.stderr)

@@ -51,7 +51,7 @@ def install(plugin_path: Path, version: str) -> Path:
 
 
 def bring_numpy(location: Path) -> Path:
-    """A NumPy of the location's own, which says that it is another version; returns its first module."""
+    """A NumPy of the location's own, which names another version as its own; returns its first module."""
     import numpy
 
     installed = Path(numpy.__file__).parent

@@ -1,4 +1,4 @@
-"""A launcher for servers that have nobody to run anything."""
+"""A launcher for servers on which nothing runs."""
 
 from collections.abc import Sequence
 

@@ -23,7 +23,7 @@ _NOT_THERE = ("pandas", "pyspark")
 _MEMORY = "own memory"
 
 
-def agent_runs(bootstrap_servers: str, scratch: Path, say: Callable[[str], None]) -> list[Run]:
+def agent_runs(bootstrap_servers: str, scratch: Path, notify: Callable[[str], None]) -> list[Run]:
     """One run for each line: ``seconds`` from its writing to a consumer; ``cpu_seconds`` for each second at rest. The memory is resident,
     pages of libraries included; a run named for it has that of the process alone."""
     folder = scratch / "agent"
@@ -44,7 +44,7 @@ def agent_runs(bootstrap_servers: str, scratch: Path, say: Callable[[str], None]
         try:
             agent.start(folder / "logs.properties")
             _receive(consumer, _FILES)
-            say(f"{WORK}: the agent has read {_FILES:,} files")
+            notify(f"{WORK}: the agent has read {_FILES:,} files")
             seconds = [_latency(logs / "7.log", consumer) for _ in range(_LINES)]
             assert agent.process is not None
             process = psutil.Process(agent.process.pid)

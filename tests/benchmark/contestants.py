@@ -1,4 +1,4 @@
-"""Who races, seen from the race: something that is sent a connector's config, and tells afterwards what carrying it out has cost."""
+"""Who races, seen from the race: something that is sent a connector's config, and returns afterwards what carrying it out has cost."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -13,7 +13,7 @@ class Running(Protocol):
         """Raises RuntimeError with the reason when the connector has failed. Asked every few milliseconds."""
 
     def end(self) -> Cost:
-        """Called when the last record has arrived: takes the connector away and says what the whole has cost."""
+        """Called when the last record has arrived: takes the connector away and returns what the whole has cost."""
 
 
 class Contestant(Protocol):

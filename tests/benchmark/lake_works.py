@@ -70,9 +70,9 @@ LAKE_WORKS = {
 class LakeRaces:
     """Races of one work; the peer and ours take turns. Everything is gone when ``run`` ends."""
 
-    def __init__(self, bootstrap_servers: str, scratch: Path, cache: Path, java: JavaRuntime, say: Callable[[str], None]) -> None:
+    def __init__(self, bootstrap_servers: str, scratch: Path, cache: Path, java: JavaRuntime, notify: Callable[[str], None]) -> None:
         self._bootstrap_servers, self._scratch, self._cache = bootstrap_servers, scratch, cache
-        self._java, self._say = java, say
+        self._java, self._notify = java, notify
         self._topics = Topics(bootstrap_servers)
         self._numbers = itertools.count(1)
 
@@ -81,7 +81,7 @@ class LakeRaces:
         with ExitStack() as stack:
             registry = stack.enter_context(RegistryServer(self._cache)).url if work.name == "W8" else ""
             chosen = [*self._peers(work, names, stack), *self._ours(work, names)]
-            self._say(f"{work.name}: everybody warms up")
+            self._notify(f"{work.name}: each contestant warms up")
             for count, times in ((min(100_000, *records), 1), *((count, runs) for count in sorted(records))):
                 with self._source(work, count) as source:
                     for turn, contestant in itertools.product(range(times), chosen):
@@ -109,7 +109,7 @@ class LakeRaces:
 
     @contextmanager
     def _source(self, work: LakeWork, records: int) -> Iterator[str]:
-        """The topic or the folder that is read by everybody."""
+        """The topic or the folder that every contestant reads."""
         if work.name == "W8":
             yield str(parquet_file(self._cache / "bench-lines", records).parent)
             return

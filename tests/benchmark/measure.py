@@ -22,7 +22,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """``peak_rss_bytes`` adds up what the processes held at one moment; a page that several share counts once for each."""
+    """``peak_rss_bytes`` adds up what the processes held at one instant; a page that several share counts once for each."""
 
     cpu_seconds: float
     peak_rss_bytes: int
@@ -49,7 +49,7 @@ class StartedTree:
     """A command and all its descendants, and what they cost from the start of the first to the end of the last.
 
     The kernel adds up exactly what ended children used, provided that a process waits for them. So this process adopts orphans and waits
-    for them. Children of a process that ignores SIGCHLD (pyspark's daemon does) are added to nobody's account: for these the last sample
+    for them. Children of a process that ignores SIGCHLD (pyspark's daemon does) count for no process: for these the last sample
     of their CPU time stands.
     """
 

@@ -1,7 +1,7 @@
 """``python -m tests.benchmark.poisoned``: the same records clean and poisoned, every thousandth a bad one, and what the poison costs.
 
 Sinks run in this process, without Spark; the time that a run of a single record takes is left out. What arrived is counted and every dead
-letter looked at after each run.
+letter checked after each run.
 """
 
 import argparse
@@ -190,17 +190,17 @@ class Course:
             raise RuntimeError(f"{work.name}: {len(wanted)} records should have arrived, {len(found)} did: {set(found) ^ set(wanted)}")
 
     def _check_letters(self, work: Work, queue: str, topic: str, connector: str, bad: Mapping[int, bytes]) -> None:
-        """Each bad record, once, with what Connect says about it."""
+        """Each bad record, once, with what Connect reports about it."""
         with TopicLog(queue, {"bootstrap.servers": self._bootstrap_servers, "group.id": "letters"}) as log:
             dead_letters = log.read_to_end()
         found = {}
         for dead_letter in dead_letters:
             context = {key.removeprefix("__connect.errors."): (value or b"").decode() for key, value in dead_letter.headers}
             found[int(context["offset"])] = dead_letter.value
-            said = {key: context[key] for key in ("topic", "partition", "connector.name", "task.id", "stage", "exception.class.name")}
-            wanted = dict(zip(said, (topic, "0", connector, "0", work.stage, work.error), strict=True))
-            if said != wanted or not context["exception.message"] or not context["exception.stacktrace"]:
-                raise RuntimeError(f"{work.name}: a letter should say {wanted} and says {context}")
+            reported = {key: context[key] for key in ("topic", "partition", "connector.name", "task.id", "stage", "exception.class.name")}
+            wanted = dict(zip(reported, (topic, "0", connector, "0", work.stage, work.error), strict=True))
+            if reported != wanted or not context["exception.message"] or not context["exception.stacktrace"]:
+                raise RuntimeError(f"{work.name}: a letter should hold {wanted} and holds {context}")
         if found != bad or len(dead_letters) != len(bad):
             raise RuntimeError(
                 f"{work.name}: {len(bad)} records should be in the queue, {len(dead_letters)} are: {found.keys() ^ bad.keys()}"
@@ -233,7 +233,7 @@ def _bad_lines(lines: Path) -> dict[int, bytes]:
 
 
 def report(work: Work, records: int, pairs: Sequence[tuple[Took, Took]]) -> str:
-    """What a measurement has come to."""
+    """The result of a measurement."""
     clean, poisoned = zip(*pairs, strict=True)
     speeds = [records / statistics.median(took.seconds for took in side) for side in (clean, poisoned)]
     cost = [statistics.median(took.cpu_seconds for took in side) for side in (clean, poisoned)]

@@ -15,13 +15,13 @@ _INTRODUCTION = """\
 
 Written by `make bench`; `make bench W=W1` runs one work and replaces its section. A real Kafka Connect is the peer, with its defaults
 (`connect-default`) and tuned as its experts do (`connect-tuned`: file source `batch.size=20000`, producer `linger.ms=20`,
-`batch.size=524288`, lz4; consumer `max.poll.records=20000`, `max.partition.fetch.bytes` 10 MiB). Everybody meets the same broker, the same
+`batch.size=524288`, lz4; consumer `max.poll.records=20000`, `max.partition.fetch.bytes` 10 MiB). All use the same broker, the same
 lines of 100 bytes, `StringConverter` on both sides, one task and a topic of one partition.
 
 Seconds run from the request (`POST /connectors`; for ours the start of spark-submit) to the last record at the destination, where records
 are counted afterwards. Kafka Connect's worker is warm when the clock starts; our start-up counts. CPU is that of the worker's JVM until
 the last record has arrived; for ours of every process from spark-submit to the end of the last one. The broker's is not counted. Memory is
-the sum of resident sizes at the worst moment. Medians of the runs, contestants taking turns; the spread is that of our own contestant run
+the sum of resident sizes at its peak. Medians of the runs, contestants taking turns; the spread is that of our own contestant run
 against itself (A/A) in the same session: a difference smaller than that means nothing.
 
 W3, W4 and W4u go between a PostgreSQL (without fsync) and a topic: rows of six columns as JSON, with their schema where they come from the
@@ -38,8 +38,8 @@ once. Iceberg's sink commits every two seconds here, five minutes by default. Ja
 repository.
 
 `REST` asks `GET /connectors?expand=status&expand=info`, one request after another on one connection, timed to the answer's last byte. Ours
-is Airflow's API server, with a DAG for each connector and a user whose rights are looked at each time; Kafka Connect's worker asks nobody
-who they are. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest. The page's
+is Airflow's API server, with a DAG for each connector and a user whose rights are checked each time; Kafka Connect's worker authenticates
+no client. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest. The page's
 list is `GET /connect/ui/connectors`, compressed, with 24 runs of each connector in the mirror.
 """
 

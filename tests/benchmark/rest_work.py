@@ -44,7 +44,7 @@ _AIMS = {(OURS, 1_000): (0.020, 0.100), (LIST, 1_000): (0.100, 0.200)}  # second
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
     """A server that is asked: the base of its API, what goes with every request, and the process whose CPU is counted."""
 
     url: str
@@ -77,7 +77,7 @@ class _Place:
         return [Run(WORK, contestant, connectors, round(taken, 6), round(cpu, 6), 0, min(delivered)) for taken in seconds]
 
 
-def connect_requests(bootstrap_servers: str, scratch: Path, cache: Path, java: JavaRuntime, say: Callable[[str], None]) -> list[Run]:
+def connect_requests(bootstrap_servers: str, scratch: Path, cache: Path, java: JavaRuntime, notify: Callable[[str], None]) -> list[Run]:
     """A warm worker with its defaults and connectors that all run, each with a task and an empty file."""
     worker = ConnectWorker(scratch / "connect-rest", cache, java, bootstrap_servers, exactly_once=False)
     with worker.started():
@@ -85,21 +85,21 @@ def connect_requests(bootstrap_servers: str, scratch: Path, cache: Path, java: J
             new = {"name": _name(number), "config": _config(_empty_file(scratch))}
             worker.request("POST", "/connectors", new)
         _wait_until(lambda: _running(worker.request("GET", _PATH)) == _THEIRS, f"all {_THEIRS} connectors run")
-        say(f"{WORK}: Kafka Connect has {_THEIRS} connectors")
+        notify(f"{WORK}: Kafka Connect has {_THEIRS} connectors")
         time.sleep(_REST_SECONDS)
-        return _Place(worker.url, {}, worker.pid).requests(CONNECT, _THEIRS)
+        return _Location(worker.url, {}, worker.pid).requests(CONNECT, _THEIRS)
 
 
-def our_requests(scratch: Path, cache: Path, say: Callable[[str], None]) -> list[Run]:
+def our_requests(scratch: Path, cache: Path, notify: Callable[[str], None]) -> list[Run]:
     """Airflow with a DAG for each connector, its API server asked by a user who may read them all. The connectors are PAUSED."""
     measured = []
-    with Stack(scratch / "rest-stack", cache=cache, notify=say) as stack:
+    with Stack(scratch / "rest-stack", cache=cache, notify=notify) as stack:
         assert stack.airflow is not None
         state = stack.state() or {}
         login = {"username": USERNAME, "password": stack.airflow.password}
         token = _ask(stack.airflow.url, "POST", "/auth/token", {}, login)["access_token"]
         headers = {"Authorization": f"Bearer {token}"}
-        location = _Place(str(state["rest_url"]), headers, stack.airflow.processes["api-server"].pid)
+        location = _Location(str(state["rest_url"]), headers, stack.airflow.processes["api-server"].pid)
         settings, there = WorkerSettings.of(parse_properties(stack.worker_properties.read_text())), 0
         for connectors in _OURS:
             _write(settings, range(there, connectors), _config(_empty_file(scratch)))
@@ -110,7 +110,7 @@ def our_requests(scratch: Path, cache: Path, say: Callable[[str], None]) -> list
                 return bool(_ask(stack.airflow.url, "GET", path, headers)["total_entries"] == wanted)
 
             _wait_until(all_known, f"{connectors} DAGs are there")
-            say(f"{WORK}: Airflow has {connectors} connectors")
+            notify(f"{WORK}: Airflow has {connectors} connectors")
             time.sleep(_REST_SECONDS)
             measured += location.requests(OURS, connectors)
         _record_runs(stack.airflow.home / "airflow.db", connectors)

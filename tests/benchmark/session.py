@@ -1,4 +1,4 @@
-"""One session of races: a broker, the works asked for, everybody warm, contestants taking turns."""
+"""One session of races: a broker, the works asked for, every contestant warm, contestants taking turns."""
 
 import os
 import shutil
@@ -66,9 +66,9 @@ class Session:
 
     def run(self) -> dict[str, str]:
         """A table for each work, by its heading. Raw runs are written after every race, so that an interrupted session leaves some."""
-        prepare(self._say, cache=self._cache)
+        prepare(self._notify, cache=self._cache)
         tables = {}
-        with KafkaServer(self._scratch / "kafka", self._cache, heap="1g", quick=False, notify=self._say) as kafka:
+        with KafkaServer(self._scratch / "kafka", self._cache, heap="1g", quick=False, notify=self._notify) as kafka:
             for work in (WORKS[name] for name in self._plan.works if name in WORKS):
                 tables[f"{work.name}: {work.title}"] = self._race(work, kafka.bootstrap_servers)
             for table_work in (TABLE_WORKS[name] for name in self._plan.works if name in TABLE_WORKS):
@@ -76,19 +76,19 @@ class Session:
             for lake_work in (LAKE_WORKS[name] for name in self._plan.works if name in LAKE_WORKS):
                 tables[f"{lake_work.name}: {lake_work.title}"] = self._race_tables(lake_work, kafka.bootstrap_servers)
             if agent_work.WORK in self._plan.works:
-                runs = agent_work.agent_runs(kafka.bootstrap_servers, self._scratch, self._say)
+                runs = agent_work.agent_runs(kafka.bootstrap_servers, self._scratch, self._notify)
                 self._note(runs)
                 tables[agent_work.TITLE] = agent_work.agent_table(runs)
             if WORK in self._plan.works:
                 self._note(submit_runs(kafka.bootstrap_servers, self._scratch, self._cache, self._ladder_runs()))
             if rest_work.WORK in self._plan.works and rest_work.CONNECT in self._plan.contestants:
-                self._note(rest_work.connect_requests(kafka.bootstrap_servers, self._scratch, self._cache, self._java, self._say))
+                self._note(rest_work.connect_requests(kafka.bootstrap_servers, self._scratch, self._cache, self._java, self._notify))
         if WORK in self._plan.works:  # without the other broker beside it
-            self._note(airflow_runs(self._scratch, self._cache, self._ladder_runs(), self._say))
+            self._note(airflow_runs(self._scratch, self._cache, self._ladder_runs(), self._notify))
             tables[TITLE] = ladder_table([run for run in self._runs if run.work == WORK])
         if rest_work.WORK in self._plan.works:
             if OURS in self._plan.contestants:
-                self._note(rest_work.our_requests(self._scratch, self._cache, self._say))
+                self._note(rest_work.our_requests(self._scratch, self._cache, self._notify))
             tables[rest_work.TITLE] = rest_work.request_table([run for run in self._runs if run.work == rest_work.WORK])
         shutil.rmtree(self._scratch)
         return tables
@@ -106,23 +106,23 @@ class Session:
             warm_up = min(_WARM_UP_RECORDS, *self._plan.records)
             with course.source_topic(work, warm_up) as topic:
                 for contestant in contestants:
-                    self._say(f"{work.name}: {contestant.name} warms up on {warm_up:,} records")
+                    self._notify(f"{work.name}: {contestant.name} warms up on {warm_up:,} records")
                     course.race(contestant, work, warm_up, topic)
             for records in sorted(self._plan.records):
                 with course.source_topic(work, records) as topic:
                     if OURS in self._plan.contestants and records == min(self._plan.records):
                         pair = [self._ours(name, work, bootstrap_servers) for name in (FIRST, SECOND)]
                         self._take_turns(course, pair, work, records, topic)
-                        self._say(spread_text([run for run in self._runs if run.work == work.name]))
+                        self._notify(spread_text([run for run in self._runs if run.work == work.name]))
                     self._take_turns(course, contestants, work, records, topic)
         return race_table(work, [run for run in self._runs if run.work == work.name])
 
     def _race_tables(self, work: TableWork | LakeWork, bootstrap_servers: str) -> str:
-        course = bootstrap_servers, self._scratch, self._cache, self._java, self._say
+        course = bootstrap_servers, self._scratch, self._cache, self._java, self._notify
         plan = self._plan.contestants, self._plan.rows_of(work), self._plan.runs
         for run in TableRaces(*course).run(work, *plan) if isinstance(work, TableWork) else LakeRaces(*course).run(work, *plan):
             self._note([run])
-            self._say(str(run))
+            self._notify(str(run))
         return race_table(work, [run for run in self._runs if run.work == work.name])
 
     @contextmanager
@@ -149,11 +149,11 @@ class Session:
                 time.sleep(_REST_SECONDS)
                 run = course.race(contestant, work, records, topic)
                 self._note([run])
-                self._say(str(run))
+                self._notify(str(run))
 
     def _note(self, runs: Sequence[Run]) -> None:
         self._runs += runs
         write_raw(self._plan.raw, self._runs)
 
-    def _say(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         print(f"[{time.monotonic() - self._started:7.1f} s] {text}", flush=True)

@@ -1,4 +1,4 @@
-"""Another peer: a plain Spark batch job that does the same, as somebody without this package would write it. Its start-up counts, too."""
+"""Another peer: a plain Spark batch job that does the same, as a user without this package would write it. Its start-up counts, too."""
 
 import json
 from collections.abc import Mapping

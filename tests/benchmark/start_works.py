@@ -26,7 +26,7 @@ from airflow_provider_connect import ConnectorDag
 
 ConnectorDag({name!r}, {config!r}, schedule=None)
 """
-_PAUSE_SECONDS = 3.0  # a run is over by then, as a rule; nobody asks before, for asking costs the API server
+_PAUSE_SECONDS = 3.0  # a run is over by then, as a rule; no request before that, for requests cost the API server
 _PAUSES_AT_REST = 7
 _LIMIT_SECONDS = 120.0
 
@@ -60,11 +60,11 @@ def submit_runs(bootstrap_servers: str, scratch: Path, cache: Path, runs: int) -
     return measured[1:]
 
 
-def airflow_runs(scratch: Path, cache: Path, runs: int, say: Callable[[str], None]) -> list[Run]:
+def airflow_runs(scratch: Path, cache: Path, runs: int, notify: Callable[[str], None]) -> list[Run]:
     """Runs that a real Airflow starts, timed by its own record of each: first with one new line each, then with none."""
     lines = scratch / "ladder.txt"
     lines.write_text(f"{_LINE}\n")
-    stack = Stack(scratch / "stack", cache=cache, allowed=scratch, notify=say)
+    stack = Stack(scratch / "stack", cache=cache, allowed=scratch, notify=notify)
     stack.dags_folder.mkdir(parents=True, exist_ok=True)
     config = WORKS["W1x"].config(str(lines), _TOPIC)
     (stack.dags_folder / "ladder.py").write_text(_DAG_FILE.format(name=_CONNECTOR, config=config))
@@ -96,7 +96,7 @@ class _Ladder:
         self._last = self._ended(self._client.trigger(self._dag_id))
 
     def one_record(self, runs: int, append_line: Callable[[], None]) -> list[Run]:
-        """Runs with one new line each. What they cost is not measured here, and written as 0: nobody waits for pyspark's daemon."""
+        """Runs with one new line each. What they cost is not measured here, and written as 0: no run waits for pyspark's daemon."""
         seconds = []
         before = self._destination.count()
         for _ in range(runs):

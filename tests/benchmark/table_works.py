@@ -136,9 +136,9 @@ class _Course:
 class TableRaces:
     """Races of one work on a PostgreSQL of their own; peers and ours take turns. Everything is gone when the ``with`` ends."""
 
-    def __init__(self, bootstrap_servers: str, scratch: Path, cache: Path, java: JavaRuntime, say: Callable[[str], None]) -> None:
+    def __init__(self, bootstrap_servers: str, scratch: Path, cache: Path, java: JavaRuntime, notify: Callable[[str], None]) -> None:
         self._bootstrap_servers, self._scratch, self._cache = bootstrap_servers, scratch, cache
-        self._java, self._say = java, say
+        self._java, self._notify = java, notify
         self._topics = Topics(bootstrap_servers)
         self._numbers = itertools.count(1)
 
@@ -148,7 +148,7 @@ class TableRaces:
         with server, self._contestants(work, names) as chosen:
             tables = Tables(server)
             warm_up = min(_1M // 10, *records)
-            self._say(f"{work.name}: everybody warms up on {warm_up:,} records")
+            self._notify(f"{work.name}: each contestant warms up on {warm_up:,} records")
             list(self._take_turns(chosen, _Course(work, tables, warm_up), 1))
             for count in sorted(records):
                 yield from self._take_turns(chosen, _Course(work, tables, count), runs)
@@ -179,14 +179,14 @@ class TableRaces:
         tables.execute(f"drop table {table}")
 
     def _topic_of(self, topic: str, records: int) -> TopicDestination:
-        """Everybody reads the table in the order of its ids."""
+        """Every contestant reads the table in the order of its ids."""
         return TopicDestination(
             self._bootstrap_servers, topic, records=records, is_last=lambda value: value is not None and json.loads(value)["id"] == records
         )
 
     @contextmanager
     def _source(self, course: "_Course") -> Iterator[str]:
-        """The table or the topic that is read by everybody."""
+        """The table or the topic that every contestant reads."""
         work, records = course.work, course.records
         if work.insert_mode is None:
             with course.tables.filled(f"orders_{records}", records) as table:

@@ -54,7 +54,7 @@ def _meaning(key: ConfigKey) -> str:
 
 
 def main() -> int:
-    """Write every page anew; tell which have changed."""
+    """Write every page anew; return which have changed."""
     for page in pages():
         before = page.read_text(encoding="utf-8")
         after = up_to_date(before)

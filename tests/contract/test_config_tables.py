@@ -1,4 +1,4 @@
-"""The tables of settings in the documentation say what the ConfigDefs say."""
+"""The tables of settings in the documentation equal those of the ConfigDefs."""
 
 from pathlib import Path
 

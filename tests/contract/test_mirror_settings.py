@@ -42,7 +42,7 @@ def test_errors_are_kafkas(probe: PluginProbe, connector: str, case: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "says"),
+    ("key", "value", "reason"),
     [
         ("source.cluster.sasl.client.callback.handler.class", "x.Y", "no Java"),
         ("source.consumer.interceptor.classes", "x.Y", "no Java"),
@@ -58,14 +58,14 @@ def test_errors_are_kafkas(probe: PluginProbe, connector: str, case: str) -> Non
         ("topics.exclude", "[", "Not a list of expressions"),
     ],
 )
-def test_what_reaches_code_files_or_logins_of_the_host_is_refused(probe: PluginProbe, key: str, value: str, says: str) -> None:
+def test_what_reaches_code_files_or_logins_of_the_host_is_refused(probe: PluginProbe, key: str, value: str, reason: str) -> None:
     protocols = {f"{side}.cluster.security.protocol": "SASL_SSL" for side in ("source", "target")}
     plain = {f"{side}.cluster.sasl.mechanism": "PLAIN" for side in ("source", "target")}
     config = {"name": "x", "source.cluster.alias": "a", **protocols, **plain, key: value}
     validation = probe.validate(class_name("Source"), {"connector.class": class_name("Source"), **config})
     errors = {value.name: " ".join(value.errors) for _, value in validation.configs if value.errors}
     assert list(errors) == [key], errors
-    assert says in errors[key]
+    assert reason in errors[key]
 
 
 def test_without_a_mechanism_kerberos_would_be_asked(probe: PluginProbe) -> None:

@@ -92,7 +92,7 @@ def test_step(probes: dict[str, PluginProbe], profile: str, kind: str, step: dic
         counts[kind] += 1
     else:
         assert status == answer["status"]
-        assert _told(str(got)) == _told(answer["body"]["message"])
+        assert _without_list(str(got)) == _without_list(answer["body"]["message"])
         counts["refused"] += 1
 
 
@@ -120,7 +120,7 @@ def _created(probe: PluginProbe, body: Mapping[str, Any]) -> tuple[int, Any]:
     return 400, text + "\nYou can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`"
 
 
-def _told(message: str) -> str:
+def _without_list(message: str) -> str:
     """The list of what there is need not be equal."""
     return message.partition("available connectors are:")[0]
 

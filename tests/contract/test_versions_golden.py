@@ -1,4 +1,4 @@
-"""Versions and ranges against what Kafka Connect 4.3.1's own classes said of them (``versions_public.json``) and maven-artifact 3.9.15."""
+"""Versions and ranges against the results of Kafka Connect 4.3.1's own classes (``versions_public.json``) and of maven-artifact 3.9.15."""
 
 import json
 from collections import Counter
@@ -78,7 +78,7 @@ def test_every_range_is_read_and_resolved_as_recorded() -> None:
     assert counts["refused"] + counts["resolved"] == 60
 
 
-def test_generated_versions_and_ranges_are_as_maven_says() -> None:
+def test_generated_versions_and_ranges_equal_mavens() -> None:
     counts: Counter[str] = Counter()
     for line in (GOLDEN / "maven_versions.tsv").read_text().splitlines():
         kind, first, second, answer = line.split("\t")

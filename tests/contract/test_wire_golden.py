@@ -164,7 +164,7 @@ def _text_written(read: bytes) -> str | None:
     return "" if value is None else dumps(_in_java_order(value)).decode()
 
 
-# Read here and refused by Jackson, or the other way round: rubbish behind a number at the top, where no record of ours has one, bytes
+# Read here and refused by Jackson, or the reverse: rubbish behind a number at the top, where no record of ours has one, bytes
 # that are no UTF-8 behind the value, and the sign of zero.
 TOLERATED = {b"5.", b"1.", b"1.5e", b"0x10", b"1_000", b"1\xc2\xa0", b'{"a":1}\xff', b"-0.0"}
 

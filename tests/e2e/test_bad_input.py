@@ -27,7 +27,7 @@ NOBODY = 65_534
 
 
 def refused(properties: dict[str, str], config: dict[str, str]) -> str:
-    """What the operator says of ``config`` before it submits anything."""
+    """The operator's error for ``config`` before it submits anything."""
     with pytest.raises(ConfigException) as caught:
         check_readiness(WorkerSettings.of(properties), "orders-file", define=config, secrets_of=lambda _: {})
     print(caught.value.message)
@@ -83,7 +83,7 @@ def test_config_of_a_sink_is_refused(worker_settings: MakeSettings, change: dict
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Root may write anywhere; nobody may not."""
+    """Root may write anywhere; the account ``nobody`` may not."""
     user = os.geteuid()
     if user == 0:
         os.seteuid(NOBODY)
@@ -110,7 +110,7 @@ def test_unwritable_output_is_refused(worker_settings: MakeSettings, tmp_path: P
     assert f"may not write to {file if exists else tmp_path}. Grant that, or set the path of a file elsewhere." in message
 
 
-def test_unreachable_broker_is_told_in_time(worker_settings: MakeSettings, free_port: int) -> None:
+def test_unreachable_broker_is_reported_in_time(worker_settings: MakeSettings, free_port: int) -> None:
     """No process listens; or one does and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as pool:
         ports = (free_port, silent.getsockname()[1])
@@ -173,14 +173,14 @@ for variable, config in json.load(sys.stdin):
     os.environ["AIRFLOW_VAR_CONNECT_WORKER_CONFIG"] = variable
     try:
         ConnectorDag("c", config).get_task("run").execute({"ti": Instance(), "run_id": "r"})
-        said = "nothing"
+        message = "nothing"
     except Exception as error:
-        said = f"{type(error).__name__} {error}"
-    print("said:", json.dumps(said))
+        message = f"{type(error).__name__} {error}"
+    print("message:", json.dumps(message))
 """
 
 
-def test_task_says_what_is_wrong(tmp_path: Path, worker_settings: MakeSettings, free_port: int) -> None:
+def test_task_reports_what_is_wrong(tmp_path: Path, worker_settings: MakeSettings, free_port: int) -> None:
     """The task of a connector's DAG, in a process with an Airflow of its own. An AirflowFailException is not tried again."""
     good = json.dumps(worker_settings())
     retry = json.dumps(worker_settings() | {"status.storage.retry.initial.backoff.ms": "20000"})
@@ -207,9 +207,9 @@ def test_task_says_what_is_wrong(tmp_path: Path, worker_settings: MakeSettings, 
     done = subprocess.run(
         [sys.executable, "-c", AIRFLOW], input=given, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
-    said = [json.loads(line.removeprefix("said:")) for line in done.stdout.splitlines() if line.startswith("said:")]
-    assert len(said) == len(cases), done.stderr
-    for text, (_, _, what, fix) in zip(said, cases, strict=True):
+    messages = [json.loads(line.removeprefix("message:")) for line in done.stdout.splitlines() if line.startswith("message:")]
+    assert len(messages) == len(cases), done.stderr
+    for text, (_, _, what, fix) in zip(messages, cases, strict=True):
         print(text)
         assert text.startswith(what)
         assert fix in text

@@ -80,7 +80,7 @@ class Connect:
 
 @dataclass(slots=True)
 class Traveller:
-    """One connector. Each leg leaves it as the next one is to find it, and says what must hold then."""
+    """One connector. Each leg leaves it as the next one is to find it, and checks what must hold then."""
 
     environment: RunEnvironment
     topic: str
@@ -314,7 +314,7 @@ class FailedWithUs(Traveller):
 
 
 class RunningWithUs(FailedWithUs):
-    """Our RUNNING becomes the real worker's FAILED, which we tell as it is, until a run of ours is RUNNING again."""
+    """Our RUNNING becomes the real worker's FAILED, which we report as it is, until a run of ours is RUNNING again."""
 
     def first(self, connect: Connect) -> None:
         make_topic(self.environment.bootstrap, self.topic)

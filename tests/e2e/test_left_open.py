@@ -1,4 +1,4 @@
-"""A worker killed inside a transaction leaves it open: who looks for work next sees that there is some, and does not wait for its end."""
+"""A worker killed inside a transaction leaves it open: the next search for work sees that there is some, and does not wait for its end."""
 
 from __future__ import annotations
 

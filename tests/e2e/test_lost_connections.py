@@ -56,8 +56,8 @@ def test_table_sink(
 
 
 def check(environment: TableSourceEnvironment | TableSinkEnvironment, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    for patience in ("ANSWER_SECONDS", "COMMIT_SECONDS"):  # librdkafka may wait in vain for a coordinator's connection that was lost
-        monkeypatch.setattr(sink_runner, patience, SOON_SECONDS)
+    for timeout in ("ANSWER_SECONDS", "COMMIT_SECONDS"):  # librdkafka may wait in vain for a coordinator's connection that was lost
+        monkeypatch.setattr(sink_runner, timeout, SOON_SECONDS)
     runs, token = environment.runs, environment.runs.folder / "struck"
     hook = inject(runs.fault_request(fault, token), fault.step, monkeypatch)
     here = RunEnvironment(dict(runs.settings), runs.connector, runs.folder, step=hook)

@@ -76,5 +76,5 @@ def test_a_status_that_finds_no_broker_is_written_later(server: KafkaServer, env
 
 @pytest.mark.soak
 def test_statuses_that_change_while_the_broker_is_away(server: KafkaServer, unique: str) -> None:
-    """Nobody waits for them; each is on the topic, replaced by a newer one, or in the log, and is counted as what it is."""
+    """No caller waits for them; each is on the topic, replaced by a newer one, or in the log, and is counted as what it is."""
     assert status_outage.problems_of(status_outage.live_through(server, unique, 20)) == []

@@ -31,7 +31,7 @@ OVERLAP_SECONDS = 12.0
 
 
 def held(step: str = STEP, seconds: float = HELD_SECONDS) -> Fault:
-    """The worker waits in the middle of a commit; nobody is killed."""
+    """The worker waits in the middle of a commit; no process is killed."""
     return Fault(step, signal="SIGCONT", victim="jvm", linger=seconds)
 
 

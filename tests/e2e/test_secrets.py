@@ -1,8 +1,8 @@
-"""Secrets planted in a connector's config and in the worker's settings, looked for in everything that people or programs may see.
+"""Secrets planted in a connector's config and in the worker's settings, searched for in everything that people or programs may see.
 
 Four applications run at once: a source, a sink, a connector that cannot start and a task that fails, the last two with texts that hold
 their secrets. While they run, their processes' command lines and environments are read, and their run directories; afterwards what they
-said, Spark's event logs, their results, and every record of the internal topics.
+printed, Spark's event logs, their results, and every record of the internal topics.
 """
 
 from __future__ import annotations
@@ -63,21 +63,21 @@ class Canaries:
         return f"converter-{self.mark}"
 
     def found_in(self, data: bytes) -> set[str]:
-        """The canaries in some bytes; each is told by its way and the mark, whatever was done to the rest."""
+        """The canaries in some bytes; each is identified by its way and the mark, whatever was done to the rest."""
         ways = ("env", "file", "airflow", "jaas", "converter")
         return {way for way in ways if f"{way}-{self.mark}".encode() in data}
 
 
 @dataclass(slots=True)
 class Sightings:
-    """What was looked at, how often, and where a canary was found."""
+    """What was checked, how often, and where a canary was found."""
 
     canaries: Canaries
-    looked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    checked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     found: set[str] = field(default_factory=set)
 
-    def look(self, kind: str, where: str, data: bytes) -> None:
-        self.looked[kind] += 1
+    def check(self, kind: str, where: str, data: bytes) -> None:
+        self.checked[kind] += 1
         self.found |= {f"{way} in {kind} {where}" for way in self.canaries.found_in(data)}
 
 
@@ -103,21 +103,21 @@ def read(path: Path) -> bytes:
         return b""
 
 
-def look_at_processes(sightings: Sightings, submissions: Mapping[str, Submission]) -> None:
+def check_processes(sightings: Sightings, submissions: Mapping[str, Submission]) -> None:
     for pid in children_of({submission.process.pid for submission in submissions.values()}):
         command = read(Path(f"/proc/{pid}/cmdline"))
         name = command.replace(b"\0", b" ").decode(errors="replace")[:60]
-        sightings.look("command line of", name, command)
+        sightings.check("command line of", name, command)
         for entry in read(Path(f"/proc/{pid}/environ")).split(b"\0"):
             if not entry.startswith(NEEDED_IN_ENVIRONMENT.encode()):
-                sightings.look("environment of", f"{name}: {entry[:30]!r}", entry)
+                sightings.check("environment of", f"{name}: {entry[:30]!r}", entry)
 
 
-def look_at_directories(sightings: Sightings, submissions: Mapping[str, Submission]) -> None:
+def check_directories(sightings: Sightings, submissions: Mapping[str, Submission]) -> None:
     for submission in submissions.values():
         for path in submission.directory.rglob("*"):
             if path.is_file() and path.name not in {RUN_FILE, f".{RUN_FILE}.partial"}:
-                sightings.look("file", path.name, read(path))
+                sightings.check("file", path.name, read(path))
 
 
 def records(bootstrap: str, settings: WorkerSettings) -> Iterator[tuple[str, bytes]]:
@@ -190,24 +190,24 @@ def test_secrets_are_nowhere_but_where_they_are_needed(environment: RunEnvironme
         spec = submission.directory / RUN_FILE
         assert stat.S_IMODE(spec.stat().st_mode) == 0o600
         assert stat.S_IMODE(submission.directory.stat().st_mode) == 0o700
-        assert environment.canaries.found_in(spec.read_bytes()) == {"airflow", "jaas", "converter"}, "what cannot be looked up there"
+        assert environment.canaries.found_in(spec.read_bytes()) == {"airflow", "jaas", "converter"}, "what cannot be resolved there"
     deadline = time.monotonic() + 120
     while any(submission.process.poll() is None for submission in submissions.values()) and time.monotonic() < deadline:
-        look_at_processes(sightings, submissions)
+        check_processes(sightings, submissions)
         time.sleep(0.1)
     results = {name: submission.wait() for name, submission in submissions.items()}
-    look_at_directories(sightings, submissions)
+    check_directories(sightings, submissions)
     for path in (environment.folder / "events").rglob("*"):
         if path.is_file():
-            sightings.look("event log", path.name, read(path))
+            sightings.check("event log", path.name, read(path))
     settings = WorkerSettings.of(environment.properties)
     for topic, data in records(settings.bootstrap_servers, settings):
-        sightings.look("record of", topic, data)
+        sightings.check("record of", topic, data)
 
-    print(dict(sightings.looked))
+    print(dict(sightings.checked))
     assert sightings.found == set()
-    assert all(sightings.looked[kind] > 5 for kind in ("command line of", "environment of", "file", "record of"))
-    assert sightings.looked["event log"] >= len(submissions)
+    assert all(sightings.checked[kind] > 5 for kind in ("command line of", "environment of", "file", "record of"))
+    assert sightings.checked["event log"] >= len(submissions)
     for name, submission in submissions.items():
         assert results[name] is not None, submission.output()[-3000:]
     states = {name: result.state for name, result in results.items() if result is not None}
@@ -225,9 +225,9 @@ def check_that_texts_were_masked(settings: WorkerSettings, submissions: Mapping[
     connector = statuses.connector("failing-start")
     assert connector is not None
     assert f"login refused for password {hidden}" in str(connector.trace)
-    for name, said in (("failing-task", "task 0 cannot go on"), ("failing-put", "writing is refused")):
+    for name, message in (("failing-task", "task 0 cannot go on"), ("failing-put", "writing is refused")):
         status = statuses.task(name, 0)
         assert status is not None
-        assert f"{said}: {hidden}" in str(status.trace)
-        assert f"{said}: {hidden}" in submissions[name].output()
+        assert f"{message}: {hidden}" in str(status.trace)
+        assert f"{message}: {hidden}" in submissions[name].output()
     assert f"commit cannot be done: {hidden}" in submissions["source"].output()

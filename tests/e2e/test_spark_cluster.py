@@ -37,7 +37,7 @@ from airflow_provider_connect import errors
 from airflow_provider_connect.sdk import ConfigDef, ConfigKey, SinkConnector, SinkTask, Type
 
 class WhereTask(SinkTask):
-    """Writes values behind a line that says where its code comes from."""
+    """Writes values behind a line that names where its code was loaded from."""
 
     def start(self, config):
         claim = self.context.claim.replace("/", "_")
@@ -106,7 +106,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on_cluster(runs: Runs, cluster: SparkCluster, python: Path) -> Runs:
-    """``runs`` with that cluster as their master, and nothing of the checkout where executors look."""
+    """``runs`` with that cluster as their master, and nothing of the checkout where executors search."""
     runs.master = cluster.url
     runs.conf = {"spark.executor.memory": "512m", "spark.driver.host": LOOPBACK}
     runs.environment = {"PYSPARK_PYTHON": str(python)}

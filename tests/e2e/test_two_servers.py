@@ -15,5 +15,5 @@ from tests.e2e.control.two_servers import changed_by_a_crowd
 @pytest.mark.soak
 def test_no_update_is_lost_and_everything_agrees_in_the_end(bootstrap: str, postgres: PostgresServer, tmp_path: Path, unique: str) -> None:
     seed = int(os.environ.get("SEED", "1"))
-    said = changed_by_a_crowd(tmp_path, worker_properties(bootstrap, unique), postgres, seconds=10, seed=seed)
-    print(said)
+    summary = changed_by_a_crowd(tmp_path, worker_properties(bootstrap, unique), postgres, seconds=10, seed=seed)
+    print(summary)

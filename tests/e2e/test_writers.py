@@ -29,7 +29,7 @@ class RunsHere:
     def __init__(self, settings: dict[str, str], config: Mapping[str, str], folder: Path) -> None:
         self._environment, self._config = RunEnvironment(settings, config["name"], folder), config
 
-    def goes_by(self) -> None:
+    def run_once(self) -> None:
         self.ends_well()
 
     def ends_well(self) -> RunResult:
@@ -44,7 +44,7 @@ IN_EVERY_RUN = "timestamp+incrementing"
 @pytest.mark.parametrize(
     "mode", [pytest.param(mode, id=mode.name, marks=[] if mode.name == IN_EVERY_RUN else pytest.mark.soak) for mode in MODES]
 )
-def test_what_is_written_while_runs_go_by_arrives(
+def test_what_is_written_while_runs_follow_each_other_arrives(
     mode: Mode, worker_settings: WorkerSettings, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     settings, seed = worker_settings() | QUICK, int(os.environ.get("SEED", "1"))

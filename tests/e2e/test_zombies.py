@@ -176,7 +176,7 @@ def stranger(environment: SinkEnvironment) -> Iterator[None]:
 
 
 def refuse(result: RunResult | None) -> None:
-    """The run FAILED because of the stranger, and says so."""
+    """The run FAILED because of the stranger, and reports it."""
     assert result is not None
     assert result.state is RunState.FAILED, result
     (task,) = result.tasks

@@ -1,4 +1,4 @@
-"""This package built as a wheel, and installed from the index into an empty environment, as README says."""
+"""This package built as a wheel, and installed from the index into an empty environment, as README describes."""
 
 from __future__ import annotations
 

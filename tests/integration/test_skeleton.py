@@ -21,7 +21,7 @@ FUNCTIONS = (Kind.SOURCE, Kind.SINK, Kind.TRANSFORMATION)
 CHECKS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
-    ("mypy", "--follow-imports", "silent", "--cache-dir", str(CACHE / "mypy-skeleton")),  # silent: what it says of this checkout
+    ("mypy", "--follow-imports", "silent", "--cache-dir", str(CACHE / "mypy-skeleton")),  # silent: what it reports of this checkout
 )
 
 

@@ -105,7 +105,7 @@ def test_a_producer_takes_records_as_large_as_javas() -> None:
 
 
 def test_sizes_beyond_what_librdkafka_takes_are_its_largest() -> None:
-    """Java's users say *no limit* by them."""
+    """Java's users mean *no limit* by them."""
     largest = str(2**31 - 1)
     Producer(librdkafka_config({"max.request.size": largest, "send.buffer.bytes": "-1", "receive.buffer.bytes": largest}, "producer"))
     java = {"group.id": "g", "fetch.max.bytes": largest, "max.partition.fetch.bytes": largest, "receive.buffer.bytes": "-1"}

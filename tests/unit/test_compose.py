@@ -202,7 +202,7 @@ def hashed(name: str) -> dict[str, tuple[Requirement, int]]:
 
 
 def needed(names: Iterable[str], extras: Mapping[str, set[str]]) -> set[str]:
-    """All that the distributions need, on Linux and the Python of this environment, as their installed metadata says."""
+    """All that the distributions need, on Linux and the Python of this environment, by their installed metadata."""
     seen, waiting = set[tuple[str, str]](), [(name, extra) for name in names for extra in ("", *extras.get(name, ()))]
     while waiting:
         name, extra = waiting.pop()
@@ -237,7 +237,7 @@ def constraint(line: str) -> tuple[str, str, str]:
 
 
 def test_pip_fetches_nothing_for_the_image_without_a_hash() -> None:
-    """Nor for building what comes as source, which pip would fetch without looking at hashes."""
+    """Nor for building what comes as source, which pip would fetch without checking hashes."""
     text = COMPOSE["x-image"]["build"]["dockerfile_inline"]
     commands = [line.strip(" \\") for line in text.splitlines() if "pip install" in line]
     assert len(commands) == 3

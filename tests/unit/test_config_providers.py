@@ -163,7 +163,7 @@ def test_a_provider_of_ones_own_is_asked_once_a_path_and_config() -> None:
         resolve({"a": "${vault:sealed:k}"}, providers)
 
 
-def test_the_shortest_life_of_what_was_looked_up_is_known() -> None:
+def test_the_shortest_life_of_what_was_resolved_is_known() -> None:
     more = {"config.providers.vault.param.ttl.ms": "60000", "config.providers.airflow.param.ttl.ms": "700"}
     providers = providers_of(VAULT)
     resolve({"a": "${vault:p:x}"}, providers)
@@ -171,14 +171,14 @@ def test_the_shortest_life_of_what_was_looked_up_is_known() -> None:
     resolve({"a": "${vault:leased:x}"}, providers)
     assert shortest_ttl_ms(providers) == 5000
     providers = providers_of(VAULT | more)
-    assert shortest_ttl_ms(providers) is None, "nothing was looked up"
+    assert shortest_ttl_ms(providers) is None, "nothing was resolved"
     resolve({"a": "${vault:p:x}"}, providers)
     assert shortest_ttl_ms(providers) == 60000
     resolve({"a": "${airflow:shop:password}"}, providers, {"${airflow:shop:password}": "p"})
     assert shortest_ttl_ms(providers) == 700
 
 
-def test_connectors_look_up_what_the_worker_lets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connectors_resolve_what_the_worker_lets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "canary-of-the-shop")
     for team in ("shop", "staff"):
         (tmp_path / team).mkdir()
@@ -210,9 +210,9 @@ def test_connectors_look_up_what_the_worker_lets_them(tmp_path: Path, monkeypatc
     denied += [("staff", inside), ("shop-1", climbing), ("shop-1", linked), ("shop-1", beside), ("shop-1", "${airflow:core:uri}")]
     assert [pair for pair in allowed if refusal(*pair)] == []
     for connector, variable in denied:
-        said = refusal(connector, variable)
-        assert f"Invalid value {variable} for configuration key: " in said
-        assert "canary" not in said
+        message = refusal(connector, variable)
+        assert f"Invalid value {variable} for configuration key: " in message
+        assert "canary" not in message
     assert resolve({"key": "${airflow:core:uri}"}, providers_of(settings), secrets) == {"key": "canary-of-core"}, "as the worker's own"
 
 

@@ -1,4 +1,4 @@
-"""The walls of the house, read from each file's imports. A new module finds its place here, or this fails.
+"""The layers of the house, read from each file's imports. A new module is entered here, or this fails.
 
 The modules are read, not imported, but for the last tests, which import every one of them with no network to go to.
 """
@@ -47,7 +47,7 @@ PROGRAMS = {
     "herder": "config errors model plugins sdk stores",
     "sql_mirror": "config model sdk stores",
 }
-DOORS = {
+ENTRY_POINTS = {
     "client": "errors model sdk",
     "rest": "config errors herder model",
     "standalone": "config errors herder model plugins rest sdk stores worker",
@@ -68,11 +68,11 @@ SERVER = {
         "stores worker"
     ),
 }
-FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW, SERVER)
+FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, ENTRY_POINTS, AIRFLOW, SERVER)
 PLUGINS = ("connectors", "converters", "transforms")
 MAY_IMPORT = {unit: set(allowed.split()) for floor in FLOORS for unit, allowed in floor.items()}
 
-# What README's picture says of each floor and unit; ``python -m tests.unit.test_layers`` prints it.
+# What README's picture shows of each floor and unit; ``python -m tests.unit.test_layers`` prints it.
 TITLES = (
     "ground",
     "bytes and built-ins",
@@ -313,7 +313,7 @@ def test_the_table_has_no_circle() -> None:
     assert left == {}
 
 
-def test_the_table_allows_nothing_that_nobody_does() -> None:
+def test_the_table_allows_nothing_unused() -> None:
     reached: dict[str, set[str | None]] = {unit: set() for unit in MAY_IMPORT}
     for module in MODULES:
         reached[module.unit] |= {unit_of(found.name) for found in imports_of(module)}
@@ -441,7 +441,7 @@ def test_worker_and_herder_do_not_know_each_other() -> None:
     assert "worker" not in MAY_IMPORT["herder"]
 
 
-def test_plugins_come_in_by_the_same_door_as_anybodys() -> None:
+def test_built_in_plugins_use_the_same_entry_point_as_plugins_of_others() -> None:
     assert [unit for unit in PLUGINS if MAY_IMPORT[unit] != {"errors", "sdk"}] == []
 
 
@@ -498,7 +498,7 @@ def test_an_inner_init_is_empty() -> None:
     assert [module.path for module in inner if module.file.read_text(encoding="utf-8").strip()] == []
 
 
-def test_a_modules_name_says_what_it_is() -> None:
+def test_a_modules_name_describes_it() -> None:
     wrong = {module.path for module in MODULES if set(re.split(r"[/_]+", module.path)) & FORBIDDEN_WORDS}
     assert wrong - WORDS_OF_OTHERS.keys() == set()
 

@@ -138,7 +138,7 @@ def test_blank_topic_is_refused_in_connects_words(name: str, text: str) -> None:
         WorkerSettings.of({name: ""})
 
 
-def test_every_wrong_setting_is_told_at_once() -> None:
+def test_every_wrong_setting_is_reported_at_once() -> None:
     with pytest.raises(ConfigException) as refused:
         WorkerSettings.of({"topic.tracking.enable": "1", "batch.max.records": "x"})
     assert len(refused.value.errors) == 2
@@ -157,7 +157,7 @@ def test_limits_of_the_retry_settings_are_allowed() -> None:
     assert retry == StatusRetry(0, 700, 700, 1.0, 0.0)
 
 
-def test_a_misspelt_setting_is_told_once_with_the_name_it_may_have_meant(
+def test_a_misspelt_setting_is_reported_once_with_the_name_it_may_have_meant(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings_reader, "_looked_at", set())

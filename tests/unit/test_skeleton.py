@@ -26,7 +26,7 @@ def test_all_names_come_from_one(package: str, module: str, label: str, stem: st
 
 
 @pytest.mark.parametrize(
-    ("package", "said"),
+    ("package", "message"),
     [
         ("My_Connector", "such as my-connector"),
         ("9lives", "such as lives"),
@@ -41,8 +41,8 @@ def test_all_names_come_from_one(package: str, module: str, label: str, stem: st
         ("pyarrow", "take pyarrow-connector"),
     ],
 )
-def test_a_wrong_name_is_refused_with_a_valid_one(package: str, said: str) -> None:
-    with pytest.raises(BadRequestException, match=said):
+def test_a_wrong_name_is_refused_with_a_valid_one(package: str, message: str) -> None:
+    with pytest.raises(BadRequestException, match=message):
         Names.of(package)
 
 

@@ -18,7 +18,7 @@ from tests.contract.rest.stacks import product
 from tests.contract.rest.to_come import IN_AIRFLOW_ONLY, TO_COME
 
 FOLDER = Path(".dev") / "contract"
-PATIENCE = 4.0
+TIMEOUT_FACTOR = 4.0
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def main() -> int:
 
 def _replayed(scenario: Scenario, server: Server) -> tuple[int, int]:
     started = time.monotonic()
-    outcomes = list(replay(scenario, server, patience=PATIENCE))
+    outcomes = list(replay(scenario, server, timeout_factor=TIMEOUT_FACTOR))
     equal = sum(outcome.is_equal for outcome in outcomes)
     print(f"{scenario.name:26} {equal:3} of {len(outcomes):3} steps equal, in {time.monotonic() - started:5.1f} s", flush=True)
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""The REST app under its own HTTP server over a real broker, with nobody to run anything: for what needs no runs."""
+"""The REST app under its own HTTP server over a real broker, with a launcher that runs nothing: for what needs no runs."""
 
 import logging
 from collections.abc import Iterator

@@ -34,10 +34,12 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 def connect_worker(profile: str, folder: Path, cache: Path) -> Iterator[Server]:
     """One distributed worker, fresh, its API answering. Its log is ``worker.log`` in ``folder``.
 
-    Raises ValueError for the profile ``versions``: it needs jars whose classes were made to tell the version of their own jar.
+    Raises ValueError for the profile ``versions``: it needs jars whose classes were built to report the version of their own jar.
     """
     if profile == "versions":
-        raise ValueError("the profile versions cannot be recorded with the released jars: their classes all tell the version of the worker")
+        raise ValueError(
+            "the profile versions cannot be recorded with the released jars: their classes all report the version of the worker"
+        )
     java = find_java(cache=cache)
     jars = fetch_jars(cache / "connect", f"recorded-{VERSION}", (*_WORKER, _LOG), java, pins=PINS)
     plugins = fetch_jars(cache / "connect" / "plugins", f"connect-file-{VERSION}", (_FILE,), java, pins=PINS)

@@ -53,7 +53,7 @@ def _body(recorded: Mapping[str, Any], answer: Mapping[str, Any], as_compared: M
 
 
 def _unequal(where: str, expected: Any, found: Any) -> Iterator[str]:
-    """The places that differ, so that a long answer need not be read whole."""
+    """The paths within an answer that differ, so that a long answer need not be read whole."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for name in {**expected, **found}:
             if name not in expected or name not in found:

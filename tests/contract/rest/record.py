@@ -1,7 +1,7 @@
 """Record the sessions anew from a real Kafka Connect: ``python -m tests.contract.rest.record [SCENARIO …] [--into FOLDER] [--compare]``.
 
-The steps, and what deviates on purpose, stay as they are in the files; the answers are taken anew. ``--compare`` writes nothing, and tells
-where a real Connect answers otherwise than it did.
+The steps, and what deviates on purpose, stay as they are in the files; the answers are taken anew. ``--compare`` writes nothing, and
+reports where a real Connect answers otherwise than it did.
 """
 
 import argparse

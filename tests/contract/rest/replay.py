@@ -38,16 +38,16 @@ def placeholders_for(server: Server) -> dict[str, str]:
     return {"run": f"r{secrets.token_hex(3)}", "files": str(server.files), "url": server.url, **server.versions}
 
 
-def replay(scenario: Scenario, server: Server, *, deviates: bool = True, patience: float = 1.0) -> Iterator[Outcome]:
+def replay(scenario: Scenario, server: Server, *, deviates: bool = True, timeout_factor: float = 1.0) -> Iterator[Outcome]:
     """The outcomes, as they come. After a wait that was in vain the others are cut short: most would be in vain too.
 
-    ``deviates``: the product answers, which does so otherwise on purpose where a step says so; else a Kafka Connect. ``patience``: how many
-    times as long as a step says its wait may last, for machines that are slow or busy.
+    ``deviates``: the product answers, which does so otherwise on purpose where a step names it; else a Kafka Connect. ``timeout_factor``:
+    how many times as long as a step allows for its wait, for machines that are slow or busy.
     """
     placeholders = placeholders_for(server)
     limit: float | None = None
     for step in scenario.steps:
-        answer, in_time = perform(filled(asked(step), placeholders), server, limit, patience)
+        answer, in_time = perform(filled(asked(step), placeholders), server, limit, timeout_factor)
         if not in_time:
             limit = _AFTER_FAILURE_SECONDS
         if answer is not None and "answer" in step:
@@ -61,9 +61,9 @@ def asked(step: Step) -> Step:
     return {name: value for name, value in step.items() if name not in ("answer", "deviation", "ours")}
 
 
-def perform(step: Step, server: Server, limit: float | None = None, patience: float = 1.0) -> tuple[dict[str, Any] | None, bool]:
+def perform(step: Step, server: Server, limit: float | None = None, timeout_factor: float = 1.0) -> tuple[dict[str, Any] | None, bool]:
     """The answer of a step that has one, and whether what it waited for came. ``limit`` bounds the wait, in seconds."""
-    seconds = min(patience * float(step.get("seconds", 60)), limit or float("inf"))
+    seconds = min(timeout_factor * float(step.get("seconds", 60)), limit or float("inf"))
     match step["step"]:
         case "call":
             return _settled(step, server), True
@@ -97,7 +97,7 @@ def _act(step: Step, server: Server) -> None:
 
 
 def _settled(step: Step, server: Server) -> dict[str, Any]:
-    """A real Connect may have to be asked again; ours never says this."""
+    """A real Connect may have to be asked again; ours never returns this."""
     deadline = time.monotonic() + 30
     while True:
         answer = server.call(step)

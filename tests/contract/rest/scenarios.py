@@ -13,7 +13,7 @@ Step = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Ordered steps against one server that nobody else changes in the meantime."""
+    """Ordered steps against one server that no other client changes in the meantime."""
 
     name: str
     profile: str
@@ -31,7 +31,7 @@ class Scenario:
 
 
 def _is_of_state_alone(step: Step) -> bool:
-    """A poll for what a connector created STOPPED or deleted says, or a file that only it would read."""
+    """A poll of a connector created STOPPED or deleted, or a file that only it would read."""
     return (step["step"] == "poll" and "RUNNING" not in json.dumps(step["until"]) and "/status" in step["path"]) or step["step"] == "write"
 
 
@@ -46,7 +46,7 @@ def filled(value: Any, placeholders: Mapping[str, str]) -> Any:
 
 
 def emptied(value: Any, placeholders: Mapping[str, str]) -> Any:
-    """The other way round, longest texts first."""
+    """The reverse of ``filled``, longest texts first."""
     return _mapped(value, sorted(((text, f"{{{name}}}") for name, text in placeholders.items()), key=lambda pair: -len(pair[0])))
 
 

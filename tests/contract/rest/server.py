@@ -30,7 +30,7 @@ class Server:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def call(self, step: Step) -> dict[str, Any]:
-        """One request, sent as the step says, and its answer in the form of the recordings."""
+        """One request, sent as the step describes it, and its answer in the form of the recordings."""
         base = urlsplit(self.url)
         connection = http.client.HTTPConnection(base.netloc, timeout=SECONDS)
         try:

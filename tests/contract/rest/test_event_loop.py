@@ -199,7 +199,7 @@ def test_a_body_of_the_greatest_length_is_taken(loop: Loop) -> None:
     assert loop.ask("PATCH", "/connectors/nobody/config", body)[0] == 404
 
 
-def test_slow_clients_hold_nobody_up(loop: Loop) -> None:
+def test_slow_clients_delay_no_other_client(loop: Loop) -> None:
     address = urlsplit(loop.url)
     clients = [socket.create_connection((address.hostname, address.port or 80), timeout=30) for _ in range(30)]
     try:

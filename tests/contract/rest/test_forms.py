@@ -36,7 +36,9 @@ def test_a_body_comes_as_json(server: Server, content_type: str | None, body: st
     ("content_type", "body", "status"),
     [(None, "x", 404), ("*/*", "x", 404), ("application/json", "", 404), ("application/json", "null", 404), ("text/plain", "", 415)],
 )
-def test_a_verb_without_a_body_takes_any_but_looks_at_its_kind(server: Server, content_type: str | None, body: str, status: int) -> None:
+def test_a_verb_without_a_body_takes_any_but_checks_its_content_type(
+    server: Server, content_type: str | None, body: str, status: int
+) -> None:
     assert ask(server, "PUT", "/connectors/nobody/pause", raw=body, headers={"Content-Type": content_type})["status"] == status
 
 
@@ -115,7 +117,7 @@ def test_a_task_number_may_have_a_sign(server: Server) -> None:
         ("/connectors/%ff", 400),
     ],
 )
-def test_a_path_that_says_nothing_clear_is_refused_as_json(server: Server, path: str, status: int) -> None:
+def test_an_ambiguous_path_is_refused_as_json(server: Server, path: str, status: int) -> None:
     answer = ask(server, "GET", path)
     assert (answer["status"], answer["content_type"]) == (status, "application/json")
 
@@ -125,7 +127,7 @@ def test_matrix_parameters_are_dropped(server: Server) -> None:
     assert ask(server, "GET", "/connectors/a;b/config")["body"] == {"error_code": 404, "message": "Connector a not found"}
 
 
-def test_a_patch_finds_the_connector_before_it_looks_at_an_empty_body(server: Server) -> None:
+def test_a_patch_finds_the_connector_before_it_checks_an_empty_body(server: Server) -> None:
     for body in ("", "null"):
         answer = ask(server, "PATCH", "/connectors/nobody/config", raw=body)
         assert answer["body"] == {"error_code": 404, "message": "Connector nobody not found"}

@@ -1,4 +1,4 @@
-"""Whatever is sent, no answer is a 5xx, and every answer is as the OpenAPI document says.
+"""Whatever is sent, no answer is a 5xx, and every answer is as the OpenAPI document describes.
 
 ``CONNECT_EXAMPLES`` sets how many requests are made up for each operation, each time others; a few and the same without.
 """

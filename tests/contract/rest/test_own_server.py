@@ -48,7 +48,7 @@ def pem(tmp_path: Path) -> Path:
     return file
 
 
-def test_it_listens_on_the_loopback_interface_unless_it_is_told_otherwise() -> None:
+def test_it_listens_on_the_loopback_interface_unless_the_settings_name_another() -> None:
     assert RestListener.of({}) == RestListener("127.0.0.1", PORT)
     assert RestListener.of({}).is_local
     listener = RestListener.of({"listeners": "http://:9000"})
@@ -62,7 +62,7 @@ def test_a_listener_that_cannot_be_is_refused(listeners: str) -> None:
         RestListener.of({"listeners": listeners})
 
 
-def test_a_server_without_a_herder_says_so_and_serves_what_needs_none() -> None:
+def test_a_server_without_a_herder_reports_it_and_serves_what_needs_none() -> None:
     with started({}) as server:
         health = httpx.get(f"{server.url}/health", timeout=120)
         assert (health.status_code, health.json()["status"]) == (503, "starting")
@@ -164,7 +164,7 @@ def test_a_page_of_a_named_origin_may_call() -> None:
 
 
 @pytest.mark.parametrize("listeners", ["http://:0", "http://0.0.0.0:0"])
-def test_beyond_this_machine_it_opens_to_nobody_by_accident(tmp_path: Path, listeners: str) -> None:
+def test_beyond_this_machine_it_is_never_open_by_accident(tmp_path: Path, listeners: str) -> None:
     with pytest.raises(ConfigException, match=r"rest\.anonymous\.access=true"):
         started({"listeners": listeners})
     users = tmp_path / "users.properties"
@@ -179,7 +179,7 @@ def test_beyond_this_machine_it_opens_to_nobody_by_accident(tmp_path: Path, list
         started({"listeners": listeners, ANONYMOUS: "maybe"})
 
 
-def test_users_of_another_kind_are_asked_for_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
+def test_users_of_another_kind_are_asked_for_unless_the_settings_name_others(tmp_path: Path) -> None:
     users = tmp_path / "users.properties"
     users.write_text("alice=wonderland\n")
     given, local = BasicAccess({"bob": "builder"}), RestListener()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.rest.__main__ import PATIENCE
+from tests.contract.rest.__main__ import TIMEOUT_FACTOR
 from tests.contract.rest.replay import replay
 from tests.contract.rest.scenarios import scenarios
 from tests.contract.rest.stacks import product
@@ -23,7 +23,7 @@ def test_sessions_are_as_with_kafka_connect(tmp_path: Path) -> None:
     cache = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
     with product("default", tmp_path, cache) as server, ThreadPoolExecutor(len(chosen)) as sessions:
         # Each session has connectors, topics and files of its own, and mostly waits.
-        replayed = list(sessions.map(lambda scenario: list(replay(scenario, server, patience=PATIENCE)), chosen))
+        replayed = list(sessions.map(lambda scenario: list(replay(scenario, server, timeout_factor=TIMEOUT_FACTOR)), chosen))
     for scenario, outcomes in zip(chosen, replayed, strict=True):
         assert unexpected(outcomes, TO_COME, IN_AIRFLOW_ONLY) == []
         assert len(outcomes) == scenario.answered

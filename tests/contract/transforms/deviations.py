@@ -18,7 +18,7 @@ def deviation(case: Json, wanted: Any, got: Any) -> str | None:
     if expected == ours and "failed" in wanted and "failed" in got:
         return "equal; what fails is always a DataException here"
     if any(word in expected for word in _INSIDES) and wanted.keys() == got.keys():
-        return "refused as by Connect, whose text tells of its insides or is its parser's"
+        return "refused as by Connect, whose text names its internals or is its parser's"
     if any("unwritable" in (wanted.get(side) or ()) for side in ("key", "value")):
         return "nothing that Connect's converter could write"
     if "refused" in got and ours.endswith("values must not be duplicated."):

@@ -25,7 +25,7 @@ PROGRAM = Path(__file__).with_name("TransformRecorder.java")
 
 
 def mark(case: Json) -> str:
-    """What tells a case from others: an answer whose mark is not its case's is of another time."""
+    """What identifies a case: an answer whose mark is not its case's is of another time."""
     return f"{zlib.crc32(json.dumps(case).encode()):08x}"
 
 

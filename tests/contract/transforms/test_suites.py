@@ -1,4 +1,4 @@
-"""The suite that every transformation must pass, over those that cut batches, change headers or look at more than one side."""
+"""The suite that every transformation must pass, over those that cut batches, change headers or read more than one side."""
 
 from collections.abc import Sequence
 

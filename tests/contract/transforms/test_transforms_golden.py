@@ -70,7 +70,7 @@ def test_records_become_what_connect_makes_of_them(recorded: dict[str, list[tupl
 
 
 def answered(case: Json) -> Any:
-    """What ours makes of a case, told as ``TransformRecorder`` tells it."""
+    """Our result of a case, in the form that ``TransformRecorder`` writes."""
     module, _, class_name = REFERENCES[case["class"]].partition(":")
     plugin: Transformation | Predicate = getattr(import_module(module), class_name)()
     if "definition" in case:

@@ -35,23 +35,25 @@ def main() -> int:
     files and lakes, of tables, of writers, of keys, and of control."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=60, help="SIGKILLs of runs in all")
-    parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless said")
+    parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless given")
     parser.add_argument("--control-kills", type=int, default=30, help="SIGKILLs besides, of those who control connectors")
     parser.add_argument("--table-kills", type=int, default=60, help="besides, of runs with tables, and of their connections")
     parser.add_argument("--mirror-kills", type=int, default=20, help="besides, of runs that mirror a topic")
     parser.add_argument("--file-kills", type=int, default=150, help="besides, of runs with files, object stores, lakes and logs")
-    parser.add_argument("--writer-seconds", type=float, default=300, help="how long tables are written to while runs go by, over all modes")
-    parser.add_argument("--key-rounds", type=int, default=36, help="tables whose keys are equal though they are written in different ways")
+    parser.add_argument(
+        "--writer-seconds", type=float, default=300, help="how long tables are written to while runs follow each other, over all modes"
+    )
+    parser.add_argument("--key-tables", type=int, default=36, help="tables whose keys are equal though they are written in different ways")
     parser.add_argument("--topic-deletions", type=int, default=20, help="topics deleted in the middle of runs; and records of 1 MiB")
     parser.add_argument("--no-outages", dest="outages", action="store_false", help="the broker stays")
     parser.add_argument("--no-crowd", dest="crowd", action="store_false", help="no clients of two API servers")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), help="the same seed, the same faults")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders go by the same way as always
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders are removed in the same way as always
     through_airflow = -(-arguments.kills // AIRFLOW_SHARE) if arguments.airflow_kills is None else arguments.airflow_kills
     tally = Tally()
     wanted = arguments.kills + arguments.file_kills + arguments.table_kills + arguments.mirror_kills + arguments.control_kills
-    tally.say(
+    tally.notify(
         f"seed {arguments.seed}, {wanted} kills: {arguments.kills} of runs, {through_airflow} of those through Airflow, "
         f"{arguments.file_kills} of runs with files, {arguments.table_kills} with tables, {arguments.mirror_kills} of mirrors, "
         f"and {arguments.control_kills} of control"
@@ -73,8 +75,8 @@ def main() -> int:
                     _mirrors(folder / "mirrors", tally, arguments.seed + 7, arguments.mirror_kills)
                 if arguments.writer_seconds:
                     _writers(folder / "writers", tally, arguments.seed + 5, arguments.writer_seconds)
-                if arguments.key_rounds:
-                    _keys(tally, arguments.seed % 1_000_000, arguments.key_rounds)
+                if arguments.key_tables:
+                    _keys(tally, arguments.seed % 1_000_000, arguments.key_tables)
                 if arguments.control_kills:
                     control_storm.kills(folder / "control", tally, arguments.seed + 2, arguments.control_kills)
                 if arguments.crowd:
@@ -130,9 +132,9 @@ def _writers(folder: Path, tally: Tally, seed: int, seconds: float) -> None:
         WriterStorm(folder / "runs", kafka.bootstrap_servers, postgres, tally, seed).run(seconds)
 
 
-def _keys(tally: Tally, seed: int, rounds: int) -> None:
+def _keys(tally: Tally, seed: int, tables: int) -> None:
     with PostgresServer() as postgres:
-        KeyStorm(postgres, tally, seed).run(rounds)
+        KeyStorm(postgres, tally, seed).run(tables)
 
 
 if __name__ == "__main__":

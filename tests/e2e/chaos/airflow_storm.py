@@ -60,7 +60,7 @@ class AirflowStorm:
                 environment.add(ADDED)
 
     def _strikes(self, environment: RunEnvironment, fault: Fault) -> bool:
-        """Whether the fault happened in a run; returns when Airflow has brought the run to an end, whatever end."""
+        """Whether the fault happened in a run; returns when Airflow has ended the run, with whatever result."""
         run = self._runs.start(environment.runs.connector, fault)
         if run.wait_until_struck() and fault.victim == "scheduler":
             time.sleep(0.5)

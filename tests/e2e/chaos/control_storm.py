@@ -34,7 +34,7 @@ def statuses(folder: Path, tally: Tally, seconds: float = STATUS_SECONDS) -> Non
     name = f"statuses, broker away for {seconds:g} s"
     with KafkaServer(folder, cache_directory()) as server:
         try:
-            for problem in status_outage.problems_of(status_outage.live_through(server, "statuses", seconds), tally.say):
+            for problem in status_outage.problems_of(status_outage.live_through(server, "statuses", seconds), tally.notify):
                 tally.broken(f"{name}: {problem}")
         except Exception as error:  # (what cannot be played to its end is a violation too)
             tally.broken(f"{name}: {error!r}")
@@ -45,6 +45,6 @@ def crowd(folder: Path, tally: Tally, seed: int, seconds: float = CROWD_SECONDS)
     with KafkaServer(folder / "kafka", cache_directory()) as server, PostgresServer() as postgres:
         worker = worker_properties(server.bootstrap_servers, "crowd")
         try:
-            tally.say(f"two API servers: {changed_by_a_crowd(folder / 'airflow', worker, postgres, seconds=seconds, seed=seed)}")
+            tally.notify(f"two API servers: {changed_by_a_crowd(folder / 'airflow', worker, postgres, seconds=seconds, seed=seed)}")
         except Exception as error:  # (as above)
             tally.broken(f"two API servers: {error!r}")

@@ -73,7 +73,7 @@ class DirectStorm:
         return (SourceEnvironment if kind == "source" else SinkEnvironment).make(self._folder, settings, guarantee)
 
     def _kill(self, environment: RunEnvironment, kind: str, guarantee: str) -> None:
-        """One kill that strikes. A step that a run does not come to so often is tried at its first call, then another one."""
+        """One kill that strikes. A step that a run does not reach so often is tried at its first call, then another one."""
         name = self._victims.draw()
         victim, signal = self._struck[name]
         while True:
@@ -91,7 +91,7 @@ class DirectStorm:
                 environment.add(ADDED)
 
     def _outlived(self, fault: Fault, result: RunResult | None) -> None:
-        """A run that has lost a connection comes to its end, or fails and may be tried again."""
-        self._tally.say(f"the run was {ending(result)}")
+        """A run that has lost a connection reaches its end, or fails and may be tried again."""
+        self._tally.notify(f"the run was {ending(result)}")
         if result is None or (result.state is not RunState.DONE and not result.retriable):
             self._tally.broken(f"{fault}: the run was {ending(result)}")

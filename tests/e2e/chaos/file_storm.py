@@ -15,7 +15,7 @@ from tests.e2e.faults.runs import Fault, Runs, ending, frozen
 
 KILLS_AN_ENVIRONMENT = 5
 ADDED = 1_500
-DOORS = ["process"] * 9 + ["spark"]
+PROGRAMS = ["process"] * 9 + ["spark"]
 LATEST_SECONDS = 0.3  # of a kill in the course of a step
 
 
@@ -26,7 +26,7 @@ class FileStorm:
     def __init__(self, folder: Path, bootstrap: str, tally: Tally, chance: random.Random, pairs: Pairs) -> None:
         folder.mkdir(parents=True)
         self._folder, self._bootstrap, self._tally, self._chance, self._pairs = folder, bootstrap, tally, chance, pairs
-        self._kinds, self._doors = Deck(pairs.kinds(), chance), Deck(DOORS, chance)
+        self._kinds, self._programs = Deck(pairs.kinds(), chance), Deck(PROGRAMS, chance)
         self._victims = Deck(list(PROCESSES), chance)
         self._steps = StepDecks(chance, ("before", "after", "during"))
         self._frozen_steps = StepDecks(chance)
@@ -60,8 +60,8 @@ class FileStorm:
         self._tally.judged(name, GUARANTEE, environment.verdict())
 
     def _kill(self, environment: PairEnvironment, quick: Runs, kind: str) -> None:
-        """One kill that strikes. A step that a run does not come to so often is tried at its first call, then another one."""
-        is_quick = self._doors.draw() == "process"
+        """One kill that strikes. A step that a run does not reach so often is tried at its first call, then another one."""
+        is_quick = self._programs.draw() == "process"
         runs, victim = (quick, "worker") if is_quick else (environment.runs, self._victims.draw())
         while True:
             step, when, nth = self._steps.draw(kind, GUARANTEE)

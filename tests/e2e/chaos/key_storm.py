@@ -23,21 +23,21 @@ STATEMENTS = {
 
 
 class KeyStorm:
-    """Each round has a schema, a type of key and sizes of batches of its own, by its seed."""
+    """Each table has a schema, a type of key and sizes of batches of its own, by its seed."""
 
     def __init__(self, postgres: PostgresServer, tally: Tally, seed: int) -> None:
         self._postgres, self._tally, self._seed = postgres, tally, seed
 
-    def run(self, rounds: int) -> None:
-        for number in range(rounds):
+    def run(self, tables: int) -> None:
+        for number in range(tables):
             if self._tally.is_over:
                 return
             try:
-                self._round(self._seed + number, sorted(IN_TEXT)[number % len(IN_TEXT)])
-            except Exception as error:  # (a round that cannot be played to its end is a violation too, and the others go on)
+                self._table(self._seed + number, sorted(IN_TEXT)[number % len(IN_TEXT)])
+            except Exception as error:  # (a table whose changes cannot be made to the end is a violation too, and the others go on)
                 self._tally.broken(f"keys, seed {self._seed + number}: {error!r}")
 
-    def _round(self, seed: int, type: str) -> None:
+    def _table(self, seed: int, type: str) -> None:
         chance = random.Random(seed)
         mode = chance.choice(("upsert", "update"))
         address = f"postgresql://connect@127.0.0.1:{self._postgres.port}/postgres"

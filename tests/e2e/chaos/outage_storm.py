@@ -44,6 +44,6 @@ class OutageStorm:
             server, [(environment, in_the_middle(environment)) for environment in environments.values()], seconds=seconds, kill=kill
         )
         for (kind, environment), outcome in zip(environments.items(), outcomes, strict=True):
-            self._tally.say(f"{name}, {kind}: {outcome}")
+            self._tally.notify(f"{name}, {kind}: {outcome}")
             environment.runs.until_done()
             self._tally.judged(f"{name}, {kind}", "exactly_once", environment.verdict())

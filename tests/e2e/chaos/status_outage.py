@@ -30,7 +30,7 @@ LONGEST_CALL_SECONDS = 5.0  # an attempt takes ten
 LATE_SECONDS = 4.0  # a thread that has waited long enough is let go on so late, on a machine with other things to do
 LONGEST_WAKE_SECONDS = 30.0  # how late an attempt may come on a machine with other things to do
 CALLERS, TASKS = 4, 5  # each caller has tasks of its own, so that its values have an order
-PATIENT = {"status.storage.retry.max.retries": "1000", "status.storage.retry.max.backoff.ms": "2000"}
+PERSISTENT = {"status.storage.retry.max.retries": "1000", "status.storage.retry.max.backoff.ms": "2000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Watched(StatusWriter):
         self.sends: dict[int, int] = defaultdict(int)
         self.retries: dict[int, list[Retry]] = defaultdict(list)
 
-    def _send(self, producer: Any, update: Any) -> None:  # Any: the writer's own, which nobody else sees
+    def _send(self, producer: Any, update: Any) -> None:  # Any: the writer's own, which no other code sees
         self.sends[update.number] += 1
         if waits := self.retries[update.number]:
             waits[-1] = Retry(waits[-1].attempt, waits[-1].failed, waits[-1].due, time.monotonic())
@@ -66,7 +66,7 @@ class Watched(StatusWriter):
 
 
 class GivenUp(logging.Handler):
-    """The lines in which the writer says what it has given up."""
+    """The lines in which the writer reports what it has given up."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -85,7 +85,7 @@ class GivenUp(logging.Handler):
 
 @dataclass(slots=True)
 class Callers:
-    """Threads that put a new value of their own tasks again and again, of every other one once: a newer value would take the place of one
+    """Threads that put a new value of their own tasks again and again, of every other one once: a newer value would replace one
     that is to be sent again. ``put`` are the values of each task in their order."""
 
     writer: StatusWriter
@@ -160,10 +160,12 @@ def live_through(server: KafkaServer, name: str, seconds: float) -> list[Account
     """
     few = {"status.storage.retry.max.retries": str(int(seconds / 2 / status_store.ATTEMPT_TIMEOUT_MS * 1000) - 1)}
     base = worker_properties(server.bootstrap_servers, name)
-    settings = {which: WorkerSettings.of(base | more) for which, more in {"patient": PATIENT, "impatient": few}.items()}
-    TopicAdmin(settings["patient"]).ensure_internal_topics()
+    settings = {which: WorkerSettings.of(base | more) for which, more in {"persistent": PERSISTENT, "limited": few}.items()}
+    TopicAdmin(settings["persistent"]).ensure_internal_topics()
     with GivenUp() as given_up:
-        all_callers = {which: Callers(Watched(its), which, 0.05 if which == "patient" else 2 * seconds) for which, its in settings.items()}
+        all_callers = {
+            which: Callers(Watched(its), which, 0.05 if which == "persistent" else 2 * seconds) for which, its in settings.items()
+        }
         for callers in all_callers.values():
             for task in range(CALLERS * TASKS):
                 callers.one(task)
@@ -176,7 +178,7 @@ def live_through(server: KafkaServer, name: str, seconds: float) -> list[Account
         for callers in all_callers.values():
             callers.end()
         server.start()
-        late = all_callers["impatient"]
+        late = all_callers["limited"]
         for task in range(CALLERS):  # what changes later gets through again
             late.one(task)
         accounts = []
@@ -187,11 +189,11 @@ def live_through(server: KafkaServer, name: str, seconds: float) -> list[Account
             accounts.append(_account(callers, settings[which], given_up.lines, counted))
             if not flushed:
                 accounts[-1].problems.append("not everything was written within 120 s of the broker's return")
-    patient, impatient = accounts
-    if patient.given_up or not patient.retried:
-        patient.problems.append(f"{patient.given_up} given up, {patient.retried} retries, by a writer that never gives up")
-    if not impatient.given_up:
-        impatient.problems.append("nothing was given up")
+    persistent, limited = accounts
+    if persistent.given_up or not persistent.retried:
+        persistent.problems.append(f"{persistent.given_up} given up, {persistent.retried} retries, by a writer that never gives up")
+    if not limited.given_up:
+        limited.problems.append("nothing was given up")
     return accounts
 
 
@@ -218,7 +220,7 @@ def _account(callers: Callers, settings: WorkerSettings, lines: list[str], count
     if counted != expected:
         problems.append(f"counted {counted}, but seen were {expected}")
     if put != on_topic + len(given) + replaced:
-        problems.append(f"{put} put, but {on_topic} + {len(given)} + {replaced} told")
+        problems.append(f"{put} put, but {on_topic} + {len(given)} + {replaced} replaced")
     if callers.longest_seconds > LONGEST_CALL_SECONDS:
         problems.append(f"a caller waited {callers.longest_seconds:.2f} s")
     if callers.longest_verb_seconds > LONGEST_CALL_SECONDS + LATE_SECONDS:
@@ -258,8 +260,8 @@ def _on_topic(settings: WorkerSettings, connector: str) -> dict[int, list[str]]:
     return found
 
 
-def problems_of(accounts: list[Account], say: Callable[[str], None] = print) -> list[str]:
-    """Says each account; what is not as promised."""
+def problems_of(accounts: list[Account], notify: Callable[[str], None] = print) -> list[str]:
+    """Notifies of each account; returns what is not as promised."""
     for account in accounts:
-        say(str(account))
+        notify(str(account))
     return [f"{account.name}: {problem}" for account in accounts for problem in account.problems]

@@ -51,33 +51,33 @@ class Tally:
             self.is_over = True
             raise
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         print(f"[{self.seconds:6.1f} s] {text}", flush=True)
 
     def killed(self, kill: Kill) -> None:
         with self._lock:
             self.kills.append(kill)
-            self.say(f"kill {len(self.kills):3}: {kill.victim} of {kill.direction}, {kill.guarantee}: {kill.step}")
+            self.notify(f"kill {len(self.kills):3}: {kill.victim} of {kill.direction}, {kill.guarantee}: {kill.step}")
 
     def woken(self, text: str, *, has_written: bool) -> None:
         """A frozen process went on after a newer run."""
         with self._lock:
             self.zombies += 1
-            self.say(f"zombie {self.zombies:3}: {text}")
+            self.notify(f"zombie {self.zombies:3}: {text}")
         if has_written:
             self.broken(f"a zombie has written: {text}")
 
     def missed(self, text: str) -> None:
-        """A fault whose step the run did not come to: not counted, and tried anew."""
+        """A fault whose step the run did not reach: not counted, and tried anew."""
         with self._lock:
             self.never_struck += 1
-            self.say(f"not struck: {text}")
+            self.notify(f"not struck: {text}")
 
     def judged(self, environment: str, guarantee: str, verdict: Verdict) -> None:
         with self._lock:
             self.environments += 1
             text = f"{environment}, {guarantee}: {verdict.sent} sent, {verdict.lost} lost, {verdict.doubled} doubled"
-            self.say(f"verdict: {text}")
+            self.notify(f"verdict: {text}")
             if not verdict.holds_for(guarantee):
                 self.violations.append(text)
 
@@ -85,15 +85,15 @@ class Tally:
         """An environment that knows by itself whether it is as promised."""
         with self._lock:
             self.environments += 1
-            self.say(text if is_right else f"VIOLATION: {text}")
+            self.notify(text if is_right else f"VIOLATION: {text}")
             if not is_right:
                 self.violations.append(text)
 
     def broken(self, text: str) -> None:
-        """Something other than the records went wrong: a run that never ended, or never came to its end."""
+        """Something other than the records went wrong: a run that never ended, or never reached its end."""
         with self._lock:
             self.violations.append(text)
-            self.say(f"VIOLATION: {text}")
+            self.notify(f"VIOLATION: {text}")
 
     def report(self) -> str:
         """Counts of victims by guarantee, and what was broken."""

@@ -104,7 +104,7 @@ class AirflowRuns:
             self.client.unpause(dag_id_for(config["name"]))
 
     def start(self, connector: str, fault: Fault | None = None) -> AirflowRun:
-        """Trigger a run; the fault happens in the first application that comes to its step."""
+        """Trigger a run; the fault happens in the first application that reaches its step."""
         token = self._fault_file.with_name(f"struck-{uuid.uuid4().hex}")
         self._fault_file.unlink(missing_ok=True)
         if fault is not None:

@@ -73,7 +73,7 @@ class TopicStorm:
         results: list[RunResult] = []
         while not results or results[-1].state is not RunState.DONE:
             if len(results) == RUNS:
-                raise AssertionError(f"no run came to its end: {results[-1].error}")
+                raise AssertionError(f"no run reached its end: {results[-1].error}")
             results.append(environment.run())
         return results
 

@@ -23,7 +23,7 @@ from tests.e2e.writers.modes import MODES, Mode
 
 STRUCK_SHARE = 0.4
 BACKEND = "backend"
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 SETTINGS = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}  # many commits
 
 
@@ -55,7 +55,7 @@ class WriterStorm:
 
 
 class StruckRuns:
-    """Runs of Spark. Of some a process dies at a step of a commit that chance has chosen, if they come to it; of some the database ends a
+    """Runs of Spark. Of some a process dies at a step of a commit that chance has chosen, if they reach it; of some the database ends a
     connection."""
 
     def __init__(self, runs: Runs, mode: Mode, database: str, tally: Tally, chance: random.Random) -> None:
@@ -67,7 +67,7 @@ class StruckRuns:
         self._steps = StepDecks(chance)
         self._was_struck = False
 
-    def goes_by(self) -> None:
+    def run_once(self) -> None:
         if self._chance.random() >= STRUCK_SHARE:
             self.ends_well()
             return
@@ -79,7 +79,7 @@ class StruckRuns:
         before, was_struck, self._was_struck = self._runs.count, self._was_struck, False
         result = self._runs.until_done()
         if self._runs.count > before + 1 and not was_struck:
-            self._tally.broken(f"{self._runs.connector} came to its end at try {self._runs.count - before} only")
+            self._tally.broken(f"{self._runs.connector} reached its end at try {self._runs.count - before} only")
         return result
 
     def _lose_process(self, victim: str) -> None:
@@ -113,7 +113,7 @@ class StruckRuns:
                         cursor.execute("SELECT pg_terminate_backend(%s)", (pid,))
                         if cursor.fetchone() == (True,):
                             return True
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
         return False
 
     def _struck(self, victim: str, text: str) -> None:

@@ -1,1 +1,1 @@
-"""Connectors under control of clients over HTTP, and what their topics, the mirror, REST and Airflow's DAGs say of them in the end."""
+"""Connectors under control of clients over HTTP, and what their topics, the mirror, REST and Airflow's DAGs hold of them in the end."""

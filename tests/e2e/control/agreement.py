@@ -38,7 +38,7 @@ class Server(Protocol):
 
 @dataclass(slots=True)
 class Oracle:
-    """``servers`` must all tell the same; ``sources`` are the connectors whose offsets are compared. ``has_dags``: a dag-processor runs."""
+    """``servers`` must all agree; ``sources`` are the connectors whose offsets are compared. ``has_dags``: a dag-processor runs."""
 
     settings: WorkerSettings
     engine: Engine
@@ -52,13 +52,13 @@ class Oracle:
         with ExitStack() as stack:
             configs, statuses = stack.enter_context(ConfigStore(self.settings)), stack.enter_context(StatusStore(self.settings))
             offsets = stack.enter_context(OffsetStore(self.settings))
-            while differences := self._looked(configs, statuses, offsets):
+            while differences := self._differences(configs, statuses, offsets):
                 if time.monotonic() > started + within_seconds:
                     raise AssertionError(f"not in agreement after {within_seconds:g} s: {'; '.join(differences)}")
                 time.sleep(0.2)
         return time.monotonic() - started
 
-    def _looked(self, configs: ConfigStore, statuses: StatusStore, offsets: OffsetStore) -> list[str]:
+    def _differences(self, configs: ConfigStore, statuses: StatusStore, offsets: OffsetStore) -> list[str]:
         try:
             state, reported = configs.read(), statuses.read()
             found = {name: _pairs(offsets.read(name).pairs()) for name in self.sources if name in state}
@@ -155,7 +155,7 @@ def _rest(client: httpx.Client, state: ClusterConfigState, reported: StatusState
 
 
 def _dags(client: httpx.Client, state: ClusterConfigState) -> list[str]:
-    """Every connector has its DAG, whose flag says what its target state does, and no deleted one has."""
+    """Every connector has its DAG, whose flag agrees with its target state, and no deleted one has."""
     wanted = {dag_id_for(name): state.target_state(name) is not TargetState.STARTED for name in state.connectors()}
     found: dict[str, bool] = {}
     passed = 0  # not those found: one that came in between moves the others on

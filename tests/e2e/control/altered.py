@@ -64,9 +64,9 @@ class Altered:
 
     def outcome(self) -> str:
         """After a change that may have been killed: whether it holds. Raises AssertionError if it does in part."""
-        for at, said in ((self.tried, "altered"), (self.at, "unaltered")):
+        for at, outcome in ((self.tried, "altered"), (self.at, "unaltered")):
             if self.is_at(at):
-                return said
+                return outcome
         raise AssertionError(f"{self.name}: offsets are neither those of change {self.at} nor of {self.tried}: {self._now()}")
 
     def is_at(self, at: int) -> bool:

@@ -14,7 +14,7 @@ from airflow_provider_connect.model.states import TargetState
 
 COUNT_KEY = "client.count"
 NOT_SENT = 0
-_GONE = TargetState.STOPPED  # of a connector that does not exist; nobody asks
+_GONE = TargetState.STOPPED  # of a connector that does not exist; no client asks
 _VERBS = {"pause": TargetState.PAUSED, "resume": TargetState.STARTED, "stop": TargetState.STOPPED}
 _INITIAL = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 
@@ -64,7 +64,7 @@ class Bystanders:
         self._note(answer, known.exists, True)
 
     def _ask(self, method: str, path: str, **arguments: object) -> int | None:
-        """The answer's status; None: none came to a request that was sent."""
+        """The answer's status; None: a request that was sent got none."""
         try:
             self.asked += 1
             return self.client.request(method, path, **arguments).status_code  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ class Bystanders:
         values.add(value)
 
     def impossible(self, state: ClusterConfigState) -> list[str]:
-        """What the config topic says that cannot be; from now on what it says is what there is."""
+        """What the config topic holds that cannot be; from now on its content is taken as correct."""
         found = []
         for name, known in self.possible.items():
             config, target = state.connector_config(name), state.target_state(name)

@@ -20,7 +20,7 @@ CONFIG = {"connector.class": "FileStreamSource", "file": "/nonexistent/in.txt", 
 
 @dataclass(slots=True)
 class Crowd:
-    """A client counts up in a key of its own of every connector, reads what another server says of it at once, pauses, stops and resumes
+    """A client counts up in a key of its own of every connector, reads it from another server at once, pauses, stops and resumes
     connectors, and makes and deletes one that belongs to it alone. ``reported`` is the last count acknowledged, by connector and client."""
 
     servers: Sequence[Server]
@@ -66,7 +66,7 @@ class Crowd:
                     self.reported[name, key] = counts[name]
                 found = self.servers[other].client.get(path).raise_for_status().json().get(key)
                 if found != str(counts[name]):
-                    self._say(f"{key} of {name}: {found} after {counts[name]} was acknowledged")
+                    self._notify(f"{key} of {name}: {found} after {counts[name]} was acknowledged")
             match chance.randrange(8):
                 case 0 | 1 as verb:
                     self._asked(other, "PUT", f"/connect/connectors/{name}/{'pause' if verb else 'resume'}")
@@ -88,22 +88,22 @@ class Crowd:
             return
         self.own[number] = not is_there
         if (self._asked(other, "GET", f"/connect/connectors/{name}") == 200) is is_there:
-            self._say(f"{name} was {'deleted' if is_there else 'made'}, and the other server does not know")
+            self._notify(f"{name} was {'deleted' if is_there else 'made'}, and the other server does not know")
 
     def _asked(self, server: int, method: str, path: str, **arguments: object) -> int:
         answer: httpx.Response = self.servers[server].client.request(method, path, **arguments)  # type: ignore[arg-type]
         with self._lock:
             self.answers[f"{method} {answer.status_code}"] += 1
         if answer.status_code >= 500:
-            self._say(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
+            self._notify(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
         return answer.status_code
 
-    def _say(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         with self._lock:
             self.lost.append(text)
 
     def lost_updates(self) -> list[str]:
-        """What was acknowledged and is not so, as each server tells; and what went wrong on the way."""
+        """What was acknowledged and is not so, as each server reports; and what went wrong on the way."""
         found = list(self.lost)
         mine = {f"{self.prefix}-own-{number}" for number, is_there in self.own.items() if is_there}
         for server in self.servers:

@@ -115,7 +115,7 @@ class ControlStorm:
         self._check(part)
 
     def _kill_verb(self, verb: str) -> None:
-        """At one of the verb's steps; one that it does not come to is left out."""
+        """At one of the verb's steps; one that it does not reach is left out."""
         while True:
             step = self._steps[verb].draw()
             if self._strike_delete(step) if verb == DELETE else self._strike_patch(self._altered[verb], step):
@@ -127,7 +127,7 @@ class ControlStorm:
         if verb == DELETE:
             self._finish_delete()
         else:
-            self._tally.say(f"{verb}, {step}: {self._altered[verb].outcome()}")
+            self._tally.notify(f"{verb}, {step}: {self._altered[verb].outcome()}")
 
     def _strike_patch(self, altered: Altered, step: Step) -> bool:
         to = altered.next()
@@ -165,7 +165,7 @@ class ControlStorm:
         name = self._doomed_name
         answer = self._client.delete(f"/connect/connectors/{name}")
         assert answer.status_code in (204, 404), answer.text
-        self._tally.say(f"{name} {'was deleted' if answer.status_code == 404 else 'had been left alone'}")
+        self._tally.notify(f"{name} {'was deleted' if answer.status_code == 404 else 'had been left alone'}")
         self._airflow.wait_until(lambda: not self._airflow.has_run(name), RUN_SECONDS, f"nothing of {name} runs")
 
     @property
@@ -179,12 +179,12 @@ class ControlStorm:
         with ConfigStore(self._oracle.settings) as configs:
             impossible = self._bystanders.impossible(configs.read())
         assert not impossible, impossible
-        self._tally.say(f"in agreement {seconds:.1f} s after everything served again ({after})")
+        self._tally.notify(f"in agreement {seconds:.1f} s after everything served again ({after})")
 
     def _judge(self) -> None:
         """Everything that is to run does so once more; then each record must be there once."""
         asked = self._bystanders
-        self._tally.say(f"{asked.asked} verbs of bystanders, {asked.unanswered} without an answer")
+        self._tally.notify(f"{asked.asked} verbs of bystanders, {asked.unanswered} without an answer")
         bootstrap, verdicts = self._airflow.bootstrap_servers, dict[str, Callable[[], Verdict]]()
         verdicts["flowing"] = lambda: judge(self._sent, topic_records(bootstrap, "flowing"))
         if self._with_runs:

@@ -134,13 +134,13 @@ class FileSystemSinkEnvironment(SinkEnvironment):
 
     @classmethod
     def make(
-        cls, folder: Path, settings: Mapping[str, str], place: Callable[[Path], Location] = Location.local
+        cls, folder: Path, settings: Mapping[str, str], location_of: Callable[[Path], Location] = Location.local
     ) -> FileSystemSinkEnvironment:
-        """``place`` gives the location for a folder that no other environment has."""
+        """``location_of`` gives the location for a folder that no other environment has."""
         found: list[Location] = []
 
         def own(data: Path, topic: str) -> Mapping[str, str]:
-            found.append(place(data))
+            found.append(location_of(data))
             kind = {"connector.class": "FileSystemSink", "topics": topic, "format": "parquet", "flush.size": "300", "tasks.max": "2"}
             return {**kind, **HOIST, **found[0].settings}
 

@@ -61,7 +61,7 @@ def topic_records(bootstrap: str, topic: str, *, read_committed: bool = True) ->
         while left:
             messages = consumer.consume(1000, 0.1)  # which waits its full time for the thousandth
             heard = time.monotonic() if messages else heard
-            assert time.monotonic() < heard + SILENCE_SECONDS, f"partitions {left} of {topic} come to no end"
+            assert time.monotonic() < heard + SILENCE_SECONDS, f"partitions {left} of {topic} never end"
             for message in messages:
                 error = message.error()
                 if error is None:

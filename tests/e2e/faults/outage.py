@@ -34,7 +34,7 @@ class Outcome:
 
 
 def announced(step: str, nth: int) -> Fault:
-    """Nobody is killed: the worker waits a moment before the ``nth`` call of ``step`` and lets the test know."""
+    """No process is killed: the worker waits briefly before the ``nth`` call of ``step`` and lets the test know."""
     return Fault(step, nth=nth, signal="SIGCONT", victim="driver", linger=HELD_SECONDS)
 
 
@@ -44,9 +44,9 @@ def in_the_middle(environment: RunEnvironment) -> Fault:
 
 
 def live_through(server: KafkaServer, environments: Sequence[tuple[RunEnvironment, Fault]], *, seconds: float, kill: bool) -> list[Outcome]:
-    """One run of each environment; when all have come to their fault's step the broker is frozen, or killed, for ``seconds``.
+    """One run of each environment; when all have reached their fault's step the broker is frozen, or killed, for ``seconds``.
 
-    Raises AssertionError if a run does not end in time, leaves a process behind, or ends neither well nor retriably and saying so.
+    Raises AssertionError if a run does not end in time, leaves a process behind, or neither ends well nor reports a retriable error.
     """
     submissions = [environment.runs.submit(fault) for environment, fault in environments]
     wait_for(lambda: all(submission.struck for submission in submissions), 180)

@@ -15,7 +15,7 @@ from tests.e2e.faults.runs import wait_for
 def processes_with(directory: Path, name: str = "") -> list[psutil.Process]:
     """Living processes that have the run's ``directory``, and ``name``, in their command line or environment.
 
-    To be looked at only: what a test kills it takes from what it started itself (``descendants``), never from a search. A directory that
+    To be inspected only: what a test kills it takes from what it started itself (``descendants``), never from a search. A directory that
     is none is refused: its text might be found anywhere.
     """
     assert directory.is_absolute(), directory

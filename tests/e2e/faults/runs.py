@@ -126,7 +126,7 @@ class Runs:
         return json.dumps({**asdict(fault), **addresses, "connector": self.connector, "token": str(token), "run_dir": str(token.parent)})
 
     def until_done(self, tries: int = 4) -> RunResult:
-        """Run again as Airflow's retries would, until a run says that it came to the end."""
+        """Run again as Airflow's retries would, until a run reports that it reached the end."""
         for _ in range(tries):
             submission = self.submit()
             result = submission.wait()
@@ -137,7 +137,7 @@ class Runs:
 
 @contextmanager
 def frozen(runs: Runs, fault: Fault, *, must_strike: bool = True) -> Iterator[tuple[Submission, Callable[[], None]]]:
-    """A run whose worker has been stopped by ``fault``, and what lets it go on. Unless it must be struck, it may have come to its end."""
+    """A run whose worker has been stopped by ``fault``, and what lets it go on. Unless it must be struck, it may have ended."""
     submission = runs.submit(fault)
     wait_for(lambda: submission.struck or submission.process.poll() is not None, 180)
     assert submission.struck or not must_strike, submission.output()[-4000:]

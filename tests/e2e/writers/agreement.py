@@ -27,7 +27,7 @@ class TopicVerdict:
 
 
 def judge_target(table: WrittenTable, target: str, compared: Sequence[str]) -> Verdict:
-    """Row by row, in the database. A row that differs is lost and, what stands in its place, doubled. Times go by the millisecond."""
+    """Row by row, in the database. A row that differs is lost and, what replaces it, doubled. Times are compared by the millisecond."""
     source = _selected(table.name, compared, "date_trunc('milliseconds', {} AT TIME ZONE 'UTC')")
     arrived = _selected(target, compared, "{}")
     lost, doubled, sent = (

@@ -28,11 +28,11 @@ COMMIT_SECONDS = 3.0  # what a commit may take on a machine that is busy
 class ConnectorRuns(Protocol):
     """All runs of one connector."""
 
-    def goes_by(self) -> None:
+    def run_once(self) -> None:
         """One run while others write, which something may happen to."""
 
     def ends_well(self) -> RunResult:
-        """One run that nothing happens to, tried as often as Airflow would. Raises AssertionError if it does not come to its end."""
+        """One run that nothing happens to, tried as often as Airflow would. Raises AssertionError if it does not end."""
 
 
 MakeRuns = Callable[[Mapping[str, str]], ConnectorRuns]
@@ -40,7 +40,7 @@ MakeRuns = Callable[[Mapping[str, str]], ConnectorRuns]
 
 @dataclass(slots=True)
 class Account:
-    """What was written and what arrived. ``runs`` are those that went by, of the source and of the sink, and those at the end."""
+    """What was written and what arrived. ``runs`` are those in the meantime, of the source and of the sink, and those at the end."""
 
     mode: Mode
     written: Written
@@ -63,7 +63,7 @@ class Account:
         source, sink, last = self.runs
         target, topic = self.target, self.topic
         text = (
-            f"{self.mode.name}: {self.written}; {source} runs of the source and {sink} of the sink went by, {last} at the end; "
+            f"{self.mode.name}: {self.written}; {source} runs of the source and {sink} of the sink in the meantime, {last} at the end; "
             f"on the topic {topic.records} records, {topic.lost} rows lost, {topic.doubled} doubled, {topic.disordered} out of order; "
             f"in the target {target.sent} rows expected, {target.lost} lost, {target.doubled} doubled"
         )
@@ -89,14 +89,14 @@ class WriterEnvironment:
         self._is_over = False
 
     def live_through(self, seconds: float, seed: int) -> Account:
-        """Runs go by, one after the other, for so long, and for the delay where there is one; then the writers end, and runs come until
+        """Runs follow, one after the other, for so long, and for the delay where there is one; then the writers end, and runs come until
         nothing is new."""
         self._table.make()
         make_topic(self._settings["bootstrap.servers"], topic_of(self._table.name), partitions=3)
         held_back = self._delay_seconds if self._mode.needs_delay else 0.0
         until = time.monotonic() + seconds + held_back
         with Writers(self._table, seed, self._longest_seconds) as writers, ThreadPoolExecutor(2) as pool, self._ended_early():
-            going = [pool.submit(self._go_by, number, runs, until) for number, runs in enumerate((self._source, self._sink))]
+            going = [pool.submit(self._repeat, number, runs, until) for number, runs in enumerate((self._source, self._sink))]
             for each in going:
                 each.result()
         time.sleep(held_back)
@@ -108,16 +108,16 @@ class WriterEnvironment:
 
     @contextmanager
     def _ended_early(self) -> Iterator[None]:
-        """Let those that go by end after the run that they are at, if the block is left by an exception."""
+        """Let the threads of runs end after the run that they are at, if the block is left by an exception."""
         try:
             yield
         except BaseException:
             self._is_over = True
             raise
 
-    def _go_by(self, number: int, runs: ConnectorRuns, until: float) -> None:
+    def _repeat(self, number: int, runs: ConnectorRuns, until: float) -> None:
         while not self._is_over and (time.monotonic() < until or self._runs[number] < LEAST_RUNS):
-            runs.goes_by()
+            runs.run_once()
             self._runs[number] += 1
 
     def _finish(self) -> list[str]:
@@ -126,10 +126,10 @@ class WriterEnvironment:
         if self._mode.is_exactly_once:
             self._until_nothing_is_new(0, self._source)
         else:
-            brought = sum(task.records for task in self._ends_well(self._source).tasks)
+            moved = sum(task.records for task in self._ends_well(self._source).tasks)
             [(rows,)] = self._table.do(f"SELECT count(*) FROM {self._table.name}")
-            if brought != rows:
-                problems.append(f"the last run brought {brought} of {rows} rows")
+            if moved != rows:
+                problems.append(f"the last run moved {moved} of {rows} rows")
         self._until_nothing_is_new(1, self._sink)
         return problems
 

@@ -22,7 +22,7 @@ OVERDUE = 1.5  # times the longest time that was meant: then a transaction is no
 
 @dataclass(slots=True)
 class Written:
-    """What was committed. ``late`` are transactions that were committed after one that had come to the table later."""
+    """What was committed. ``late`` are transactions that were committed after one that had reached the table later."""
 
     inserted: int = 0
     updated: int = 0
@@ -85,7 +85,7 @@ class Writers:
         try:
             with connection.cursor() as cursor:
                 if chance.random() < 0.3:
-                    cursor.execute("SELECT now()")  # its time is taken long before it comes to the table
+                    cursor.execute("SELECT now()")  # its time is taken long before it reaches the table
                     self._hold(chance)
                 for _ in range(chance.randint(1, 4)):
                     if chance.random() < 0.5:

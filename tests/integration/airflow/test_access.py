@@ -1,4 +1,4 @@
-"""Who may do what over REST: every route, for nobody, for each role of both auth managers, and with FAB for a user with one DAG."""
+"""Who may do what over REST: every route, without a user, for each role of both auth managers, and with FAB for a user with one DAG."""
 
 import json
 from collections.abc import Mapping
@@ -89,15 +89,15 @@ def passwords(airflow: Airflow) -> dict[str, str]:
 
 
 def assert_rights(route: Route, found: Mapping[str, int]) -> None:
-    """By ``found``, the statuses for nobody and each role of which users have rights on all DAGs."""
-    assert found["nobody"] == 401, (route, found)
+    """By ``found``, the statuses without a user and for each role of which users have rights on all DAGs."""
+    assert found["anonymous"] == 401, (route, found)
     assert (found["viewer"] == 403) is not route.is_read or route.is_internal, (route, found)
     assert (found["user"] == 403) is route.administers, (route, found)
     assert {found["op"], found["admin"]}.isdisjoint((401, 403, 500)), (route, found)
 
 
 def statuses(url: str, route: Route, passwords: Mapping[str, str], **how: Any) -> dict[str, int]:
-    users: dict[str, Any] = {"nobody": {}, **{role: {"auth": (role, passwords[role])} for role in ROLES}}
+    users: dict[str, Any] = {"anonymous": {}, **{role: {"auth": (role, passwords[role])} for role in ROLES}}
     return {user: status(url, route, OTHER, **auth, **how) for user, auth in users.items()}
 
 
@@ -116,7 +116,7 @@ def assert_that_bodies_come_after_rights(url: str, passwords: Mapping[str, str])
     for route in with_body:
         found = statuses(url, route, passwords, **NO_JSON)
         may = 403 if route.administers else 400
-        assert found == {"nobody": 401, "viewer": 403, "user": may, "op": 400, "admin": 400}, route
+        assert found == {"anonymous": 401, "viewer": 403, "user": may, "op": 400, "admin": 400}, route
 
 
 @pytest.mark.timeout(600)
@@ -163,7 +163,7 @@ def test_a_right_on_a_dag_named_in_the_query_opens_nothing(fab: FabServer) -> No
 
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/connectors//x", "/connectors/%zz", "/openapi.json", "/docs", "/metrics"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"])
-def test_nobody_is_told_what_there_is(airflow: Airflow, method: str, path: str) -> None:
+def test_no_client_learns_what_there_is_without_authentication(airflow: Airflow, method: str, path: str) -> None:
     answer = httpx.request(method, f"{airflow.url}/connect{path}", timeout=60)
     assert answer.status_code == 401
     if method != "HEAD":

@@ -202,7 +202,7 @@ HOSTILE_NAMES = (
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_a_name_that_looks_like_ones_own_is_another(environment: RunEnvironment, name: str) -> None:
+def test_a_name_that_resembles_ones_own_is_another(environment: RunEnvironment, name: str) -> None:
     for method, path, body in (("GET", "/config", None), ("PUT", "/config", CONFIG), ("DELETE", "", None), ("GET", "/status", None)):
         target = f"/connectors/{name}{path}".encode().decode("latin-1")
         answer = raw(environment, "owner", method, target, body)
@@ -306,7 +306,7 @@ def test_who_may_edit_all_connectors_has_no_secret_sent_elsewhere_and_reaches_no
 
 
 def test_a_right_is_checked_before_the_body(environment: RunEnvironment) -> None:
-    """A body that nobody could take, from a user without the right: no word of what is wrong with it."""
+    """A body that no route accepts, from a user without the right: no word of what is wrong with it."""
     for user, status in ((None, 401), ("viewer", 403), ("owner", 403)):
         auth = None if user is None else (user, environment.server.passwords[user])
         for method, path in (

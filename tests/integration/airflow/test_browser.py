@@ -20,7 +20,7 @@ from tests.integration.airflow.conftest import Airflow
 SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
 ON, OFF = "checked", "unchecked"
 FOLLOWS_SECONDS = 180.0  # 3 s are promised; a machine that is busy with other things takes longer
-PATIENCE_MS = 180_000
+TIMEOUT_MS = 180_000
 CONNECTOR = "mouse"
 CONFIG = {"connector.class": "FileStreamSource", "topic": "mouse-lines"}
 
@@ -45,7 +45,7 @@ def page(stack: dict[str, object]) -> Iterator[Page]:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     with launched(CACHE) as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.set_default_timeout(PATIENCE_MS)
+        page.set_default_timeout(TIMEOUT_MS)
         page.goto(str(stack["airflow_url"]))
         page.locator("input[name=username]").fill(str(stack["username"]))
         page.locator("input[name=password]").fill(str(stack["password"]))
@@ -75,7 +75,7 @@ def test_the_mouse_and_rest_move_the_same_switch(
     measured: list[tuple[str, float]] = []
     for target, shot in (("PAUSED", "2-paused-by-mouse"), ("RUNNING", "3-unpaused-by-mouse")):
         measured.append((target, clicked(page, connect, target)))
-        expect(switch(page)).to_have_attribute("data-state", OFF if target == "PAUSED" else ON, timeout=PATIENCE_MS)
+        expect(switch(page)).to_have_attribute("data-state", OFF if target == "PAUSED" else ON, timeout=TIMEOUT_MS)
         page.screenshot(path=SCREENSHOTS / f"{shot}.png")
     for verb, state, shown in (("pause", "PAUSED", OFF), ("resume", "RUNNING", ON), ("stop", "STOPPED", OFF)):
         assert connect.put(f"/connectors/{connector}/{verb}").is_success
@@ -97,7 +97,7 @@ def switch(page: Page) -> Locator:
 
 def shows(page: Page, address: str, state: str, shot: str) -> None:
     """What a user sees who opens or reloads the page, again until the DAG is there and its switch stands so."""
-    deadline = time.monotonic() + PATIENCE_MS / 1000
+    deadline = time.monotonic() + TIMEOUT_MS / 1000
     while True:
         page.goto(address)
         try:

@@ -118,7 +118,7 @@ def test_a_task_finds_its_dag_in_files_of_its_own_host(
     bundle().initialize()
     store.put_connector("later", CONFIG)
     bundle().initialize()
-    assert sorted(bag_of(bundle()).dags) == ["connect.orders"]  # the files are new, and nobody asks for another
+    assert sorted(bag_of(bundle()).dags) == ["connect.orders"]  # the files are new, and no process asks for another
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "connect.later")
     made = bundle()
     made.initialize()
@@ -190,7 +190,7 @@ def records(airflow: Airflow, topic: str, count: int) -> list[bytes]:
 
 
 def test_a_connector_made_over_rest_runs_and_moves_what_is_added_later(airflow: Airflow, made: str, file_source: Connector) -> None:
-    """With the schedule of the development stack, and nobody who triggers anything."""
+    """With the schedule of the development stack, and without triggers by hand."""
     file, config = file_source
     file.write_text("one\ntwo\n")
     post(airflow, made, config)

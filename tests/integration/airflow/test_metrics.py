@@ -9,7 +9,7 @@ from tests.integration.airflow.conftest import Airflow, wait_until
 Connector = tuple[Path, dict[str, str]]
 
 
-def test_what_runs_have_delivered_is_told_to_those_who_may_read_it(airflow: Airflow, unique: str, file_source: Connector) -> None:
+def test_what_runs_have_delivered_is_shown_to_users_who_may_read_it(airflow: Airflow, unique: str, file_source: Connector) -> None:
     file, config = file_source
     file.write_text("one\ntwo\n")
     airflow.write_dag(unique, config)

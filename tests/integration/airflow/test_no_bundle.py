@@ -1,4 +1,4 @@
-"""An API server whose Airflow has no bundle of stored connectors: its log, ``/health`` and statuses tell that they never run."""
+"""An API server whose Airflow has no bundle of stored connectors: its log, ``/health`` and statuses report that they never run."""
 
 import json
 import subprocess

@@ -52,7 +52,7 @@ def test_deferred_waits_go_on_while_the_api_server_restarts(airflow: Airflow, un
     end(server.processes["api-server"])
     logs = airflow.stack.log_folder / f"dag_id={dag}"
     try:
-        wait_until(lambda: len(noticed(logs)) == 2, "both have given up one look")
+        wait_until(lambda: len(noticed(logs)) == 2, "both have given up one poll")
     finally:
         server.start_part("api-server")
         server.wait_until_healthy()

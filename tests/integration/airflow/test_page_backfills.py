@@ -109,7 +109,7 @@ def test_a_sinks_range_is_tried_delivered_again_and_the_backfill_removed(
     assert again.read_text() == "b\nc\n"
     run = line(page, backfill).get_by_role("link", name=re.compile("^2 records"))
     assert f"/dags/{dag_id_for(backfill)}/runs/" in (run.get_attribute("href") or "")
-    look_in_the_dark(page, backfill)
+    check_dark_theme(page, backfill)
 
     viewer = signed_in(browser, airflow, "viewer", passwords["viewer"])
     opened(viewer, airflow, f"?connector={name}&tab=backfills")
@@ -128,7 +128,7 @@ def test_a_sinks_range_is_tried_delivered_again_and_the_backfill_removed(
     assert connect(airflow, "GET", f"/connectors/{name}/backfills").json() == []
 
 
-def look_in_the_dark(page: Page, backfill: str) -> None:  # noqa: F811
+def check_dark_theme(page: Page, backfill: str) -> None:  # noqa: F811
     """After a reload; with a range of times, and another one that is removed again."""
     page.emulate_media(color_scheme="dark")
     page.evaluate("localStorage.setItem('theme', 'dark')")

@@ -98,12 +98,12 @@ def test_dead_letters_are_tried_replayed_and_followed(
     assert values_of(airflow.settings().bootstrap_servers, topic)[3:] == ['{"n":2,"note":"by hand"}']
     run = page.get_by_role("link", name=re.compile("^DAG run "))
     assert f"/dags/{dag_id_for(f'{name}-replay')}/runs/" in (run.get_attribute("href") or "")
-    look_in_the_dark(page)
+    check_dark_theme(page)
     run.click()
     expect(page).to_have_url(re.compile("/runs/"))
     airflow.run(name)
     assert sorted(file.read_text().splitlines()) == ["{n=1}", "{note=by hand, n=2}"]
-    look_as_viewer(signed_in(browser, airflow, "viewer", passwords["viewer"]), airflow, name)
+    check_as_viewer(signed_in(browser, airflow, "viewer", passwords["viewer"]), airflow, name)
 
 
 def replay_and_follow(page: Page, letter: Locator) -> None:  # noqa: F811
@@ -116,7 +116,7 @@ def replay_and_follow(page: Page, letter: Locator) -> None:  # noqa: F811
     expect(letter).to_contain_text("replayed")
 
 
-def look_in_the_dark(page: Page) -> None:  # noqa: F811
+def check_dark_theme(page: Page) -> None:  # noqa: F811
     """After a reload, with a dry run of all that is left."""
     page.emulate_media(color_scheme="dark")
     page.evaluate("localStorage.setItem('theme', 'dark')")
@@ -131,7 +131,7 @@ def look_in_the_dark(page: Page) -> None:  # noqa: F811
     page.emulate_media(color_scheme="light")
 
 
-def look_as_viewer(viewer: Page, airflow: Airflow, name: str) -> None:
+def check_as_viewer(viewer: Page, airflow: Airflow, name: str) -> None:
     """Who may not change the sink is offered no replay."""
     opened(viewer, airflow, f"?connector={name}&tab=dead-letters")
     expect(viewer.get_by_role("table", name="Dead letters").get_by_role("row")).to_have_count(3)

@@ -77,7 +77,7 @@ def test_a_run_in_progress_ends_after_its_batch_when_its_connector_is_paused(
 
 
 def moved(airflow: Airflow, connector: str, run: str) -> int:
-    """How many records a run has moved; none where it did not come to begin its task, or found nothing to do."""
+    """How many records a run has moved; none where it did not begin its task, or found nothing to do."""
     records: int = airflow.xcoms(connector, run).get("return_value", {}).get("0", {}).get("records", 0)
     return records
 
@@ -110,7 +110,7 @@ def test_a_file_that_is_gone_for_a_while_stops_nothing_and_one_that_returns_brin
     assert airflow.config(connector) == config
     airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s"}))
     wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, "STOPPED")
-    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), "nobody's but REST's")
+    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), "only REST changes it")
     file.write_text(text)
     wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, "STARTED again")
     assert airflow.config(connector) == config
@@ -122,7 +122,7 @@ def test_a_connector_whose_file_is_gone_is_stopped_and_kept_for_rest_to_delete(a
     (airflow.stack.dags_folder / f"{connector}.py").unlink()
     wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, "STOPPED")
     airflow.set_variable("connect_worker_config", None)
-    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), "nobody's but REST's")
+    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), "only REST changes it")
     assert airflow.client.get(f"/connect/connectors/{connector}/config").json()["name"] == connector
     assert airflow.client.delete(f"/connect/connectors/{connector}").status_code == 204
     assert airflow.config(connector) is None
@@ -143,7 +143,7 @@ def test_more_dags_that_are_gone_than_the_limit_are_shown_by_the_health_check(ai
         wait_until(lambda: "no more than 7 (worker setting" in refusal_of_many_tasks(airflow), "the settings are in force")
         file.unlink()
         wait_until(lambda: "more than airflow.missing.dag.limit (0)" in message(), "the warning")
-        assert connector not in message(), "not everybody who sees it may know of the connector"
+        assert connector not in message(), "not every user who sees it may know of the connector"
         assert connector in server_log(airflow).partition("none of them is stopped")[2]
         time.sleep(2)
         assert airflow.target_state(connector) is TargetState.STARTED
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_imported_stops_nothing(airflow: Airflow, connecto
 
 
 def status(airflow: Airflow, connector: str) -> tuple[str | None, list[str]]:
-    """The connector's state and its tasks', as REST tells them; None: there is no status."""
+    """The connector's state and its tasks', as REST returns them; None: there is no status."""
     answer = airflow.client.get(f"/connect/connectors/{connector}/status")
     if answer.status_code == 404:
         return None, []

@@ -269,4 +269,4 @@ def test_a_run_marked_failed_ends_after_its_batch(airflow: Airflow, unique: str,
     connector, run, processes = slow_source(airflow, unique, file_source, engine)
     airflow.api("PATCH", f"/dags/{dag_id_for(connector)}/dagRuns/{run.replace('+', '%2B')}", json={"state": "failed"})
     wait_until(lambda: not processes.keys() & processes_of(f"{dag_id_for(connector)}-").keys(), "the application has ended")
-    assert moved(airflow, connector, airflow.run(connector)) > 0, "it had not come to the end of the file"
+    assert moved(airflow, connector, airflow.run(connector)) > 0, "it had not reached the end of the file"

@@ -1,4 +1,4 @@
-"""Secrets of every way into a config, looked for in all that a real Airflow, its database, its files and the topics hold afterwards.
+"""Secrets of every way into a config, searched for in all that a real Airflow, its database, its files and the topics hold afterwards.
 
 A connector checks that it has been given each secret, and shows all of them, spelled in many ways, wherever a plugin's code can: in
 validations, previews, errors, traces, log lines, output. None may be seen.
@@ -39,7 +39,7 @@ class Sightings:
     read: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     found: set[str] = field(default_factory=set)
 
-    def look(self, kind: str, where: str, data: bytes, *, but: tuple[str, ...] = ()) -> None:
+    def check(self, kind: str, where: str, data: bytes, *, but: tuple[str, ...] = ()) -> None:
         self.read[kind] += 1
         self.found |= {f"{way} in {kind}: {where}" for way in CANARIES.found_in(data) if way not in but}
 
@@ -89,9 +89,9 @@ class RunEnvironment:
         }
 
     def ask(self, method: str, path: str, *expected: int, body: object = None) -> httpx.Response:
-        """An answer of our REST API, which is looked at; its status is one of those ``expected``."""
+        """An answer of our REST API, which is checked; its status is one of those ``expected``."""
         answer = self.airflow.client.request(method, f"/connect{path}", json=body, timeout=120)
-        self.sightings.look("answer", f"{method} {path} ({answer.status_code})", f"{answer.headers}{answer.text}".encode())
+        self.sightings.check("answer", f"{method} {path} ({answer.status_code})", f"{answer.headers}{answer.text}".encode())
         assert answer.status_code in expected, f"{method} {path}: {answer.status_code} {answer.text[:3000]}"
         if answer.is_success:
             self.answered.add((method, path.partition("?")[0]))
@@ -149,31 +149,31 @@ def environment(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> I
         airflow.client.delete(f"/api/v2/variables/{unique}")
 
 
-def look_at_runs(environment: RunEnvironment, runs: Mapping[str, str]) -> None:
+def check_runs(environment: RunEnvironment, runs: Mapping[str, str]) -> None:
     """Command lines and run directories until all runs have ended."""
     deadline = time.monotonic() + HANG_SECONDS
     while any(environment.airflow.run_state(name, run) in ("queued", "running") for name, run in runs.items()):
         assert time.monotonic() < deadline
         for file in Path("/proc").glob("[0-9]*/cmdline"):
-            environment.sightings.look("command line", file.parent.name, bytes_of(file))
-        look_at_files(environment, environment.airflow.stack.folder / "runs", "run directory", but="scratch")
+            environment.sightings.check("command line", file.parent.name, bytes_of(file))
+        check_files(environment, environment.airflow.stack.folder / "runs", "run directory", but="scratch")
         time.sleep(0.1)
 
 
-def look_at_all_runs(environment: RunEnvironment, names: Iterable[str]) -> None:
+def check_all_runs(environment: RunEnvironment, names: Iterable[str]) -> None:
     for name in names:
         for run in environment.airflow.runs(name):
-            look_at_runs(environment, {name: run})
+            check_runs(environment, {name: run})
 
 
-def look_at_files(environment: RunEnvironment, folder: Path, kind: str, *, but: str = "") -> None:
+def check_files(environment: RunEnvironment, folder: Path, kind: str, *, but: str = "") -> None:
     """What a config has written out stands in the raw configs that the host keeps. ``but``: a folder that is left out, such as the one in
     which Spark hands a task its work."""
     files = (Path(where, name) for where, _, names in os.walk(folder) for name in names)  # which passes over what is gone meanwhile
     for path in files:
         if path.is_file() and but not in path.parts and path.name.removeprefix(".").removesuffix(".partial") not in HELD:
             raw = path.name.startswith("config-topic-")
-            environment.sightings.look(kind, path.name, bytes_of(path), but=WRITTEN_OUT if raw else ())
+            environment.sightings.check(kind, path.name, bytes_of(path), but=WRITTEN_OUT if raw else ())
 
 
 def bytes_of(path: Path) -> bytes:
@@ -183,7 +183,7 @@ def bytes_of(path: Path) -> bytes:
         return b""
 
 
-def look_at_the_database(environment: RunEnvironment) -> None:
+def check_the_database(environment: RunEnvironment) -> None:
     """Every row of every table, the mirror's and Airflow's own."""
     url = environment.airflow.stack.airflow.variables["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]  # type: ignore[union-attr]
     engine = create_engine(url)
@@ -192,16 +192,16 @@ def look_at_the_database(environment: RunEnvironment) -> None:
     with engine.connect() as connection:
         for table in tables.sorted_tables:
             for row in connection.execute(select(table)):
-                environment.sightings.look("row", table.name, f"{tuple(row)}".encode())
+                environment.sightings.check("row", table.name, f"{tuple(row)}".encode())
     engine.dispose()
 
 
-def look_at_topics(environment: RunEnvironment) -> None:
+def check_topics(environment: RunEnvironment) -> None:
     settings = environment.airflow.settings()
     for topic in (settings.config_topic, settings.offset_topic, settings.status_topic, settings.batch_topic):
         for record in read_topic(settings.bootstrap_servers, topic, read_committed=False):
             data = b" ".join([record.key or b"", record.value or b"", *(value or b"" for _, value in record.headers)])
-            environment.sightings.look("record", topic, data, but=WRITTEN_OUT if topic == settings.config_topic else ())
+            environment.sightings.check("record", topic, data, but=WRITTEN_OUT if topic == settings.config_topic else ())
 
 
 def ask_everything(environment: RunEnvironment, names: Iterable[str]) -> None:
@@ -234,9 +234,9 @@ def upgrade_and_restart(environment: RunEnvironment, name: str) -> None:
         assert "[hidden]" in answer.text, "the proof that there was something to hide"
     environment.ask("DELETE", f"{path}/upgrade", 204)
     environment.ask("PUT", f"{path}/config", 200, body=environment.config("log"))
-    look_at_all_runs(environment, [name])
+    check_all_runs(environment, [name])
     environment.ask("POST", f"{path}/tasks/0/restart", 204)
-    look_at_all_runs(environment, [name])
+    check_all_runs(environment, [name])
 
 
 def change_everything(environment: RunEnvironment, name: str) -> None:
@@ -310,11 +310,11 @@ def refuse_and_deliver_again(environment: RunEnvironment) -> None:
     wait_until(lambda: environment.ask("GET", f"{path}/backfills", 200).json()[0]["is_done"], "the backfill is done")
     others = [each for each in environment.ask("GET", "/connectors", 200).json() if each.startswith(name)]
     assert sorted(others) == sorted([name, replay, f"{name}.backfill.a", f"{name}.backfill.b"])
-    look_at_all_runs(environment, others)
+    check_all_runs(environment, others)
     ask_everything(environment, others)
     for each in others:
         xcoms = [environment.airflow.xcoms(each, run) for run in environment.airflow.runs(each)]
-        environment.sightings.look("xcom", each, json.dumps(xcoms).encode())
+        environment.sightings.check("xcom", each, json.dumps(xcoms).encode())
         environment.ask("DELETE", f"/connectors/{each}", 204)
 
 
@@ -350,7 +350,7 @@ def routes_left(environment: RunEnvironment) -> list[tuple[str, str]]:
 def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment: RunEnvironment) -> None:
     airflow, sightings = environment.airflow, environment.sightings
     runs = dict([environment.start("good", "log"), environment.start("task", "log,poll"), environment.start("start", "log,starting")])
-    look_at_runs(environment, runs)
+    check_runs(environment, runs)
     good, task, start = runs
     states = {name: airflow.run_state(name, run) for name, run in runs.items()}
     logs = {name: airflow.log(name, run) for name, run in runs.items()}
@@ -365,18 +365,18 @@ def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment
     refuse_and_deliver_again(environment)
     assert routes_left(environment) == []
     for name, run in runs.items():
-        sightings.look("xcom", name, json.dumps(airflow.xcoms(name, run)).encode())
-        sightings.look("task instances", name, json.dumps(airflow.tasks(name, run)).encode())
+        sightings.check("xcom", name, json.dumps(airflow.xcoms(name, run)).encode())
+        sightings.check("task instances", name, json.dumps(airflow.tasks(name, run)).encode())
     wait_until(lambda: environment.unique in str(airflow.client.get("/connect/connectors").text), "still there")
-    look_at_the_database(environment)
-    look_at_topics(environment)
+    check_the_database(environment)
+    check_topics(environment)
     for kind, folder in (
         ("server log", airflow.stack.folder / "airflow" / "logs"),
         ("task log", airflow.stack.log_folder),
         ("left file", airflow.stack.folder / "runs"),
         ("file of Airflow", airflow.stack.folder / "airflow" / "home"),
     ):
-        look_at_files(environment, folder, kind)
+        check_files(environment, folder, kind)
 
     print(dict(sightings.read))
     assert sorted(sightings.found) == []

@@ -29,18 +29,18 @@ def viewer_password(airflow: Airflow) -> str:
 
 
 @pytest.mark.parametrize("path", ["/connect/", "/connect/health"])
-def test_nobody_gets_an_answer_without_saying_who_they_are(airflow: Airflow, path: str) -> None:
+def test_no_client_gets_an_answer_without_authentication(airflow: Airflow, path: str) -> None:
     answer = httpx.get(airflow.url + path, timeout=120)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"].startswith("Basic")
 
 
 @pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
-def test_no_documentation_is_served_to_anybody(airflow: Airflow, path: str) -> None:
+def test_no_documentation_is_served_without_authentication(airflow: Airflow, path: str) -> None:
     assert httpx.get(f"{airflow.url}/connect/{path}", timeout=120).status_code in (401, 404)
 
 
-def test_a_token_opens_the_door(airflow: Airflow) -> None:
+def test_a_token_is_accepted(airflow: Airflow) -> None:
     answer = airflow.client.get("/connect/").json()
     assert answer.keys() == {"version", "commit", "kafka_cluster_id"}
     assert len(answer["kafka_cluster_id"]) == 22
@@ -52,12 +52,12 @@ def test_the_address_without_its_slash_is_the_same(airflow: Airflow) -> None:
     assert "html" in httpx.get(f"{airflow.url}/connections", timeout=120).headers["Content-Type"]
 
 
-def test_so_does_the_cookie_of_the_ui(airflow: Airflow) -> None:
+def test_so_is_the_cookie_of_the_ui(airflow: Airflow) -> None:
     token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
     assert httpx.get(f"{airflow.url}/connect/", cookies={"_token": token}, timeout=120).status_code == 200
 
 
-def test_so_does_a_password_and_a_wrong_one_does_not(airflow: Airflow, viewer_password: str) -> None:
+def test_so_is_a_password_and_a_wrong_one_is_not(airflow: Airflow, viewer_password: str) -> None:
     state = airflow.stack.state() or {}
     admin = (str(state["username"]), str(state["password"]))
     assert httpx.get(f"{airflow.url}/connect/", auth=admin, timeout=120).status_code == 200
@@ -72,14 +72,14 @@ def test_a_bad_token_is_refused_even_beside_a_good_cookie(airflow: Airflow) -> N
     assert answer.status_code == 403
 
 
-def test_a_broken_worker_config_stops_no_run_and_health_says_what_is_wrong(airflow: Airflow, tmp_path: Path) -> None:
+def test_a_broken_worker_config_stops_no_run_and_health_names_what_is_wrong(airflow: Airflow, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("one\n")
     config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": "broken-worker-config"}
     airflow.write_dag("broken-worker-config", config)
     airflow.run("broken-worker-config")
     try:
         airflow.set_variable("connect_worker_config", '{"offset.flush.interval.ms": "soon", "offset.flush.timeout.ms": ')
-        message = wait_until(lambda: said if "is not JSON" in (said := _health(airflow)) else None, "/health names the Variable")
+        message = wait_until(lambda: text if "is not JSON" in (text := _health(airflow)) else None, "/health names the Variable")
         assert "Variable connect_worker_config is ignored" in message
         (tmp_path / "in.txt").open("a").write("two\n")
         airflow.run("broken-worker-config")
@@ -117,7 +117,7 @@ def test_health_names_a_topic_that_others_have_changed(airflow: Airflow) -> None
 
     alter(dict.fromkeys(times, "604800000"))
     try:
-        message = wait_until(lambda: said if settings.batch_topic in (said := _health(airflow)) else None, "/health names the topic")
+        message = wait_until(lambda: text if settings.batch_topic in (text := _health(airflow)) else None, "/health names the topic")
         assert f"Topic {settings.batch_topic} keeps replaced records for longer than an hour" in message
         assert f"kafka-configs.sh --alter --entity-type topics --entity-name {settings.batch_topic}" in message
     finally:
@@ -173,13 +173,13 @@ def test_the_effective_settings_are_printed_without_secrets(airflow: Airflow) ->
     assert "very-secret" not in done.stdout + done.stderr
 
 
-def test_wrong_settings_are_told_by_the_command_too(airflow: Airflow) -> None:
+def test_the_command_reports_wrong_settings_too(airflow: Airflow) -> None:
     done = airflow_command(airflow, "connect", "settings", AIRFLOW_VAR_CONNECT_WORKER_CONFIG="{nonsense")
     assert done.returncode == 1
     assert "Variable connect_worker_config is not JSON" in done.stderr
 
 
-def test_the_hook_says_whether_kafka_answers(airflow: Airflow) -> None:
+def test_the_hook_reports_whether_kafka_answers(airflow: Airflow) -> None:
     servers = airflow.settings().bootstrap_servers
     code = "from airflow_provider_connect.hooks.connect import ConnectHook; print(ConnectHook().test_connection())"
     found = {}

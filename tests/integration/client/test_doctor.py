@@ -1,4 +1,4 @@
-"""``airflow connect doctor`` on hosts and clusters where much is wrong, and what ``/health`` says of it."""
+"""``airflow connect doctor`` on hosts and clusters where much is wrong, and what ``/health`` reports of it."""
 
 from __future__ import annotations
 

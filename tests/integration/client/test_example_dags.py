@@ -64,8 +64,8 @@ def failed_tasks(connect: ConnectClient, name: str) -> list[int]:
         return []
 
 
-def wait_until(look: Callable[[], object], wanted: object) -> None:
+def wait_until(read: Callable[[], object], wanted: object) -> None:
     deadline = time.monotonic() + 180
-    while (seen := look()) != wanted:
+    while (seen := read()) != wanted:
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)

@@ -51,7 +51,7 @@ Step = tuple[str, dict[str, Any]]
 
 
 def carry_out(home: dict[str, str], steps: list[Step]) -> list[list[Any]]:
-    """What each step came to: ``["done", result]``, or the exception's name and text."""
+    """The result of each step: ``["done", result]``, or the exception's name and text."""
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, json.dumps(steps)]
     done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=280)
     answers = [line.removeprefix("DONE") for line in done.stdout.splitlines() if line.startswith("DONE")]
@@ -97,7 +97,7 @@ def test_what_is_done_already_is_not_done_again(
     assert unique not in connect.connectors()
 
 
-def test_what_cannot_come_is_told_and_not_waited_for(
+def test_what_cannot_come_is_reported_and_not_waited_for(
     home: dict[str, str], connect: ConnectClient, unique: str, file_sink: dict[str, str], tmp_path: Path
 ) -> None:
     config = {**file_sink, "file": str(tmp_path / "missing" / "output.txt")}
@@ -130,4 +130,4 @@ def test_what_cannot_come_is_told_and_not_waited_for(
         ("NotFoundException", f"no-{unique}"),
     ]
     assert [kind for kind, _ in came] == [kind for kind, _ in expected], came
-    assert [text for (_, said), (_, text) in zip(came, expected, strict=True) if text not in str(said)] == [], came
+    assert [text for (_, message), (_, text) in zip(came, expected, strict=True) if text not in str(message)] == [], came

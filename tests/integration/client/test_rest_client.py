@@ -45,9 +45,9 @@ def states(client: Any, name: str) -> list[str]:
     return [status.connector.state, *(task.state for task in status.tasks)]
 
 
-def wait_for(look: Callable[[], Any], wanted: Any) -> None:
+def wait_for(read: Callable[[], Any], wanted: Any) -> None:
     deadline = time.monotonic() + 180
-    while (seen := look()) != wanted:
+    while (seen := read()) != wanted:
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)
 

@@ -84,7 +84,7 @@ def test_the_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> Non
     assert not is_listening(port)
 
 
-def test_a_broker_that_cannot_start_says_where_its_log_is(tmp_path: Path) -> None:
+def test_a_broker_that_cannot_start_reports_where_its_log_is(tmp_path: Path) -> None:
     server = KafkaServer(tmp_path, CACHE, {"num.partitions": "minus one"})
     with pytest.raises(ConnectException, match=r"num\.partitions"):
         server.start()

@@ -120,7 +120,7 @@ def test_the_library_itself_signs_with_the_role_of_the_host(host: Host, part: di
 
 @pytest.mark.parametrize("given", SOME, ids=str)
 def test_no_part_of_the_credentials_has_the_host_asked_for_its_role(environment: Host, given: tuple[str | None, ...]) -> None:
-    """Even of a config that nothing has checked, and were the host's metadata service where the library looks for it."""
+    """Even of a config that nothing has checked, and were the host's metadata service where the library searches for it."""
     parsed = config(environment, given)
     bucket = bucket_of("s3", "bucket", "", {**s3_options(parsed), "metadata_endpoint": environment.url})
     with pytest.raises(PermissionDeniedError):

@@ -107,7 +107,7 @@ def test_a_value_is_exact_after_a_restart(tmp_path: Path, type: pa.DataType, val
     write(tmp_path / "rows", [{"at": value} for value in values[:2]] + [{"at": None}], schema)
     given = config(tmp_path / "rows", incremental_column="at")
     first = run(connector(), given)
-    assert len(first.records) == 2, "a row without a value has no place in the order"
+    assert len(first.records) == 2, "a row without a value has no position in the order"
     write(tmp_path / "rows", [{"at": value} for value in values], schema)
     assert len(run(connector(), given, offsets=first.offsets).records) == 1
 

@@ -19,19 +19,19 @@ from tests.integration.worker import plugins
 from tests.integration.worker.environment import PLAIN, RunEnvironment
 
 Pair = tuple[Mapping[str, object] | None, Mapping[str, object] | None]
-Told = tuple[Mapping[str, object], Mapping[str, object] | None]
+Shown = tuple[Mapping[str, object], Mapping[str, object] | None]
 
 
 class RunsByHand:
-    """A launcher whose runs are the test's affair: it says what was asked of it, and that those in ``alive`` live."""
+    """A launcher whose runs are the test's affair: it records what was asked of it, and reports that those in ``alive`` live."""
 
     def __init__(self) -> None:
         self.alive: set[str] = set()
         self.triggered: list[str] = []
-        self.on_look: Callable[[], None] = lambda: None
+        self.on_poll: Callable[[], None] = lambda: None
 
     def is_running(self, connector: str) -> bool:
-        self.on_look()
+        self.on_poll()
         return connector in self.alive
 
     def running(self) -> dict[str, Sequence[str]]:
@@ -112,11 +112,11 @@ def views(*pairs: Pair) -> list[OffsetView]:
     return [OffsetView(partition, offset) for partition, offset in pairs]
 
 
-def shown(offsets: Sequence[OffsetView]) -> list[Told]:
+def shown(offsets: Sequence[OffsetView]) -> list[Shown]:
     """As JSON has them, in an order of their own."""
-    found: list[Told] = [(dict(view.partition or {}), None if view.offset is None else dict(view.offset)) for view in offsets]
+    found: list[Shown] = [(dict(view.partition or {}), None if view.offset is None else dict(view.offset)) for view in offsets]
     return ordered(found)
 
 
-def ordered(pairs: Sequence[Told]) -> list[Told]:
+def ordered(pairs: Sequence[Shown]) -> list[Shown]:
     return sorted(pairs, key=lambda pair: json.dumps(pair, sort_keys=True))

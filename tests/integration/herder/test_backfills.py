@@ -235,7 +235,7 @@ def _offset_rows(target: Target, connector: str) -> list[Any]:
 
 
 def test_offsets_outside_of_the_range_are_never_delivered(herder: Herder, environment: RunEnvironment, tmp_path: Path, unique: str) -> None:
-    """Not even where somebody has set the group's offsets, or removed them."""
+    """Not even where an admin has set the group's offsets, or removed them."""
     topic = make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, topic, [f"line {number}" for number in range(20)])
     environment.put_config(environment.file_sink(topic))

@@ -1,4 +1,4 @@
-"""Herders of several processes over one broker: what one has answered, all tell, and no change is lost."""
+"""Herders of several processes over one broker: what one has answered, all answer, and no change is lost."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def written_by_a_run(settings: WorkerSettings, name: str, *states: State) -> Non
         assert statuses.flush(60)
 
 
-def test_what_one_herder_has_done_the_other_tells_at_once(settings: WorkerSettings, herders: list[Herder], unique: str) -> None:
+def test_what_one_herder_has_done_the_other_reports_at_once(settings: WorkerSettings, herders: list[Herder], unique: str) -> None:
     one, other = herders
-    for round_ in range(5):
-        name = f"{unique}-{round_}"
+    for attempt in range(5):
+        name = f"{unique}-{attempt}"
         one.create_connector(name, CONFIG)
         assert other.connector_info(name).type == "source"
         assert other.connector_status(name).connector.state == "RUNNING"

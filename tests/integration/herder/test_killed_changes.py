@@ -15,7 +15,7 @@ from tests.integration.worker.environment import RunEnvironment, make_topic, rea
 
 KEEPER, CHANGE = "herder.offsets:OffsetKeeper", "stores.offset_change:OffsetChange"
 OWNER = "stores.transactional_producer:TransactionalProducer"
-SOURCE_MOMENTS = [
+SOURCE_KILL_POINTS = [
     KillPoint(f"{KEEPER}._fence"),
     KillPoint(f"{KEEPER}._none_alive"),
     KillPoint(f"{CHANGE}.take_over"),
@@ -24,7 +24,7 @@ SOURCE_MOMENTS = [
     KillPoint(f"{KEEPER}._check"),
     KillPoint(f"{OWNER}.commit"),
 ]
-SINK_MOMENTS = [
+SINK_KILL_POINTS = [
     KillPoint(f"{KEEPER}._none_alive"),
     KillPoint(f"{CHANGE}._flush"),
     KillPoint(f"{OWNER}.commit", nth=1),
@@ -42,7 +42,7 @@ def some_or_all(kill_points: list[KillPoint]) -> pytest.MarkDecorator:
     )
 
 
-@some_or_all(SOURCE_MOMENTS)
+@some_or_all(SOURCE_KILL_POINTS)
 def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder, unique: str, kill_points: list[KillPoint]) -> None:
     make_topic(environment.bootstrap, unique)
     environment.run(environment.numbers(unique, tasks_max="2", tasks="2", until="100"))
@@ -71,7 +71,7 @@ def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder
     sys.stdout.write(f"altered {outcomes.count(True)} times of {len(outcomes)}\n")
 
 
-@some_or_all(SINK_MOMENTS)
+@some_or_all(SINK_KILL_POINTS)
 @pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.soak)])
 def test_a_sink_has_all_or_nothing(
     environment: RunEnvironment, herder: Herder, unique: str, guarantee: str, kill_points: list[KillPoint]
@@ -98,8 +98,8 @@ def test_a_sink_has_all_or_nothing(
 
 def by_position(offsets: list[OffsetView]) -> dict[object, object]:
     partitions = [view.partition or {} for view in offsets]
-    places = [(partition["kafka_topic"], partition["kafka_partition"]) for partition in partitions]
-    return dict(zip(places, [dict(view.offset or {}) for view in offsets], strict=True))
+    topic_partitions = [(partition["kafka_topic"], partition["kafka_partition"]) for partition in partitions]
+    return dict(zip(topic_partitions, [dict(view.offset or {}) for view in offsets], strict=True))
 
 
 def of(topic: str, partition: int) -> list[str]:

@@ -90,8 +90,8 @@ def test_what_is_accepted_and_what_is_not(environment: RunEnvironment, herder: H
         (at(unique, 2), offset(1), f"{failed}: topic {unique} has 2 partitions and no partition 2"),
     ]
     claims = len(environment.config_log())
-    for partition, position, said in refused:
-        with pytest.raises(BadRequestException, match=said):
+    for partition, position, message in refused:
+        with pytest.raises(BadRequestException, match=message):
             herder.alter_offsets(environment.connector, views((at(unique, 1), offset(4)), (partition, position)))
     assert len(environment.config_log()) == claims, "nothing was fenced either"
     assert shown(herder.offsets(environment.connector)) == reported

@@ -41,7 +41,7 @@ def stopped_source(environment: RunEnvironment, herder: Herder, topic: str, **mo
     return {"filename": str(environment.file)}
 
 
-def test_offsets_are_told_altered_and_reset(environment: RunEnvironment, herder: Herder, unique: str) -> None:
+def test_offsets_are_read_altered_and_reset(environment: RunEnvironment, herder: Herder, unique: str) -> None:
     file = stopped_source(environment, herder, unique)
     assert shown(herder.offsets(environment.connector)) == [(file, {"position": 14})]
 
@@ -72,7 +72,7 @@ def test_of_two_offsets_for_one_partition_the_last_counts_and_others_stay(enviro
 
 
 def test_records_are_those_of_connect(environment: RunEnvironment, herder: Herder, unique: str) -> None:
-    """``tasks-fencing-`` 0 first, then the offset under its Java partition, then the tombstone; nobody has to look at headers."""
+    """``tasks-fencing-`` 0 first, then the offset under its Java partition, then the tombstone; no reader has to check headers."""
     file = stopped_source(environment, herder, unique)
     seen = len(environment.config_log())
     herder.alter_offsets(environment.connector, views((file, {"position": 4})))
@@ -86,7 +86,7 @@ def test_records_are_those_of_connect(environment: RunEnvironment, herder: Herde
 
 
 @pytest.mark.parametrize(
-    ("offset", "said"),
+    ("offset", "message"),
     [
         ({"position": "four"}, "The value for the 'position' key in the offset is expected to be a Long value"),
         ({"position": -1}, "The value for the 'position' key in the offset should be a non-negative value"),
@@ -95,10 +95,10 @@ def test_records_are_those_of_connect(environment: RunEnvironment, herder: Herde
     ],
 )
 def test_offsets_that_the_connector_refuses(
-    environment: RunEnvironment, herder: Herder, unique: str, offset: dict[str, object], said: str
+    environment: RunEnvironment, herder: Herder, unique: str, offset: dict[str, object], message: str
 ) -> None:
     file = stopped_source(environment, herder, unique)
-    with pytest.raises(BadRequestException, match=said):
+    with pytest.raises(BadRequestException, match=message):
         herder.alter_offsets(environment.connector, views((file, {"position": 0}), (file, offset)))
     assert shown(herder.offsets(environment.connector)) == [(file, {"position": 14})]
     with pytest.raises(BadRequestException, match="Partition objects cannot be null"):
@@ -205,7 +205,7 @@ def test_who_comes_between_makes_the_change_none(
 def test_a_run_waits_for_a_change_that_is_being_committed(
     environment: RunEnvironment, herder: Herder, probe: AskedHere, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was resumed after the change had looked for the last time, and goes on from what the change commits."""
+    """It was resumed after the last check of the change, and goes on from what the change commits."""
     file = stopped_source(environment, herder, unique)
     results: list[object] = []
 

@@ -27,7 +27,7 @@ from tests.integration.sql_mirror.conftest import open_database, until
 from tests.integration.worker.environment import RunEnvironment, make_topic, send, values_of
 
 FIRST, SECOND = {"task": 0}, {"task": 1}
-UNDO_MOMENTS = [
+UNDO_KILL_POINTS = [
     KillPoint(f"{KEEPER}._none_alive"),
     KillPoint("herder.history:ConnectorHistory._await_recorded"),
     KillPoint(f"{OWNER}.commit"),
@@ -35,7 +35,7 @@ UNDO_MOMENTS = [
     KillPoint(f"{CHANGE}._flush"),
     KillPoint(f"{KEEPER}._check"),
 ]
-SINK_MOMENTS = [
+SINK_KILL_POINTS = [
     KillPoint("stores.group_offsets:GroupOffsets.delete", "before"),
     KillPoint("stores.group_offsets:GroupOffsets.delete"),
     KillPoint(f"{KEEPER}._none_alive"),
@@ -169,7 +169,7 @@ def test_offsets_do_not_go_back_while_the_history_lags(mirrored: Mirrored, uniqu
     assert shown(herder.offsets(name)) == [(FIRST, {"next": 10})]
 
 
-@some_or_all(UNDO_MOMENTS)
+@some_or_all(UNDO_KILL_POINTS)
 def test_a_killed_undo_has_changed_all_or_nothing(mirrored: Mirrored, unique: str, kill_points: list[KillPoint]) -> None:
     environment, herder = mirrored.environment, mirrored.herder
     name, topic = environment.connector, make_topic(environment.bootstrap, unique)
@@ -192,7 +192,7 @@ def test_a_killed_undo_has_changed_all_or_nothing(mirrored: Mirrored, unique: st
     assert len(values_of(environment.bootstrap, topic)) == 400 + 200, "relative to the chosen offsets none is lost and none doubled"
 
 
-@some_or_all(SINK_MOMENTS)
+@some_or_all(SINK_KILL_POINTS)
 def test_a_killed_undo_of_a_sink(mirrored: Mirrored, unique: str, kill_points: list[KillPoint]) -> None:
     """Back to before a run that read a second topic: offsets move back in the first, and go in the second."""
     environment, herder, name = mirrored.environment, mirrored.herder, mirrored.environment.connector

@@ -10,7 +10,7 @@ from tests.integration.herder.conftest import AskedHere, RunsByHand
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 
 
-def test_topics_are_told_reset_and_seen_again(environment: RunEnvironment, herder: Herder, unique: str) -> None:
+def test_topics_are_listed_reset_and_seen_again(environment: RunEnvironment, herder: Herder, unique: str) -> None:
     one, two = f"{unique}-1", f"{unique}-2"
     for topic in (one, two):
         make_topic(environment.bootstrap, topic)

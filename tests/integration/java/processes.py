@@ -1,4 +1,4 @@
-"""Processes below a process, looked at while they start and end."""
+"""Processes below a process, listed while they start and end."""
 
 import subprocess
 from contextlib import suppress

@@ -258,4 +258,4 @@ def test_no_option_within_a_part_of_the_address_takes_the_password_to_another_se
             assert heard == [], key
         probe.validate(None, {**located, "database.port": str(port)})
         server.shutdown(socket.SHUT_RDWR)
-    assert any("s3cret-word" in text for text in heard), "where the config says so, it gets it"
+    assert any("s3cret-word" in text for text in heard), "where the config allows it, it gets it"

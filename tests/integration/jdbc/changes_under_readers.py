@@ -11,7 +11,7 @@ BEFORE, BETWEEN = "before the columns are read again", "between that and the sta
 
 
 def change_once(monkeypatch: pytest.MonkeyPatch, instant: str, change: Callable[[], object]) -> None:
-    """Make the ``change`` at that moment of the next reader's work."""
+    """Make the ``change`` at that instant of the next reader's work."""
     reread = RowReader._reread_columns
 
     def reread_changed(reader: RowReader, database: Database) -> bool:

@@ -90,7 +90,7 @@ def sink(target: TargetDatabase, **more: str) -> dict[str, str]:
 
 
 def refused(connector: Connector, config: dict[str, str], key: str, words: str) -> None:
-    """The config is refused by what is said of ``key``, in the way of Connect."""
+    """The config is refused by the error for ``key``, in the way of Connect."""
     with pytest.raises(ConfigException) as raised:
         connector.check(config)
     message = raised.value.message
@@ -117,7 +117,7 @@ def test_a_sink_is_refused(orders: TargetDatabase) -> None:
 
 @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
 @pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
-def test_wrong_passwords_databases_and_hosts_are_told_apart(
+def test_wrong_passwords_databases_and_hosts_are_distinguished(
     request: pytest.FixtureRequest, dialect: str, connector: type[Connector]
 ) -> None:
     target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")

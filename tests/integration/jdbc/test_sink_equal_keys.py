@@ -1,4 +1,4 @@
-"""Keys that the database holds equal though they are written in different ways: batches come to what record by record would."""
+"""Keys that the database holds equal though they are written in different ways: batches have the result of record by record."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_texts_that_are_one_key_for_postgresql(postgresql_target: TargetDatabase
 
 
 @pytest.mark.parametrize("type", ["char(3)", "varchar(3)", "uuid", "ci"])
-def test_a_delete_takes_what_an_insert_of_the_same_batch_has_brought(postgresql_target: TargetDatabase, type: str) -> None:
+def test_a_delete_takes_what_an_insert_of_the_same_batch_has_written(postgresql_target: TargetDatabase, type: str) -> None:
     if type == "ci":
         postgresql_target.run(*CASE_INSENSITIVE)
     postgresql_target.run(f"CREATE TABLE notes (k {type} PRIMARY KEY, text text)")

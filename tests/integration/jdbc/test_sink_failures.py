@@ -183,7 +183,9 @@ def test_a_bad_record_is_reported_once_though_it_comes_again(postgresql_target: 
 
 
 @pytest.mark.parametrize("has_happened", [True, False])
-def test_a_commit_in_doubt_is_looked_for(postgresql_target: TargetDatabase, monkeypatch: pytest.MonkeyPatch, has_happened: bool) -> None:
+def test_an_uncertain_commit_is_searched_for(
+    postgresql_target: TargetDatabase, monkeypatch: pytest.MonkeyPatch, has_happened: bool
+) -> None:
     sink = Sink(postgresql_target, INSERT)
     sink.put_notes((1, "a"))
     sink.commit()

@@ -104,7 +104,7 @@ def test_inserts_of_one_key_are_rows_of_their_own(target: TargetDatabase) -> Non
     sink.end()
 
 
-def test_the_place_in_kafka_can_be_the_key(target: TargetDatabase) -> None:
+def test_the_position_in_kafka_can_be_the_key(target: TargetDatabase) -> None:
     sink = Sink(target, {**CREATE, "pk.mode": "kafka", "insert.mode": "upsert"})
     sink.put_notes((1, "a"), (1, "b"))
     sink.commit()
@@ -221,8 +221,8 @@ def test_unquoted_names_are_as_the_database_folds_them(postgresql_target: Target
 
 def test_much_is_written_in_statements_of_the_batch_size(target: TargetDatabase) -> None:
     sink = Sink(target, {**UPSERT, "batch.size": "70"})
-    for round in range(3):
-        sink.put([{"id": number % 150, "text": f"{round} {number}"} for number in range(500)], keys=[{"id": n % 150} for n in range(500)])
+    for version in range(3):
+        sink.put([{"id": number % 150, "text": f"{version} {number}"} for number in range(500)], keys=[{"id": n % 150} for n in range(500)])
     sink.commit()
     expected = {number % 150: f"2 {number}" for number in range(500)}
     assert dict(sink.notes()) == expected

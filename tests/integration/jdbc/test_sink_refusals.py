@@ -1,4 +1,4 @@
-"""Bad records among many: what is left out, and what the others come to, is the same as if each record were written alone."""
+"""Bad records among many: what is left out, and what becomes of the others, is the same as if each record were written alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def good(count: int = COUNT) -> list[Row]:
 
 
 def with_wrong(targets: Mapping[int, str]) -> list[Row]:
-    """Good rows, and at these places bad ones."""
+    """Good rows, and bad ones at these indexes."""
     rows = good()
     for target, name in targets.items():
         rows[target] = WRONG[name]
@@ -162,7 +162,7 @@ IF NEW.size = 13 THEN RAISE check_violation USING MESSAGE = 'not thirteen'; END 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert", "upsert, some are there", "update"])
 @pytest.mark.parametrize("kind", WHEN)
-def test_whenever_the_database_looks_at_a_row(postgresql_target: TargetDatabase, mode: str, kind: str) -> None:
+def test_whenever_the_database_checks_a_row(postgresql_target: TargetDatabase, mode: str, kind: str) -> None:
     mode, _, filled = mode.partition(", ")
     if mode == "upsert" and "unique" in kind:
         return  # such a constraint is none to upsert by
@@ -179,7 +179,7 @@ def test_whenever_the_database_looks_at_a_row(postgresql_target: TargetDatabase,
     )
 
 
-def test_whoever_refers_to_what_is_not_there_is_found(postgresql_target: TargetDatabase) -> None:
+def test_a_row_that_refers_to_what_is_not_there_is_found(postgresql_target: TargetDatabase) -> None:
     table = "CREATE TABLE {table}_sizes (size smallint PRIMARY KEY);INSERT INTO {table}_sizes SELECT generate_series(0, 9);"
     both = Both(postgresql_target, "insert", f"{table}{PLAIN.replace('size smallint', 'size smallint REFERENCES {table}_sizes')}")
     both.write([(id, None if id % 10 == 3 else size, text) for id, size, text in good()])

@@ -26,7 +26,7 @@ from airflow_provider_connect.sdk.schema import (
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase
 from tests.integration.jdbc.test_sink_tables import EVOLVE, note
 
-MOMENT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
+INSTANT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
 TWO, FOUR = decimal_schema(2), decimal_schema(4)
 # the column, what is in it, the schema of what comes, that, and the type of the column then in PostgreSQL and MariaDB
 WIDER: dict[str, tuple[str, str, Schema, Any, str, str]] = {
@@ -37,12 +37,12 @@ WIDER: dict[str, tuple[str, str, Schema, Any, str, str]] = {
     "int2 to float4": ("smallint", "5", FLOAT32_SCHEMA, 1.5, "double precision", "double"),
     "int8 to numeric": ("bigint", str(2**62), TWO, Decimal("9999999999999999999.25"), "numeric", "decimal(65,2)"),
     "more digits": ("decimal(6,2)", "1.25", FOUR, Decimal("12345678.1234"), "numeric", "decimal(65,4)"),
-    "date to timestamp": ("date", "'2024-02-28'", TIMESTAMP_SCHEMA, MOMENT, "timestamp without time zone", "datetime(3)"),
+    "date to timestamp": ("date", "'2024-02-28'", TIMESTAMP_SCHEMA, INSTANT, "timestamp without time zone", "datetime(3)"),
 }
 REFUSED: dict[str, tuple[str, Schema, Any]] = {
     "text to integer": ("text", INT32_SCHEMA, 5),
-    "boolean to timestamp": ("boolean", TIMESTAMP_SCHEMA, MOMENT),
-    "date to time": ("time", DATE_SCHEMA, MOMENT.date()),
+    "boolean to timestamp": ("boolean", TIMESTAMP_SCHEMA, INSTANT),
+    "date to time": ("time", DATE_SCHEMA, INSTANT.date()),
     "int8 to float8": ("bigint", FLOAT64_SCHEMA, 1.1),
     "integer to text": ("integer", STRING_SCHEMA, "five"),
     "integer to boolean": ("boolean", INT32_SCHEMA, 5),
@@ -111,13 +111,13 @@ def test_integers_become_decimals_in_sqlite_as_they_are(sqlite_target: TargetDat
     put(sink, 1, INT32_SCHEMA, 5)
     put(sink, 2, TWO, Decimal("1.25"))
     assert sqlite_target.rows("SELECT cast(n AS text) FROM notes ORDER BY id") == [("5",), ("1.25",)]
-    sink.put([{"id": 1, "text": None, "d": MOMENT}], note(d=TIMESTAMP_SCHEMA), keys=[{"id": 1}])
+    sink.put([{"id": 1, "text": None, "d": INSTANT}], note(d=TIMESTAMP_SCHEMA), keys=[{"id": 1}])
     with pytest.raises(ConnectException, match="Column d of table notes is date"):
         sink.commit()
     sink.end()
 
 
-def test_a_definition_keeps_what_it_says_besides_the_type(mariadb_target: TargetDatabase) -> None:
+def test_a_definition_keeps_its_parts_besides_the_type(mariadb_target: TargetDatabase) -> None:
     mariadb_target.run(
         "CREATE TABLE notes (id int PRIMARY KEY, text text, n smallint unsigned DEFAULT 7 COMMENT 'it''s, a number' CHECK (n > 1))"
     )
@@ -129,7 +129,7 @@ def test_a_definition_keeps_what_it_says_besides_the_type(mariadb_target: Target
     sink.end()
 
 
-def test_a_change_that_the_database_refuses_says_what_was_tried(postgresql_target: TargetDatabase) -> None:
+def test_a_change_that_the_database_refuses_reports_what_was_tried(postgresql_target: TargetDatabase) -> None:
     postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text, n integer)", "CREATE VIEW seen AS SELECT n FROM notes")
     sink = Sink(postgresql_target, EVOLVE)
     with pytest.raises(
@@ -180,7 +180,7 @@ def test_a_column_never_becomes_narrower_again(postgresql_target: TargetDatabase
         ((INT32_SCHEMA, 5), (FLOAT64_SCHEMA, 0.1)),
         ((FLOAT32_SCHEMA, 0.5), (FLOAT64_SCHEMA, 0.1)),
         ((TWO, Decimal("0.25")), (FOUR, Decimal("0.0625"))),
-        ((DATE_SCHEMA, MOMENT.date()), (TIMESTAMP_SCHEMA, MOMENT)),
+        ((DATE_SCHEMA, INSTANT.date()), (TIMESTAMP_SCHEMA, INSTANT)),
     ],
 )
 @pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
@@ -202,10 +202,10 @@ def test_old_and_new_records_by_turns_in_one_transaction(
 
 
 @pytest.mark.parametrize("column", ["timestamptz", "timestamp"])
-def test_days_in_a_column_of_moments_begin_in_the_zone_of_the_config(postgresql_target: TargetDatabase, column: str) -> None:
+def test_days_in_a_column_of_timestamps_begin_in_the_zone_of_the_config(postgresql_target: TargetDatabase, column: str) -> None:
     postgresql_target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text text, n {column})")
     sink = Sink(postgresql_target, {**UPSERT, "db.timezone": "Europe/Berlin"})
-    put(sink, 1, DATE_SCHEMA, MOMENT.date())
+    put(sink, 1, DATE_SCHEMA, INSTANT.date())
     sink.end()
     zone = "AT TIME ZONE 'Europe/Berlin'" if column == "timestamptz" else ""
     assert postgresql_target.rows(f"SELECT n {zone} FROM notes") == [(datetime.datetime(2024, 2, 29),)]

@@ -1,4 +1,4 @@
-"""Columns that change between a reader's look at a table and its statement, in databases that are read row by row or keep one file."""
+"""Columns that change between a reader's check of a table and its statement, in databases that are read row by row or keep one file."""
 
 from typing import Any
 

@@ -104,7 +104,7 @@ def test_a_table_that_is_gone_is_not_begun_again(server: S3Server, config: dict[
 def test_credentials_of_the_host_are_not_used(
     server: S3Server, config: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nor its addresses, roles and profiles: the library would look for them."""
+    """Nor its addresses, roles and profiles: the library would search for them."""
     (tmp_path / ".aws").mkdir()
     pair = f"aws_access_key_id = {server.access_key}\naws_secret_access_key = {server.secret_key}\n"
     (tmp_path / ".aws" / "credentials").write_text(f"[default]\n{pair}")

@@ -15,7 +15,7 @@ from tests.integration.lake.tables import rows_of
 from tests.integration.lake.test_iceberg_sink import config, opened
 
 
-def test_rows_offsets_and_claims_go_by_rest_and_no_option_of_the_server_is_taken(tmp_path: Path) -> None:
+def test_rows_offsets_and_claims_use_rest_and_no_option_of_the_server_is_taken(tmp_path: Path) -> None:
     with rest_catalog(tmp_path) as address:
         rest = {"iceberg.catalog.type": "rest", "iceberg.catalog.uri": address, "iceberg.catalog.token": "token"}
         settings = config(tmp_path) | rest

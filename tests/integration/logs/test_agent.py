@@ -58,7 +58,7 @@ def test_an_agent_follows_a_thousand_files_and_a_rotation(agent: Agent, bootstra
     assert agent.end() == 0, agent.log
 
 
-def test_a_task_that_follows_obeys_connects_verbs_and_goes_on_at_altered_offsets(agent: Agent, bootstrap: str, unique: str) -> None:
+def test_a_task_that_follows_carries_out_connects_verbs_and_goes_on_at_altered_offsets(agent: Agent, bootstrap: str, unique: str) -> None:
     make_topic(bootstrap, unique)
     log = agent.folder / "logs" / "app.log"
     log.write_text("one\ntwo\n")

@@ -67,7 +67,7 @@ def writer(folder: Path, seed: int) -> subprocess.Popen[str]:
 
 
 def run_is_killed(environment: RunEnvironment, config: dict[str, str], kill_point: KillPoint) -> bool:
-    """False: the run came to its end before that step."""
+    """False: the run ended before that step."""
     try:
         run_and_kill(environment, config, kill_point)
     except AssertionError:

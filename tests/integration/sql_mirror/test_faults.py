@@ -1,4 +1,4 @@
-"""Two followers at once, followers killed, topics made anew, removals that nobody saw: nothing is lost, doubled or left over."""
+"""Two followers at once, followers killed, topics made anew, removals that no follower saw: nothing is lost, doubled or left over."""
 
 import json
 import random
@@ -76,7 +76,7 @@ def all_there(database: Engine) -> bool:
     return [row["source_offset"] for row in rows(database, source_offset)] == [f'{{"position":{EACH}}}'] * PARTITIONS
 
 
-def each_change_is_told_once(database: Engine) -> bool:
+def each_change_is_reported_once(database: Engine) -> bool:
     """Each partition's lines are a chain: from nothing to 1, from 1 to 2, and so on."""
     with database.connect() as connection:
         lines = select(history.c.subject, history.c.old, history.c.new).where(history.c.kind == Kind.OFFSET).order_by(history.c.id)
@@ -118,7 +118,7 @@ def test_two_followers_that_steal_the_lease_from_each_other(settings: WorkerSett
         stop.set()
         for thread in threads:
             thread.join()
-    assert each_change_is_told_once(database)
+    assert each_change_is_reported_once(database)
     assert min(steps) > 0
     assert [trouble for trouble in troubles if "locked" not in trouble] == []
 
@@ -130,7 +130,7 @@ def test_followers_killed_again_and_again(settings: WorkerSettings, url: str, da
     for number in range(6):
         process = subprocess.Popen([*command, f"killed-{number}"], cwd=CHECKOUT, preexec_fn=dies_with_parent())  # noqa: PLW1509
         try:
-            seen = told_in_all(database)
+            seen = reported_in_all(database)
             until(partial(has_gone_on, database, seen))
             time.sleep(delays.uniform(0, 0.1))
         finally:
@@ -140,14 +140,14 @@ def test_followers_killed_again_and_again(settings: WorkerSettings, url: str, da
             connection.execute(lease.delete())  # as if its time had run out
     writing.join()
     until(lambda: all_there(database), follow())
-    assert each_change_is_told_once(database)
+    assert each_change_is_reported_once(database)
 
 
 def has_gone_on(database: Engine, seen: int) -> bool:
-    return told_in_all(database) > seen or all_there(database)
+    return reported_in_all(database) > seen or all_there(database)
 
 
-def told_in_all(database: Engine) -> int:
+def reported_in_all(database: Engine) -> int:
     with database.connect() as connection:
         return connection.scalar(select(func.count()).select_from(history)) or 0
 
@@ -226,7 +226,7 @@ def cleaning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
         yield server
 
 
-def test_what_was_removed_and_compacted_while_nobody_followed(cleaning: KafkaServer, unique: str, tmp_path: Path) -> None:
+def test_what_was_removed_and_compacted_while_no_process_followed(cleaning: KafkaServer, unique: str, tmp_path: Path) -> None:
     quick = {"delete.retention.ms": "1000", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.001", "max.compaction.lag.ms": "500"}
     properties = worker_properties(cleaning.bootstrap_servers, unique)
     properties |= {f"status.storage.{name}": value for name, value in quick.items()} | {"status.storage.partitions": "1"}
@@ -258,7 +258,7 @@ def test_what_was_removed_and_compacted_while_nobody_followed(cleaning: KafkaSer
     database.dispose()
 
 
-def test_a_connector_created_again_while_nobody_followed_has_no_tasks_of_the_deleted_one(
+def test_a_connector_created_again_while_no_process_followed_has_no_tasks_of_the_deleted_one(
     cleaning: KafkaServer, unique: str, tmp_path: Path
 ) -> None:
     """The tombstone between the two is compacted away long before ``delete.retention.ms``: its key has a newer record."""
@@ -293,7 +293,7 @@ def test_a_connector_created_again_while_nobody_followed_has_no_tasks_of_the_del
 
 
 def keys_on(settings: WorkerSettings) -> list[bytes | None]:
-    """The keys that the status topic holds; each look adds a record, for the newest segment is never compacted."""
+    """The keys that the status topic holds; each call adds a record, for the newest segment is never compacted."""
     with StatusWriter(settings) as writer:
         writer.put_connector(ConnectorStatus("stays", State.RUNNING, "host:1"))
         assert writer.flush(60)

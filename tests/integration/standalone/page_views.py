@@ -112,7 +112,7 @@ def small(taken: Path | bytes) -> Image.Image:
 
 
 def changed_share(one: Image.Image, other: Image.Image) -> float:
-    """Which part of the view looks different, from 0 to 1."""
+    """Which part of the view differs, from 0 to 1."""
     blurred = [np.asarray(each.filter(ImageFilter.GaussianBlur(2)), dtype=np.float64) for each in (one, other)]
     rows, columns = _SIZE[1] // _CELL, _SIZE[0] // _CELL
     cells = [each.reshape(rows, _CELL, columns, _CELL, 3).mean(axis=(1, 3)) for each in blurred]

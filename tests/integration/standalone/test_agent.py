@@ -20,7 +20,7 @@ def _append(path: Path, *lines: str) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def test_lines_flow_through_a_worker_that_obeys_connects_verbs(make_agent: MakeAgent, tmp_path: Path, unique: str) -> None:
+def test_lines_flow_through_a_worker_that_carries_out_connects_verbs(make_agent: MakeAgent, tmp_path: Path, unique: str) -> None:
     agent, source, sink = make_agent(**FILES_OF_ALL), tmp_path / "in.txt", tmp_path / "out.txt"
     _append(source, "one", "two")
     (tmp_path / "source.properties").write_text(
@@ -98,19 +98,19 @@ def test_a_failed_task_runs_again_when_it_is_restarted(make_agent: MakeAgent, tm
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"connector.class": "FileStreamSource"}', "is missing the mandatory 'name' configuration"),
         ("name=c\nconnector.class=FileStreamSource\n", 'Missing required configuration "topic" which has no default value.'),
         ("name=c\nconnector.class=Nothing\n", "Failed to find any class that implements Connector and which name matches Nothing"),
     ],
 )
-def test_a_connector_file_that_is_wrong_ends_the_worker(make_agent: MakeAgent, tmp_path: Path, text: str, said: str) -> None:
+def test_a_connector_file_that_is_wrong_ends_the_worker(make_agent: MakeAgent, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.properties").write_text(text)
     agent = make_agent().start(tmp_path / "c.properties", answers=False)
     assert agent.process is not None
     assert agent.process.wait(60) == 2, agent.log
-    assert said in agent.log
+    assert message in agent.log
 
 
 def test_settings_that_cannot_be_are_refused_by_name(make_agent: MakeAgent) -> None:

@@ -90,7 +90,7 @@ def test_topics_are_those_that_the_connector_writes_to(location: str, worker_set
     assert masks_of_logs() == masks, "an application that goes on pays nothing for connectors that it has closed"
 
 
-def test_a_value_whose_time_is_over_is_looked_up_anew_while_the_worker_runs(bootstrap: str, tmp_path: Path, unique: str) -> None:
+def test_a_value_whose_time_is_over_is_resolved_anew_while_the_worker_runs(bootstrap: str, tmp_path: Path, unique: str) -> None:
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / name).write_text(f"from {name}\n")
     location, out = tmp_path / "location", tmp_path / "out.txt"
@@ -117,7 +117,7 @@ def test_a_value_whose_time_is_over_is_looked_up_anew_while_the_worker_runs(boot
         assert connect.herder.connector_config(f"{unique}-in")["file"] == lines["file"], "no config changed"
 
 
-def test_what_is_wrong_is_said_where_it_is_asked_for(bootstrap: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_where_it_is_asked_for(bootstrap: str, tmp_path: Path) -> None:
     worker = {"bootstrap.servers": bootstrap, SETTING: str(tmp_path / "offsets")}
     connect = Connect("app", worker)
     with pytest.raises(ConnectException, match="outside of its with statement"):

@@ -77,7 +77,7 @@ def test_no_line_is_lost_when_the_process_is_killed(make_agent: MakeAgent, tmp_p
             until = time.monotonic() + chance.uniform(0.1, 1.5)
             while time.monotonic() < until or not agent.offsets.exists():
                 if agent.offsets.exists():
-                    java_map.decode(agent.offsets.read_bytes())  # at any moment it is whole
+                    java_map.decode(agent.offsets.read_bytes())  # at any instant it is whole
                     whole += 1
             agent.end(signal.SIGKILL)
             java_map.decode(agent.offsets.read_bytes())
@@ -91,7 +91,7 @@ def test_no_line_is_lost_when_the_process_is_killed(make_agent: MakeAgent, tmp_p
     print(f"seed {seed}: {KILLS} kills, {len(wanted)} lines, 0 lost, {doubled} doubled, {len(torn)} torn; offset file whole {whole} times")
 
 
-def test_no_line_is_doubled_when_the_process_is_told_to_end(make_agent: MakeAgent, tmp_path: Path, unique: str) -> None:
+def test_no_line_is_doubled_when_the_process_is_asked_to_end(make_agent: MakeAgent, tmp_path: Path, unique: str) -> None:
     connectors = _connectors(tmp_path, unique)
     agent = make_agent(offset_flush_interval_ms="60000").start(*connectors)
     with Growing(tmp_path / "in.txt") as growing:

@@ -65,17 +65,17 @@ def test_each_run_takes_what_is_new(location: str, worker_settings: WorkerSettin
     assert (tmp_path / "out.txt").read_text().splitlines() == ["one", "two", "three"]
 
 
-def test_the_exit_code_tells_what_to_do_next(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+def test_the_exit_code_names_what_to_do_next(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
     runs = Runs(tmp_path, {"bootstrap.servers": worker_settings()["bootstrap.servers"], SETTING: str(tmp_path / "offsets")})
     sink = {"name": unique, "connector_class": "FileStreamSink", "file": str(tmp_path / "nowhere" / "out.txt"), "topics": unique}
     code, output = runs.run(**sink)
     assert (code, f"There is no folder {tmp_path / 'nowhere'}" in output) == (2, True), output
-    away = Runs(tmp_path, {"bootstrap.servers": "127.0.0.1:1"})  # nobody listens there
+    away = Runs(tmp_path, {"bootstrap.servers": "127.0.0.1:1"})  # no process listens there
     code, output = away.run(**{**sink, "file": str(tmp_path / "out.txt")})
     assert (code, "127.0.0.1:1" in output) == (75, True), output
 
 
-def test_a_run_that_is_told_to_end_commits_what_it_has_done(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+def test_a_run_that_is_asked_to_end_commits_what_it_has_done(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
     runs = Runs(tmp_path, {"bootstrap.servers": worker_settings()["bootstrap.servers"], SETTING: str(tmp_path / "offsets")})
     (tmp_path / "in.txt").write_text("".join(f"line {number}\n" for number in range(3_000_000)))
     source = {"name": unique, "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "batch_size": "10"}

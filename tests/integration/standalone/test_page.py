@@ -35,7 +35,7 @@ def refusing(topic: str, file: Path) -> dict[str, str]:
     }
 
 
-def look_at_refused(page: Page, agent: Agent, topic: str) -> None:
+def check_refused(page: Page, agent: Agent, topic: str) -> None:
     """Lag and dead letters of that sink, in the dark and by the keyboard."""
     wait_for(lambda: len(agent.request("GET", f"/ui/connectors/{REFUSES}/dead-letters")[1].get("records", [])) == 2)
     page.emulate_media(color_scheme="dark")
@@ -133,7 +133,7 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     page.get_by_role("tab", name="Dead letters").click()
     expect(page.get_by_text("This connector has no dead letter queue.")).to_be_visible()
     assert serious(page) == []
-    look_at_refused(page, agent, unique)
+    check_refused(page, agent, unique)
     assert "hacked" not in page.title()
     assert wrong == ["Failed to load resource: the server responded with a status of 400 (Bad Request)"]  # the dry run that is refused
 

@@ -1,6 +1,6 @@
-"""Each view of the page looks as it did, in light and in dark. What differs is kept in ``.dev/screenshots``.
+"""Each view of the page is as it was, in light and in dark. What differs is kept in ``.dev/screenshots``.
 
-After a change of the page on purpose: ``python -m tests.integration.standalone.page_views``, and look at the pictures before they are kept.
+After a change of the page on purpose: ``python -m tests.integration.standalone.page_views``, and check the pictures before they are kept.
 """
 
 import pytest
@@ -20,12 +20,12 @@ def answers() -> Answers:
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_looks_as_it_did(browser: Browser, answers: Answers, view: str, theme: Theme) -> None:
+def test_a_view_is_as_it_was(browser: Browser, answers: Answers, view: str, theme: Theme) -> None:
     taken = picture(browser, answers, view, theme)
     share = changed_share(small(taken), small(KEPT / f"{view}-{theme}.webp"))
     if share > MOST_CHANGED:
         (SCREENSHOTS / f"view-{view}-{theme}.png").write_bytes(taken)
-    assert share <= MOST_CHANGED, f"{share:.1%} of the view looks different"
+    assert share <= MOST_CHANGED, f"{share:.1%} of the view differs"
 
 
 def test_a_view_that_lost_its_tabs_is_found(browser: Browser, answers: Answers) -> None:

@@ -119,7 +119,7 @@ def test_dead_writers_open_transaction_is_cleared(settings: WorkerSettings) -> N
             assert reader.read().connector_configs["c"] == CONFIG | {"a": "1"}
 
 
-def test_change_is_seen_by_whoever_reads_next(settings: WorkerSettings) -> None:
+def test_change_is_seen_by_the_next_reader(settings: WorkerSettings) -> None:
     with ConfigStore(settings) as writer, ConfigStore(settings) as reader:
         for number in range(30):
             writer.put_connector("c", CONFIG | {"n": str(number)})
@@ -138,7 +138,7 @@ def test_rule_that_raises_or_gives_nothing_writes_nothing(settings: WorkerSettin
         assert store.read().target_state("c") is TargetState.PAUSED
 
 
-def test_record_too_large_is_told_and_the_store_lives_on(settings: WorkerSettings) -> None:
+def test_record_too_large_is_reported_and_the_store_lives_on(settings: WorkerSettings) -> None:
     with ConfigStore(settings) as store:
         store.create_connector("c", CONFIG)
         with pytest.raises(ConnectException, match="Failed to write to config topic"):
@@ -173,7 +173,7 @@ def test_bad_records_are_skipped_counted_and_logged_once(
     warnings = [line.getMessage() for line in caplog.records if line.levelname == "WARNING"]
     assert (
         len(warnings) == len(set(warnings)) == len(bad)
-    )  # two of them say the same, and so are logged once; the garbled claim is one more
+    )  # two of them have the same text, and so are logged once; the garbled claim is one more
 
 
 def test_a_header_whose_name_is_no_text_stops_no_reader(settings: WorkerSettings) -> None:
@@ -185,7 +185,7 @@ def test_a_header_whose_name_is_no_text_stops_no_reader(settings: WorkerSettings
         assert store.read().connectors() == ["c", "d", "e"]
 
 
-def test_follower_tells_the_task_to_end(settings: WorkerSettings) -> None:
+def test_follower_asks_the_task_to_end(settings: WorkerSettings) -> None:
     with ConfigStore(settings) as store:
         store.create_connector("c", CONFIG)
         claim = store.claim("c")
@@ -214,7 +214,7 @@ def _wait(follower: ConfigFollower) -> Change | None:
 
 
 def _hold_open(settings: dict[str, str], ready: "multiprocessing.synchronize.Event") -> None:
-    """A writer that is frozen between its look and its commit."""
+    """A writer that is frozen between its read and its commit."""
 
     def decide(state: object) -> list[ConnectorRecord]:
         ready.set()
@@ -246,7 +246,7 @@ def test_writer_frozen_while_deciding_decides_again(settings: WorkerSettings) ->
         assert store.read().offset > before
 
 
-def test_broker_that_is_not_there_is_told_in_time(free_port: int) -> None:
+def test_broker_that_is_not_there_is_reported_in_time(free_port: int) -> None:
     settings = WorkerSettings.of({"bootstrap.servers": f"127.0.0.1:{free_port}"})
     with ConfigStore(settings) as store:
         for call in (lambda: store.read(1), lambda: store.claim("c")):
@@ -258,7 +258,7 @@ def test_broker_that_is_not_there_is_told_in_time(free_port: int) -> None:
 
 @pytest.mark.parametrize("waits", [(0.31,), pytest.param((0.5, 0.31, 0.17), marks=pytest.mark.soak)], ids=["once", "again and again"])
 def test_no_change_is_lost_or_doubled_when_the_broker_dies(tmp_path: Path, unique: str, waits: tuple[float, ...]) -> None:
-    """The broker is killed at moments of its own, also between a commit and its answer; every change that came back is there once."""
+    """The broker is killed at instants of its own, also between a commit and its answer; every change that came back is there once."""
     with KafkaServer(tmp_path / "kafka", CACHE) as server:
         settings = WorkerSettings.of(worker_properties(server.bootstrap_servers, unique))
         TopicAdmin(settings).ensure_internal_topics()

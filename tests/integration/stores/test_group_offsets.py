@@ -42,7 +42,7 @@ def test_a_group_whose_name_cannot_be_sent_hides_no_other(settings: WorkerSettin
     assert GroupOffsets(settings).committed_now(names) == {unique: {at[0]: CommittedOffset(5, "")}}
 
 
-def test_a_cluster_that_does_not_answer_is_told(free_port: int, unique: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cluster_that_does_not_answer_is_reported(free_port: int, unique: str, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing listens at the port. One group is refused with the reason; of many, those that cannot be read are left out."""
     server = f"127.0.0.1:{free_port}"
     connection = AdminConnection({"bootstrap.servers": server}, timeout_seconds=1)
@@ -56,7 +56,7 @@ def test_a_cluster_that_does_not_answer_is_told(free_port: int, unique: str, cap
     groups.close()
 
 
-def test_the_brokers_tell_how_long_they_keep_offsets(settings: WorkerSettings) -> None:
+def test_the_brokers_report_how_long_they_keep_offsets(settings: WorkerSettings) -> None:
     assert GroupOffsets(settings).retention_seconds() == 7 * 24 * 3600
 
 

@@ -87,7 +87,7 @@ def whole(settings: WorkerSettings) -> ClusterConfigState:
         return fresh.read()
 
 
-def test_a_run_reads_what_came_since_the_last_process_looked(
+def test_a_run_reads_what_came_since_the_last_process_read(
     settings: WorkerSettings, store: ConfigStore, tmp_path: Path, decoded: Decoded
 ) -> None:
     claims(settings, CLAIMS)
@@ -286,7 +286,7 @@ def test_a_server_without_a_directory_of_its_own_reads_the_topic(
         assert herder.config_state() == store.read()
 
 
-def test_a_lost_application_is_reported_without_another_look_at_the_whole_topic(
+def test_a_lost_application_is_reported_without_reading_the_whole_topic_again(
     settings: WorkerSettings, store: ConfigStore, tmp_path: Path, decoded: Decoded
 ) -> None:
     claim = store.claim("c1")

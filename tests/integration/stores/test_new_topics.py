@@ -9,14 +9,14 @@ from airflow_provider_connect.stores.log_consumer import BEGINNING, LogConsumer
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
 from tests.integration.worker.environment import eventually
 
-ROUNDS = 5
+TOPICS = 5
 PARTITIONS = 10
 
 
 def test_a_created_topic_is_found_at_once(settings: WorkerSettings, unique: str) -> None:
     """By each request, of the client that has created it and of others."""
     admin, other = TopicAdmin(settings), TopicAdmin(settings)
-    for number in range(ROUNDS):
+    for number in range(TOPICS):
         topic = f"{unique}-{number}"
         partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
         empty = dict.fromkeys(partitions, 0)
@@ -36,7 +36,7 @@ def test_partitions_that_another_client_has_just_created_answer(settings: Worker
     """They are listed before they have a leader that answers."""
     stranger, admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers}), TopicAdmin(settings)
     with LogConsumer(internal_client_config(settings, "consumer", "x")) as consumer:
-        for number in range(ROUNDS):
+        for number in range(TOPICS):
             topic = f"{unique}-{number}"
             partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
             stranger.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(60)

@@ -109,7 +109,7 @@ def test_bad_records_do_not_stop_the_reader(settings: WorkerSettings, produce: P
     with OffsetStore(settings) as store:
         assert store.read("c").partitions() == [OTHER]
         assert store.read("c").get(OTHER) == {"position": 1}
-        assert store.skipped.count == 2  # those that are nobody's are not even decoded
+        assert store.skipped.count == 2  # those of no connector are not even decoded
 
 
 def test_aborted_offsets_are_not_seen_and_are_written_over(settings: WorkerSettings, task: Producer) -> None:

@@ -129,7 +129,7 @@ def test_topics_of_one_replica_among_several_brokers_are_warned_of(replicas: dic
     assert all(warning.startswith(str(named)) for warning in warnings)
 
 
-def test_broker_that_is_not_there_is_told_in_time(free_port: int, capfd: pytest.CaptureFixture[str]) -> None:
+def test_broker_that_is_not_there_is_reported_in_time(free_port: int, capfd: pytest.CaptureFixture[str]) -> None:
     settings = unreachable_settings(free_port)
     started = time.monotonic()
     with pytest.raises(StoreTimeoutException, match=f"bootstrap.servers=127.0.0.1:{free_port}"):
@@ -143,7 +143,7 @@ def test_broker_that_is_not_there_is_told_in_time(free_port: int, capfd: pytest.
     assert capfd.readouterr().err == ""
 
 
-def test_missing_topic_is_told_at_once(settings: WorkerSettings) -> None:
+def test_missing_topic_is_reported_at_once(settings: WorkerSettings) -> None:
     started = time.monotonic()
     with (
         TopicLog("nowhere", internal_client_config(settings, "consumer", "x")) as log,
@@ -213,8 +213,8 @@ def test_ends_stop_before_open_transactions(settings: WorkerSettings, bootstrap:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.5])
-def test_offsets_are_looked_up_though_connections_are_cut(settings: WorkerSettings, bootstrap: str, seconds: float) -> None:
-    """A client that has lost its broker knows no leader for a moment: librdkafka calls that no entry."""
+def test_offsets_are_read_though_connections_are_cut(settings: WorkerSettings, bootstrap: str, seconds: float) -> None:
+    """A client that has lost its broker knows no leader for a short time: librdkafka calls that no entry."""
     at = TopicPartition(settings.status_topic, 0)
     admin = TopicAdmin(settings)
     for _ in range(2):

@@ -122,7 +122,7 @@ class RunEnvironment:
         engine: Callable[[TaskPayload], TaskResult] | None = None,
         on_progress: Callable[[RunResult], None] = lambda _: None,
     ) -> Application:
-        """The driver's part; ``engine`` takes the place of Spark."""
+        """The driver's part; ``engine`` replaces Spark."""
         self.runs += 1
         spec = RunSpec(self.connector, self.properties, f"run-{self.runs}", tasks=tasks, claim=claim, define=define, secrets=self.secrets)
         run = engine or partial(run_task, step=self.step)
@@ -166,7 +166,7 @@ class RunEnvironment:
             return store.read()
 
     def states(self) -> dict[int, str]:
-        """The state of each task, as its status says; none before the first status."""
+        """The state of each task, as in its status; none before the first status."""
         try:
             found = self.statuses()
         except TopicMissingException:

@@ -96,7 +96,7 @@ def _clock(chance: random.Random) -> str:
     return f"{chance.randint(0, 23):02}:{chance.randint(0, 59):02}:{chance.randint(0, 59):02}.{chance.randint(0, 999):03}"
 
 
-def _moment(chance: random.Random) -> str:
+def _instant(chance: random.Random) -> str:
     day, _, end = _day(chance).partition(" ")
     return f"{day} {_clock(chance)} {end}".rstrip()
 
@@ -112,7 +112,7 @@ def _json(chance: random.Random) -> str:
 
 
 _DAYS = ("infinity", "-infinity", "4714-11-24 BC", "0001-01-01", "0001-12-31 BC", "9999-12-31", "10000-01-01", "1582-10-10", "1970-01-01")
-_MOMENTS = (
+_INSTANTS = (
     *("infinity", "-infinity", "4714-11-24 00:00:00 BC", "0001-01-01 00:00:00", "0001-12-31 23:59:59.999 BC", "9999-12-31 23:59:59.999"),
     *("10000-01-01 00:00:00", "294246-12-31 23:59:59.999", "294247-01-10 04:00:54.775", "294247-01-10 04:00:54.776"),
     *("294276-12-31 23:59:59.999", "1969-12-31 23:59:59.999", "1970-01-01 00:00:00", "2000-02-29 12:00:00"),
@@ -153,9 +153,9 @@ COLUMNS = (
     FuzzedColumn("data", "bytea", lambda chance: f"\\x{chance.randbytes(chance.randint(0, 30)).hex()}", ("\\x", "\\x00", "\\xff00")),
     FuzzedColumn("day", "date", _day, (*_DAYS, "5874897-12-31")),
     FuzzedColumn("clock", "time(3)", _clock, ("00:00:00", "24:00:00", "23:59:59.999")),
-    FuzzedColumn("local", "timestamp(3)", _moment, _MOMENTS),
-    FuzzedColumn("instant", "timestamptz(3)", _moment, _MOMENTS),
-    FuzzedColumn("exact", "timestamptz", _moment, (*_MOMENTS, "2000-01-01 00:00:00.000001"), as_text=True),
+    FuzzedColumn("local", "timestamp(3)", _instant, _INSTANTS),
+    FuzzedColumn("instant", "timestamptz(3)", _instant, _INSTANTS),
+    FuzzedColumn("exact", "timestamptz", _instant, (*_INSTANTS, "2000-01-01 00:00:00.000001"), as_text=True),
     FuzzedColumn("zoned", "timetz", lambda chance: f"{_clock(chance)}+0{chance.randint(0, 9)}", ("24:00:00-15:59", "00:00:00+15:59")),
     FuzzedColumn(
         "span",
@@ -201,7 +201,7 @@ PICKY = (
     FuzzedColumn(
         "moment",
         "text",
-        _moment,
+        _instant,
         ("infinity", "-infinity", "yesterday maybe", "epoch"),
         target="timestamptz",
         shown="{}::timestamptz::text",

@@ -1,4 +1,4 @@
-"""Connectors made for these tests: they fail, wait or lie when their config says so. Installed as a distribution with entry points."""
+"""Connectors made for these tests: they fail, wait or lie when their config asks for it. Installed as a distribution with entry points."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class NumbersTask(SourceTask):
 
 
 class NumbersSourceConnector(SourceConnector):
-    """Has ``tasks`` tasks whatever ``tasks.max`` says."""
+    """Has ``tasks`` tasks whatever ``tasks.max`` is."""
 
     config_def = ConfigDef(
         ConfigKey("topics.to", Type.STRING),
@@ -242,7 +242,7 @@ class SlowSinkConnector(SinkConnector):
 
 
 class PickySinkTask(SinkTask):
-    """Appends values to a file when it commits, but for those that hold the word ``bad``. ``refuse`` says how these are refused: ``raise``
+    """Appends values to a file when it commits, but for those that hold the word ``bad``. ``refuse`` names how these are refused: ``raise``
     in put, ``report`` in put, ``late``: report when it commits. A value that holds ``broken`` breaks the task unless ``unless`` exists."""
 
     def start(self, config: Config) -> None:
@@ -381,10 +381,10 @@ class AwaySinkConnector(SinkConnector):
 
 class Fragile(Transformation):
     """Cannot stand values that hold the word ``poison``: they are an error, or one that may pass until the file ``unless`` exists. The
-    second try makes that file if ``mend`` is set."""
+    second try makes that file if ``fix`` is set."""
 
     config_def = ConfigDef(
-        ConfigKey("retriable", Type.BOOLEAN, False), ConfigKey("unless", Type.STRING, "/nowhere"), ConfigKey("mend", Type.BOOLEAN, False)
+        ConfigKey("retriable", Type.BOOLEAN, False), ConfigKey("unless", Type.STRING, "/nowhere"), ConfigKey("fix", Type.BOOLEAN, False)
     )
 
     def configure(self, config: Config) -> None:
@@ -395,7 +395,7 @@ class Fragile(Transformation):
         if batch.value is None or Path(self.config["unless"]).exists() or not pc.any(pc.match_substring(batch.value, "poison")).as_py():
             return batch
         self.tries += batch.num_records == 1
-        if self.config["mend"] and self.tries == 2:
+        if self.config["fix"] and self.tries == 2:
             Path(self.config["unless"]).touch()
         if self.config["retriable"]:
             raise RetriableException("poison may be harmless later")

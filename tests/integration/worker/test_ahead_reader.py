@@ -18,7 +18,7 @@ SECONDS = 60.0
 
 @pytest.fixture
 def partitions(bootstrap: str, unique: str) -> list[TopicPartition]:
-    """Two, each with ``RECORDS`` records that say their number."""
+    """Two, each with ``RECORDS`` records that hold their number."""
     make_topic(bootstrap, unique, partitions=2)
     send(bootstrap, unique, [str(number // 2) for number in range(2 * RECORDS)], partitions=2)
     return [TopicPartition(unique, 0), TopicPartition(unique, 1)]
@@ -52,12 +52,12 @@ def test_everything_comes_once_and_positions_are_of_what_was_handed_out(consumer
 def test_a_seek_takes_back_what_was_read_ahead(consumer: Consumer, partitions: list[TopicPartition]) -> None:
     first = partitions[0]
     with ahead(consumer, partitions) as reader:
-        counts = places(reader.read(SECONDS))
+        counts = positions(reader.read(SECONDS))
         reader.seek(first, 5)
         assert reader.positions[first] == 5
         counts = Counter((partition, number) for partition, number in counts if partition != first or number < 5)
         while not reader.exhausted:
-            counts += places(reader.read(SECONDS))
+            counts += positions(reader.read(SECONDS))
     missing = {(first, number) for number in range(5)} - counts.keys()
     assert counts == everything(partitions) - Counter(missing)
 
@@ -65,17 +65,17 @@ def test_a_seek_takes_back_what_was_read_ahead(consumer: Consumer, partitions: l
 def test_nothing_of_a_partition_that_is_held_comes_until_it_is_let_go(consumer: Consumer, partitions: list[TopicPartition]) -> None:
     held, other = partitions
     with ahead(consumer, partitions) as reader:
-        counts = places(reader.read(SECONDS))
+        counts = positions(reader.read(SECONDS))
         before = reader.positions[held]
         reader.hold(frozenset([held]))
         while not reader.exhausted:
             raws = reader.read(SECONDS)
             assert {raw.partition for raw in raws} <= {other}
-            counts += places(raws)
+            counts += positions(raws)
         assert reader.positions == {held: before, other: RECORDS}
         reader.hold(frozenset())
         while not reader.exhausted:
-            counts += places(reader.read(SECONDS))
+            counts += positions(reader.read(SECONDS))
     assert counts == everything(partitions)
 
 
@@ -83,7 +83,7 @@ def everything(partitions: list[TopicPartition]) -> Counter[tuple[TopicPartition
     return Counter((partition, number) for partition in partitions for number in range(RECORDS))
 
 
-def places(raws: list[RawBatch]) -> Counter[tuple[TopicPartition, int]]:
+def positions(raws: list[RawBatch]) -> Counter[tuple[TopicPartition, int]]:
     return Counter((raw.partition, number) for raw in raws for number in numbers(raw))
 
 

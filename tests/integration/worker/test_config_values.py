@@ -1,4 +1,4 @@
-"""What variables in a config stand for: looked up by each run, for as long as it holds, and shown to nobody."""
+"""What variables in a config stand for: resolved by each run, for as long as it holds, and shown to no user."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_rotated_secret_is_seen_by_the_next_run_and_shown_nowhere(
     assert f"${{file:{secrets}:password}}" in reported
 
 
-def test_a_task_ends_when_a_value_has_to_be_looked_up_anew_and_the_next_run_goes_on(
+def test_a_task_ends_when_a_value_has_to_be_resolved_anew_and_the_next_run_goes_on(
     environment: RunEnvironment, secrets: Path, unique: str
 ) -> None:
     make_topic(environment.bootstrap, unique)
@@ -76,7 +76,7 @@ def test_a_task_ends_when_a_value_has_to_be_looked_up_anew_and_the_next_run_goes
     assert environment.run().state is RunState.DONE
 
 
-def test_a_connector_that_may_not_look_a_value_up_is_failed_and_told_by_which_setting(
+def test_a_connector_that_may_not_resolve_a_value_is_failed_and_the_error_names_the_setting(
     environment: RunEnvironment, secrets: Path, unique: str
 ) -> None:
     secrets.write_text("password=canary\n")

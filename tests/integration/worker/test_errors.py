@@ -168,14 +168,14 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(environm
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, ["good 0", "bad 1", "poison 2", "broken 3", "good 4"])
     fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile"}
-    mended = environment.folder / "mended"
-    config = environment.picky_sink(unique, unless=str(mended)) | tolerant(environment) | fragile
+    fixed = environment.folder / "fixed"
+    config = environment.picky_sink(unique, unless=str(fixed)) | tolerant(environment) | fragile
     if user == "another user":
         environment.properties["connector.client.config.override.policy"] = "All"
         config |= {"consumer.override.security.protocol": "PLAINTEXT"}
     assert "the destination is gone" in trace(environment.run(config))
     assert dead_letters(environment) == []
-    mended.touch()
+    fixed.touch()
     assert environment.run(config).state is RunState.DONE
     assert environment.lines() == ["good 0", "broken 3", "good 4"]
     assert [((dead_letter.value or b"").decode(), context(dead_letter)["stage"]) for dead_letter in dead_letters(environment)] == [
@@ -215,8 +215,8 @@ def test_retriable_failure_passes_and_nothing_is_skipped(environment: RunEnviron
         "transforms": "f",
         "transforms.f.type": "tests.Fragile",
         "transforms.f.retriable": "true",
-        "transforms.f.mend": "true",
-        "transforms.f.unless": str(environment.folder / "mended"),
+        "transforms.f.fix": "true",
+        "transforms.f.unless": str(environment.folder / "fixed"),
     }
     result = environment.run(environment.file_sink(unique) | fragile | {"errors.retry.timeout": "60000"})
     assert (result.state, result.error) == (RunState.DONE, None)
@@ -224,7 +224,7 @@ def test_retriable_failure_passes_and_nothing_is_skipped(environment: RunEnviron
     assert measured(result)["total-retries"] >= 1
 
 
-def test_record_that_is_waited_for_keeps_nobody_from_stopping(environment: RunEnvironment, unique: str) -> None:
+def test_record_that_is_waited_for_keeps_no_run_from_stopping(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, ["a", "poison", "b"])
     fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile", "transforms.f.retriable": "true"}
@@ -326,7 +326,7 @@ def test_dead_letters_are_those_of_kafka_connect(environment: RunEnvironment, un
 
 
 def _comparable(dead_letter: dict[str, object]) -> dict[str, object]:
-    """Without what two languages say differently: the tail of a parser's message, and the stack below the first line."""
+    """Without what two languages phrase differently: the tail of a parser's message, and the stack below the first line."""
     headers = []
     for name, value in dead_letter["headers"]:  # type: ignore[attr-defined]
         text = value

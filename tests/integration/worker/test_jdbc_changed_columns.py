@@ -23,16 +23,16 @@ def rows_of(pages: list[Batch]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_columns_that_come_with_a_transaction_that_is_waited_for(shop: Shop, mode: str) -> None:
-    """The run has looked at the table, then waits for who changes and fills it: the new rows are whole, the gone column is not missed."""
+    """The run has read the table, then waits for who changes and fills it: the new rows are whole, the gone column is not missed."""
     shop.make_orders()
     shop.do("INSERT INTO orders (word) VALUES ('first')")
     task = started(shop.config(mode=mode))
-    late, found, looked = shop.connect(), list[Batch](), threading.Event()
+    late, found, polled_once = shop.connect(), list[Batch](), threading.Event()
     late.cursor().execute("ALTER TABLE orders ADD extra int NOT NULL DEFAULT 7, DROP word; INSERT INTO orders (extra) VALUES (5)")
 
     def read() -> None:
         while (page := task.poll()) is not None:
-            looked.set()  # where it does not wait within its first statement
+            polled_once.set()  # where it does not wait within its first statement
             found.extend([page] if isinstance(page, Batch) else [])
 
     reading = threading.Thread(target=read)
@@ -40,7 +40,7 @@ def test_columns_that_come_with_a_transaction_that_is_waited_for(shop: Shop, mod
     blocked = (
         f"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{shop.name}%' AND pid <> pg_backend_pid()"
     )
-    eventually(lambda: looked.is_set() or shop.do(blocked) != [(0,)])
+    eventually(lambda: polled_once.is_set() or shop.do(blocked) != [(0,)])
     late.commit()
     late.close()
     reading.join(60)

@@ -140,7 +140,7 @@ def test_a_table_that_is_altered_while_a_run_of_the_source_goes_on(pair: Pair) -
     assert pair.rows(pair.target, "id, small, note") == [(1, 1, None), (2, 2, None), (3, 2**40, "new")]
 
 
-def test_an_impossible_change_fails_by_its_column_and_goes_on_when_mended(pair: Pair) -> None:
+def test_an_impossible_change_fails_by_its_column_and_goes_on_when_fixed(pair: Pair) -> None:
     do = pair.shop.do
     do(f"{ORDERS}; ALTER TABLE orders ALTER name DROP DEFAULT; INSERT INTO orders (name) VALUES ('1')")
     pair.read()

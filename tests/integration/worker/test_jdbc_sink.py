@@ -128,7 +128,7 @@ def test_killed_between_the_steps_of_a_commit_nothing_is_lost_or_doubled(
     assert target.ids() == list(range(1000))
 
 
-def test_offset_that_somebody_else_has_set_wins(environment: RunEnvironment, target: Target, unique: str) -> None:
+def test_offset_that_an_admin_has_set_wins(environment: RunEnvironment, target: Target, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, notes(10))
     config = target.config(environment, unique)

@@ -240,7 +240,7 @@ def test_ranges_of_one_table_wait_for_its_writers_together(
 
 
 def test_plan_does_not_wait_for_the_transaction_of_a_run_that_was_killed(environment: RunEnvironment, shop: Shop) -> None:
-    """What the next run looks for in order to plan is hidden behind it, for a minute if nobody ends it."""
+    """What the next run reads in order to plan is hidden behind it, for a minute if no process ends it."""
     shop.make_orders()
     shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 10)")
     config = shop.config(mode="incrementing")
@@ -252,7 +252,7 @@ def test_plan_does_not_wait_for_the_transaction_of_a_run_that_was_killed(environ
 
 
 def test_rows_within_the_delay_wait(shop: Shop) -> None:
-    """So do those of a transaction that took its time before it came to the table."""
+    """So do those of a transaction that took its time before it reached the table."""
     shop.make_orders()
     shop.do("INSERT INTO orders (word, at) VALUES ('old', now() - interval '1 hour'), ('new', now() - interval '1 minute')")
     assert ids_of(polled(started(shop.config(mode="timestamp", timestamp_delay_interval_ms="600000")))) == [1]
@@ -372,7 +372,7 @@ def _seconds(marker: Batch) -> str:
     return f"{offset['timestamp'] // 1000}.{offset['timestamp_nanos']:09d}"  # type: ignore[operator]
 
 
-def test_first_run_from_now_keeps_that_moment(environment: RunEnvironment, shop: Shop) -> None:
+def test_first_run_from_now_keeps_that_timestamp(environment: RunEnvironment, shop: Shop) -> None:
     shop.make_orders()
     shop.do("INSERT INTO orders (word) VALUES ('before')")
     config = shop.config(mode="timestamp", timestamp_initial="-1")
@@ -471,7 +471,7 @@ def test_numbers_that_do_not_grow_with_each_row_are_refused(shop: Shop) -> None:
         polled(started(shop.config(mode="incrementing")))
 
 
-def test_mariadb_goes_by_sqlalchemy(environment: RunEnvironment, mariadb: MariadbServer, unique: str) -> None:
+def test_mariadb_uses_sqlalchemy(environment: RunEnvironment, mariadb: MariadbServer, unique: str) -> None:
     table, topic = unique.replace("-", "_")[-30:], f"m-{unique.replace('-', '_')[-30:]}"
     with closing(mariadb.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(
@@ -507,7 +507,7 @@ def test_mariadb_goes_by_sqlalchemy(environment: RunEnvironment, mariadb: Mariad
         reaching(JdbcSourceConnector()).check(config | {"connection.url": f"{mariadb.url}_none"})
 
 
-def test_sqlite_goes_by_adbc(environment: RunEnvironment, unique: str) -> None:
+def test_sqlite_uses_adbc(environment: RunEnvironment, unique: str) -> None:
     path = environment.folder / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE lines (id INTEGER PRIMARY KEY, word TEXT, price NUMERIC(8,2), at TIMESTAMP NOT NULL, seen DATE)")

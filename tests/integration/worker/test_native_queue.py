@@ -250,8 +250,8 @@ def _quiet_logger() -> object:
 
 
 @pytest.mark.parametrize("by", ["native", "python", "offsets"])
-def test_a_fenced_producer_says_fenced_whichever_call_finds_it_out(bootstrap: str, topic: str, by: str) -> None:
-    """librdkafka ends a client as soon as a broker refuses one of its records; queueing the next one says only that it has ended."""
+def test_a_fenced_producer_reports_fenced_whichever_call_finds_it_out(bootstrap: str, topic: str, by: str) -> None:
+    """librdkafka ends a client as soon as a broker refuses one of its records; queueing the next one reports only that it has ended."""
     older, newer = (Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "linger.ms": 0}) for _ in range(2))
     owner = TransactionalProducer(older, timeout_seconds=60)
     owner.take_over()

@@ -25,7 +25,7 @@ from tests.integration.worker.test_runs import text
 from tests.kafka_topics import settle
 
 
-def set_by_somebody_else(environment: RunEnvironment, offsets: dict[TopicPartition, int]) -> None:
+def set_by_hand(environment: RunEnvironment, offsets: dict[TopicPartition, int]) -> None:
     commit_by_hand(environment.bootstrap, environment.group, offsets)
     found = {p: known for p, known in environment.group_offsets().items() if p in offsets}
     assert {p: (known.offset, known.metadata) for p, known in found.items()} == {p: (n, "") for p, n in offsets.items()}
@@ -37,15 +37,15 @@ def test_offset_set_by_an_admin_tool_wins_at_the_next_run(environment: RunEnviro
     send(environment.bootstrap, unique, text(100))
     config = environment.file_sink(unique, delivery_guarantee=guarantee)
     environment.run(config)
-    set_by_somebody_else(environment, {TopicPartition(unique, 0): 40})
+    set_by_hand(environment, {TopicPartition(unique, 0): 40})
     assert environment.readiness(config).state == "work"
     assert environment.run(config).tasks[0].records == 60
     assert environment.lines() == [*text(100), *text(60, 40)]
     assert environment.readiness(config).state == "no-work"
-    set_by_somebody_else(environment, {TopicPartition(unique, 0): 100})  # the same offset, but not our mark
+    set_by_hand(environment, {TopicPartition(unique, 0): 100})  # the same offset, but not our mark
     environment.run(config)
     assert len(environment.lines()) == 160
-    set_by_somebody_else(environment, {TopicPartition(unique, 0): 90})
+    set_by_hand(environment, {TopicPartition(unique, 0): 90})
     environment.run(config)
     environment.run(config)
     assert environment.lines()[160:] == text(10, 90)
@@ -57,7 +57,7 @@ def test_offsets_of_a_real_connect_are_continued(environment: RunEnvironment, un
     make_topic(environment.bootstrap, unique, 2)
     send(environment.bootstrap, unique, text(100), partitions=2)
     environment.file.write_text("what Connect wrote\n")
-    set_by_somebody_else(environment, {TopicPartition(unique, 0): 30, TopicPartition(unique, 1): 50})
+    set_by_hand(environment, {TopicPartition(unique, 0): 30, TopicPartition(unique, 1): 50})
     environment.run(environment.file_sink(unique, delivery_guarantee=guarantee))
     assert environment.lines() == ["what Connect wrote", *text(100)[60::2]]
 
@@ -200,6 +200,6 @@ def test_latest_begins_where_the_first_run_finds_the_end(environment: RunEnviron
 def test_offset_outside_the_log_is_reset(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, text(10))
-    set_by_somebody_else(environment, {TopicPartition(unique, 0): 5_000})
+    set_by_hand(environment, {TopicPartition(unique, 0): 5_000})
     environment.run(environment.file_sink(unique))
     assert environment.lines() == text(10)

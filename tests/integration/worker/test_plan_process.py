@@ -103,11 +103,11 @@ def test_what_a_plan_has_checked_is_not_checked_again_by_its_tasks(environment: 
     TopicAdmin(environment.settings).ensure_internal_topics()
     environment.put_config(environment.file_sink(unique, file=str(environment.folder / "nowhere" / "out.txt")))
 
-    def look(*, is_planned: bool) -> Readiness:
+    def check(*, is_planned: bool) -> Readiness:
         return check_readiness(environment.settings, environment.connector, define=None, secrets_of=lambda _: {}, is_planned=is_planned)
 
     with pytest.raises(UnreadyException, match="There is no folder"):
-        look(is_planned=False)
-    assert look(is_planned=True).state == "work"
+        check(is_planned=False)
+    assert check(is_planned=True).state == "work"
     environment.put_target_state(TargetState.PAUSED)
-    assert look(is_planned=True).state == "not-started"
+    assert check(is_planned=True).state == "not-started"

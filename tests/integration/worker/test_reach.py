@@ -120,7 +120,7 @@ def test_files_outside_are_reached_by_no_run_and_no_preview(environment: RunEnvi
 def test_a_previews_plugin_sees_nothing_of_the_servers_environment(
     environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But the value that its config names: the server looks that up."""
+    """But the value that its config names: the server resolves that."""
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'plugins'}:{CHECKOUT}")
     monkeypatch.setenv("POSTGRES_PASSWORD", "canary-of-the-server")
     monkeypatch.setenv("SHOP_WORD", "told-by-the-config")

@@ -86,12 +86,12 @@ def test_connector_that_is_gone_or_not_started_is_skipped(environment: RunEnviro
 
 
 def test_single_task_is_run_alone(environment: RunEnvironment, unique: str) -> None:
-    mended = environment.folder / "mended"
-    config = environment.numbers(unique, tasks_max="3", tasks="3", until="200", fail_tasks="1", unless=str(mended))
+    fixed = environment.folder / "fixed"
+    config = environment.numbers(unique, tasks_max="3", tasks="3", until="200", fail_tasks="1", unless=str(fixed))
     make_topic(environment.bootstrap, unique)
     first = environment.run(config)
     assert [task.state for task in first.tasks] == ["RUNNING", "FAILED", "RUNNING"]
-    mended.touch()
+    fixed.touch()
     before = environment.statuses()
     count = len(environment.config_log())
     second = environment.run(tasks=[1])

@@ -1,4 +1,4 @@
-"""Sinks that read topics by a pattern: looked for at the start of each run, shared by the tasks."""
+"""Sinks that read topics by a pattern: searched for at the start of each run, shared by the tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from airflow_provider_connect.model.run import RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 
 
-def test_topics_that_match_are_looked_for_at_each_run(environment: RunEnvironment, unique: str) -> None:
+def test_topics_that_match_are_searched_for_at_each_run(environment: RunEnvironment, unique: str) -> None:
     """The worker's own topics have the test's name in theirs too; they are never read, and neither are Kafka's."""
     first, second, third, other = f"{unique}.a", f"{unique}.b", f"{unique}.c", f"x-{unique}.a"
     for topic, partitions in ((first, 3), (second, 1), (other, 1)):

@@ -107,14 +107,14 @@ def test_deleted_connector_ends_its_run(environment: RunEnvironment, unique: str
     assert environment.offsets().get({"task": 0}) == {"next": len(values_of(environment.bootstrap, unique))}
 
 
-def test_driver_tells_its_tasks_to_end(environment: RunEnvironment, unique: str) -> None:
+def test_driver_asks_its_tasks_to_end(environment: RunEnvironment, unique: str) -> None:
     run = running_source(environment, unique)
     run.application.request_end()
     result, _ = ended(run)
     assert result.state is RunState.STOPPED
     assert result.tasks[0].stopped_by == "the application was asked to end"
     assert environment.offsets().get({"task": 0}) == {"next": len(values_of(environment.bootstrap, unique))}
-    assert environment.states() == {0: "RUNNING"}, "nobody asked for another state: the next run goes on"
+    assert environment.states() == {0: "RUNNING"}, "no client asked for another state: the next run goes on"
 
 
 def test_pause_while_a_sink_waits_to_put_again(environment: RunEnvironment, unique: str) -> None:

@@ -48,7 +48,7 @@ def here(strict: KafkaServer, environment: RunEnvironment, unique: str, tmp_path
     return found
 
 
-def test_a_transaction_that_takes_too_long_says_so(here: RunEnvironment, unique: str) -> None:
+def test_a_transaction_that_takes_too_long_is_reported(here: RunEnvironment, unique: str) -> None:
     make_topic(here.bootstrap, unique)
     slow = {"poll_ms": "100", "transaction_boundary": "interval", "transaction_boundary_interval_ms": "60000"}
     short = {"producer.override.transaction.timeout.ms": "1000"}
@@ -61,7 +61,7 @@ def test_a_transaction_that_takes_too_long_says_so(here: RunEnvironment, unique:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
-def test_a_topic_that_nobody_makes_is_not_passed_over(here: RunEnvironment, guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_nothing_creates_is_not_passed_over(here: RunEnvironment, guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_writer, "TOPIC_SECONDS", 1.0)
     result = here.run(here.numbers("nowhere", until="100", delivery_guarantee=guarantee))
     assert (result.state, result.retriable) == (RunState.FAILED, False)

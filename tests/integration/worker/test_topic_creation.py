@@ -50,7 +50,7 @@ def test_worker_that_forbids_it_leaves_topics_to_the_broker(
     environment: RunEnvironment, unique: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     environment.properties["topic.creation.enable"] = "false"
-    bad = {"topic.creation.default.partitions": "0"}  # nobody looks at it
+    bad = {"topic.creation.default.partitions": "0"}  # nothing reads it
     with caplog.at_level(logging.WARNING):
         assert environment.run(environment.numbers(unique, until="10", **bad)).state is RunState.DONE
     assert "the worker has topic.creation.enable=false" in caplog.text

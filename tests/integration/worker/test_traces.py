@@ -194,7 +194,7 @@ def test_tasks_that_were_done_when_the_driver_died_are_not_reported_failed(envir
     assert "exit code 137" not in str(status.trace), "what it wrote itself stands"
 
 
-def test_an_application_that_died_says_nothing_of_tasks_that_were_not_its_own(environment: RunEnvironment, unique: str) -> None:
+def test_an_application_that_died_reports_nothing_of_tasks_that_were_not_its_own(environment: RunEnvironment, unique: str) -> None:
     """With ``tasks.per.application`` they run elsewhere under the same claim; in a retry they may be done."""
     make_topic(environment.bootstrap, unique)
     claim = environment.run(environment.numbers(unique, tasks_max="3", tasks="3")).claim

@@ -1,4 +1,4 @@
-"""Where an exactly-once source's transactions end: by interval, or where its task says; and what holds when it is killed in between."""
+"""Where an exactly-once source's transactions end: by interval, or where its task asks; and what holds when it is killed in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two versions of one connector, chosen at the start of each run: what the data, the run's metrics and the statuses say of it."""
+"""Two versions of one connector, chosen at the start of each run: what the data, the run's metrics and the statuses report of it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_variable_alone_moves_a_connector_to_another_version_at_its_next_run
             words.put_config(config(unique, number))
         result = words.run(config(unique, number))
         assert result.state is RunState.DONE, result.error
-        used = {place: found for place, found in result.versions.items() if place in ("connector", "task")}
+        used = {part: found for part, found in result.versions.items() if part in ("connector", "task")}
         assert used == {"connector": version, "task": version}
         assert versions_of(words) == [version, version]
     assert values_of(words.bootstrap, unique) == ["hello 0", "good day 1", "hello 2"]
@@ -64,7 +64,7 @@ def test_both_versions_run_in_one_process_at_the_same_time(words: RunEnvironment
     assert values_of(words.bootstrap, f"{unique}-2.1") == ["hello 0", "hello 1", "hello 2"]
 
 
-def test_a_run_tells_the_versions_of_all_that_it_uses(words: RunEnvironment, unique: str) -> None:
+def test_a_run_reports_the_versions_of_all_that_it_uses(words: RunEnvironment, unique: str) -> None:
     make_topic(words.bootstrap, f"to.{unique}")
     router = {
         "transforms": "r",
@@ -92,13 +92,13 @@ def test_a_version_that_is_gone_fails_the_connector_with_a_list_of_what_there_is
     assert words.run(config(unique, 1, connector__plugin__version="1.5")).state is RunState.DONE
     shutil.rmtree(tmp_path / "versions" / "words-1.5")
     result = words.run()
-    said = f"Plugin {NAME} not found that matches the version range [1.5,1.5], available versions: [2.1]"
+    message = f"Plugin {NAME} not found that matches the version range [1.5,1.5], available versions: [2.1]"
     assert result.state is RunState.FAILED
-    assert said in str(result.error)
+    assert message in str(result.error)
     status = words.statuses().connector(words.connector)
     assert status is not None
     assert status.state is State.FAILED
-    assert said in str(status.trace)
+    assert message in str(status.trace)
     install(tmp_path / "versions", "1.5", "good day")
     assert words.run().state is RunState.DONE
 

@@ -1,4 +1,4 @@
-"""A source connector in versions of its own: each says the words of the dependency that came with it."""
+"""A source connector in versions of its own: each writes the words of the dependency that came with it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_without_any_layer_the_built_in_settings_hold() -> None:
     assert worker_settings().group_id == "connect"
 
 
-def test_connectors_reach_one_folder_below_airflows_home_unless_a_layer_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connectors_reach_one_folder_below_airflows_home_unless_a_layer_names_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", "/srv/airflow")
     assert worker_settings().allowed_paths.folders == ("/srv/airflow/connect-data",)
     monkeypatch.setenv("AIRFLOW__CONNECT__CONNECTORS_ALLOWED_PATHS", "/data, /mnt/shared")
@@ -125,7 +125,7 @@ def test_a_variable_that_is_no_json_object_is_refused_by_name(monkeypatch: pytes
         worker_settings()
 
 
-def test_bad_values_are_told_by_key_and_reason_and_the_defaults_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_values_are_reported_by_key_and_reason_and_the_defaults_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     value = {"status.storage.retry": {"initial.backoff.ms": 20000, "max.backoff.ms": 10}}
     monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", json.dumps(value))
     found = settings_now()
@@ -137,7 +137,7 @@ def test_bad_values_are_told_by_key_and_reason_and_the_defaults_hold(monkeypatch
     )
 
 
-def test_only_the_secrets_that_a_config_names_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_secrets_that_a_config_names_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     connection(monkeypatch, "shop", host="db", login="me", password="pw", extra={"role": "reader", "limits": {"rows": 3}})
     monkeypatch.setenv("AIRFLOW_VAR_TABLE", "orders")
     config = {

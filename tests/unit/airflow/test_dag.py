@@ -91,7 +91,7 @@ def test_deploy_mode_and_durability_are_not_the_users() -> None:
 
 
 @pytest.mark.parametrize("argument", ["application", "application_args", "env_vars"])
-def test_what_the_application_is_told_is_not_the_users(argument: str) -> None:
+def test_what_the_application_is_given_is_not_the_users(argument: str) -> None:
     with pytest.raises(ConfigException, match=f"does not take {argument}"):
         ConnectTaskOperator(task_id="run", connector="orders", **{argument: "x"})  # type: ignore[arg-type]
 
@@ -174,7 +174,7 @@ def test_the_config_lies_in_one_attribute_of_the_first_task_and_nowhere_else(key
     assert serialized["dag"]["params"] == []
 
 
-def test_the_definition_says_where_it_is(tmp_path: Path) -> None:
+def test_the_definition_names_its_file(tmp_path: Path) -> None:
     dag = bag_of(tmp_path / "dags", DAG_FILE).dags["connect.orders"]
     definition = dag.get_task("run").definition()
     assert definition == {

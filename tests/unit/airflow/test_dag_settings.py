@@ -237,7 +237,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
         dag_settings("orders", {**CONFIG, "airflow.shedule": "@daily"})
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(ConfigException) as raised:
         dag_settings("orders", {**CONFIG, "airflow.retries": "x", "airflow.pool": "", "airflow.nonsense": "1"})
     assert len(raised.value.errors) == 3

@@ -1,4 +1,4 @@
-"""How often those who wait look: until nothing else is to be expected."""
+"""How often those who wait poll: until nothing else is to be expected."""
 
 import pytest
 
@@ -9,7 +9,7 @@ NOT_YET, FAILED = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", has_fai
 
 
 @pytest.mark.parametrize(
-    ("looks", "content"),
+    ("polls", "content"),
     [
         ([(0, MET)], [True]),
         ([(0, NOT_YET), (60, NOT_YET)], [False, False]),
@@ -20,10 +20,10 @@ NOT_YET, FAILED = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", has_fai
         ([(0, EARLY), (1, MET)], [False, True]),
     ],
 )
-def test_what_does_not_last_does_not_count(looks: list[tuple[float, Verdict]], content: list[bool]) -> None:
-    now = iter([seconds for seconds, _ in looks])
+def test_what_does_not_last_does_not_count(polls: list[tuple[float, Verdict]], content: list[bool]) -> None:
+    now = iter([seconds for seconds, _ in polls])
     failure_timeout = FailureTimeout(10, now=lambda: next(now))
-    assert [failure_timeout.ends_wait(verdict) for _, verdict in looks] == content
+    assert [failure_timeout.ends_wait(verdict) for _, verdict in polls] == content
 
 
 def test_who_has_none_takes_what_is_seen() -> None:

@@ -86,11 +86,11 @@ def test_a_connection_that_is_missing_is_named() -> None:
         ConnectHook("nowhere").connectors()
 
 
-def test_the_test_button_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_button_reports_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_AWAY", json.dumps({"conn_type": "connect", "host": "http://127.0.0.1:1"}))
-    is_well, said = ConnectHook("away").test_connection()
+    is_well, message = ConnectHook("away").test_connection()
     assert not is_well
-    assert "http://127.0.0.1:1" in said
+    assert "http://127.0.0.1:1" in message
 
 
 def test_configs_are_texts() -> None:
@@ -167,7 +167,7 @@ async def _events(trigger: ConnectTrigger) -> list[TriggerEvent]:
     return [event async for event in trigger.run()]
 
 
-def test_a_trigger_is_made_anew_from_what_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trigger_is_made_anew_from_what_it_serializes(monkeypatch: pytest.MonkeyPatch) -> None:
     trigger = ConnectTrigger({"kind": "IsGone", "connector": "c"}, "conn", 1.5, 3.0)
     path, arguments = trigger.serialize()
     assert path == "airflow_provider_connect.triggers.connect.ConnectTrigger"

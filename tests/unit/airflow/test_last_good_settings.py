@@ -93,7 +93,7 @@ def test_what_decides_where_the_state_lies_never_comes_from_a_lower_layer_instea
     assert settings_now().settings.originals[key] == "good:1"
 
 
-def test_a_variable_of_airflow_that_is_gone_is_told_and_nothing_of_the_rest_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_of_airflow_that_is_gone_is_reported_and_nothing_of_the_rest_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     variable(monkeypatch, {"client.id": "${variable:gone}", "offset.flush.interval.ms": "8"})
     found = settings_now()
     assert (found.settings.client_id, found.settings.offset_flush_interval_ms) == ("", 8)

@@ -291,7 +291,7 @@ def test_a_validation_prints_warnings_apart_from_errors(errors: list[str], code:
     assert shown.err == "Warning: Unknown setting 'fiel'\n"
 
 
-def test_a_right_config_is_said_to_be_valid(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_right_config_is_reported_as_valid(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(Validating(), "validate", "c", "connector.class=FileStreamSource") == 0
     assert capsys.readouterr().out == "valid\n"
 

@@ -46,7 +46,7 @@ def test_no_text_steers_the_terminal(text: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\u2028", "\x0b", "\x85"])
-def test_no_text_looks_like_a_head_or_another_record(end: str) -> None:
+def test_no_text_resembles_a_head_or_another_record(end: str) -> None:
     first, *others = printed(event=f"one{end}==> run, try 1 <==")
     assert first.startswith("-: one")
     assert all(line.startswith("    ") for line in others)

@@ -1,4 +1,4 @@
-"""How long the mirror keeps history, as the option says."""
+"""How long the mirror keeps history, as the option asks."""
 
 from contextlib import nullcontext
 from typing import Any

@@ -42,7 +42,7 @@ def test_a_failure_that_may_go_away_is_retried() -> None:
     assert type(failure(result(*failed), failed)) is AirflowException
 
 
-def test_a_connector_that_failed_before_its_tasks_says_why() -> None:
+def test_a_connector_that_failed_before_its_tasks_reports_why() -> None:
     error = failure(result(error="ConfigException: no file", retriable=False), [])
     assert isinstance(error, AirflowFailException)
     assert str(error) == "Connector orders: ConfigException: no file"
@@ -129,7 +129,7 @@ def test_spark_submit_dies_with_the_task_process_and_has_a_process_group_of_its_
 
 
 class Submitted:
-    """A process in place of spark-submit, in a group of its own, and the hook's one attribute that ``on_kill`` looks at."""
+    """A process in place of spark-submit, in a group of its own, and the hook's one attribute that ``on_kill`` reads."""
 
     def __init__(self, script: str) -> None:
         self._submit_sp = subprocess.Popen([sys.executable, "-c", script], process_group=0, stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""``airflow connect plugins install|remove|broken``: what they say, and their exit codes."""
+"""``airflow connect plugins install|remove|broken``: what they print, and their exit codes."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -9,15 +9,15 @@ from airflow_provider_connect.cli import plugins as commands
 from tests.unit.plugins.locations import build, source
 
 
-def test_the_commands_say_what_they_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_print_what_they_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plugins = tmp_path / "plugins"
     plugins.mkdir()
     entry = "source:org.example.EchoSourceConnector = echo:EchoSource"
     wheel = str(build(tmp_path, "echo", "1.0", {"echo.py": source()}, entry))
     commands.install(Namespace(plugin=wheel, path=str(plugins), installer="uv", libraries=None))
-    said = capsys.readouterr().out
-    assert f"Installed in {plugins}/echo-1.0:" in said
-    assert "org.example.EchoSourceConnector  source  1.0" in said
+    output = capsys.readouterr().out
+    assert f"Installed in {plugins}/echo-1.0:" in output
+    assert "org.example.EchoSourceConnector  source  1.0" in output
     with pytest.raises(SystemExit, match="is there already"):
         commands.install(Namespace(plugin=wheel, path=str(plugins), installer="uv", libraries=None))
     (plugins / "cut.whl").write_bytes(b"PK")

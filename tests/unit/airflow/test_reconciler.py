@@ -26,7 +26,7 @@ RAN, PAUSED_TOO, STOPPED_TOO = Agreement(False, STARTED), Agreement(True, PAUSED
         (False, STOPPED, RAN, Step.SET_FLAG),
         (True, STARTED, PAUSED_TOO, Step.SET_FLAG),
         (True, STARTED, STOPPED_TOO, Step.SET_FLAG),
-        # both changed to the same: a paused DAG whose record says STOPPED is STOPPED
+        # both changed to the same: a paused DAG whose record is STOPPED is STOPPED
         (True, PAUSED, RAN, Step.NOTE),
         (True, STOPPED, RAN, Step.NOTE),
         (True, STOPPED, PAUSED_TOO, Step.NOTE),

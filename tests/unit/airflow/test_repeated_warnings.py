@@ -48,7 +48,7 @@ def test_nothing_else_is_begun_of_a_connector_while_a_change_goes_on() -> None:
     assert order == ["other", "stopped", "defined"]
 
 
-def test_changes_that_have_ended_and_nobody_asks_for_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_that_have_ended_and_no_process_asks_for_delay_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connector that was given free is not asked for again."""
     warnings, ends, ended = RepeatedWarnings(now=time.monotonic), threading.Event(), list[int]()
 

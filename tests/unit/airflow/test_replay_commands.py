@@ -84,6 +84,6 @@ def test_a_wait_ends_with_the_replay(queued: Queued, client: ConnectClient, caps
     assert (again.is_done, again.records) == (True, 9)
     queued.herder._replays._now = lambda: 0.0
     queued.herder.pause("c-replay")
-    queued.commit("0", 9, 4)  # by a run that is over before the first look
+    queued.commit("0", 9, 4)  # by a run that is over before the first poll
     run(client, "--wait", "--timeout", "60")
     assert capsys.readouterr().out == "4 dead-letter records of c are replayed\n"

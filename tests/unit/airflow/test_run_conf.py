@@ -1,4 +1,4 @@
-"""What the conf of a run may say, and which run makes which needless."""
+"""What the conf of a run may hold, and which run makes which needless."""
 
 from types import SimpleNamespace
 
@@ -24,7 +24,7 @@ def test_a_run_without_tasks_in_its_conf_is_of_all(conf: object) -> None:
 
 
 @pytest.mark.parametrize("tasks", ["0", [], ["0"], [-1], [1.5], [True], [9999], {"0": 1}])
-def test_what_somebody_wrote_who_triggered_the_run_is_checked(tasks: object) -> None:
+def test_what_a_user_wrote_who_triggered_the_run_is_checked(tasks: object) -> None:
     with pytest.raises(ConfigException, match="give a list of task numbers"):
         tasks_in({"tasks": tasks})
 

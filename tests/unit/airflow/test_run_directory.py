@@ -74,7 +74,7 @@ def test_a_retry_runs_the_tasks_that_are_not_done(tmp_path: Path, tries: list[li
     assert make(tmp_path, len(tries) + 1).tasks_left() == left
 
 
-def test_a_try_that_ended_without_a_word_says_nothing(tmp_path: Path) -> None:
+def test_a_try_that_ended_without_a_word_reports_nothing(tmp_path: Path) -> None:
     first = make(tmp_path, 1)
     assert first.result() is None
     (first.path / RESULT_FILE).write_text("{half")
@@ -101,7 +101,7 @@ def test_a_run_that_is_done_leaves_nothing(tmp_path: Path) -> None:
     assert not second.path.parent.exists()
 
 
-def test_runs_that_nobody_touched_for_a_week_are_removed(tmp_path: Path) -> None:
+def test_runs_that_nothing_touched_for_a_week_are_removed(tmp_path: Path) -> None:
     directory = make(tmp_path)
     touched = directory.path.parent.stat().st_mtime
     remove_stale_runs(tmp_path, "connect.orders", now=touched + 86_400)

@@ -33,7 +33,7 @@ Points = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @contextmanager
 def _receiver() -> Iterator[tuple[int, Points]]:
-    """A port, and the last value of each metric by name and tags that came to it."""
+    """A port, and the last value of each metric by name and tags that arrived there."""
     service = pytest.importorskip("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
     points: Points = {}
 

@@ -11,7 +11,7 @@ import json, os
 from airflow_provider_connect.api_server import worker
 
 
-class Noted:  # in place of a herder with its broker: what it is made with is all that this is about
+class Noted:  # in place of a herder with its broker: only its arguments matter here
     made = []
     warnings = []
 

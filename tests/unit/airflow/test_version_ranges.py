@@ -9,7 +9,7 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalo
 from tests.unit.plugins.locations import source, tree
 
 
-def test_a_range_goes_by_class_or_connector_and_may_be_a_list_of_intervals(tmp_path: Path) -> None:
+def test_a_range_names_a_class_or_connector_and_may_be_a_list_of_intervals(tmp_path: Path) -> None:
     for version in ("1.0", "1.1", "2.0", "2.5"):
         tree(tmp_path / version, "echo", version, {"echo.py": source()}, "source:org.example.EchoSource = echo:EchoSource")
     variable = {

@@ -63,9 +63,9 @@ def test_a_connector_that_runs_without_tasks_is_early() -> None:
     assert not ConnectorReaches("c", ["PAUSED"]).judge(status("PAUSED")).is_early
 
 
-def test_what_was_seen_is_said_with_the_first_line_of_the_trace() -> None:
-    said = ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "FAILED", "RUNNING")).text
-    assert said == "Connector c is RUNNING, its tasks 1 FAILED, 1 RUNNING: boom"
+def test_what_was_seen_is_reported_with_the_first_line_of_the_trace() -> None:
+    text = ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "FAILED", "RUNNING")).text
+    assert text == "Connector c is RUNNING, its tasks 1 FAILED, 1 RUNNING: boom"
 
 
 @pytest.mark.parametrize(("seen", "expected"), [(None, NOT_YET), ("RUNNING", MET), ("PAUSED", NOT_YET), ("FAILED", FAILED)])

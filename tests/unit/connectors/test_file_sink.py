@@ -203,7 +203,7 @@ def test_every_task_has_the_config() -> None:
 # Exactly once
 
 
-def test_state_beside_the_file_says_what_was_committed(tasks: Tasks, path: Path) -> None:
+def test_state_beside_the_file_holds_what_was_committed(tasks: Tasks, path: Path) -> None:
     deliver(tasks.opened(7), "one", "two", upto=2)
     state = json.loads((path.parent / f".out.txt.offsets.{7:020d}").read_text())
     assert state == {"claim": "topic:7", "length": 8, "inode": path.stat().st_ino, "offsets": {"words": {"0": 2}}}
@@ -377,7 +377,7 @@ def test_at_least_once_run_ends_the_state(tasks: Tasks, path: Path) -> None:
     assert path.read_text() == "one\ntwo\n"
 
 
-def test_altered_offsets_fence_whoever_writes(tasks: Tasks, path: Path) -> None:
+def test_altered_offsets_fence_every_writer(tasks: Tasks, path: Path) -> None:
     task = tasks.opened(4)
     deliver(task, "one", upto=1)
     config = {"file": str(path)}

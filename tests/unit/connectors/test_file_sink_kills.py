@@ -1,4 +1,4 @@
-"""The exactly-once file under SIGKILL and SIGSTOP at any moment: what a reader finds is exactly the lines up to the committed offset.
+"""The exactly-once file under SIGKILL and SIGSTOP at any instant: what a reader finds is exactly the lines up to the committed offset.
 
 A writer is a forked process that puts the numbers from the committed offset on, one a line, in batches of any size, and commits now
 and then.
@@ -106,7 +106,7 @@ def claims() -> Callable[[], int]:
     return lambda: next(numbers)
 
 
-def test_killed_at_any_moment_it_loses_and_doubles_nothing(tmp_path: Path, claims: Callable[[], int]) -> None:
+def test_killed_at_any_instant_it_loses_and_doubles_nothing(tmp_path: Path, claims: Callable[[], int]) -> None:
     path, chance, kills, reached, delivered = tmp_path / "out.txt", random.Random(11), 0, 0, 0
     while kills < 60 or delivered < 10_000:
         claim, seed = claims(), kills
@@ -129,7 +129,7 @@ def test_killed_at_any_moment_it_loses_and_doubles_nothing(tmp_path: Path, claim
     assert found(path, claims()) == {0: end}
 
 
-def test_several_tasks_killed_at_any_moment(tmp_path: Path, claims: Callable[[], int]) -> None:
+def test_several_tasks_killed_at_any_instant(tmp_path: Path, claims: Callable[[], int]) -> None:
     path, chance, kills, delivered = tmp_path / "out.txt", random.Random(12), 0, 0
     while kills < 40 or delivered < 1000:
         claim = claims()

@@ -1,4 +1,4 @@
-"""FileStreamSource: what it reads, where it goes on, and what it says to wrong settings and offsets."""
+"""FileStreamSource: what it reads, where it goes on, and how it refuses wrong settings and offsets."""
 
 import logging
 import os
@@ -183,7 +183,7 @@ def test_one_task_with_the_config_as_it_is() -> None:
     assert connector.task_configs(3) == [config]
 
 
-def test_has_new_data_looks_at_the_file_only(path: Path) -> None:
+def test_has_new_data_checks_the_file_only(path: Path) -> None:
     connector = reaching(FileStreamSourceConnector())
 
     def answer(position: int | None) -> bool | None:

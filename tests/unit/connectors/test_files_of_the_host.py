@@ -112,7 +112,7 @@ def test_validation_names_the_key_and_the_setting(data: Path, dag_file: Path) ->
             connector.check({"file": str(dag_file), "topic": "t"})
 
 
-def test_questions_of_throw_away_connectors_tell_nothing_of_the_host(data: Path, dag_file: Path) -> None:
+def test_questions_of_throw_away_connectors_reveal_nothing_of_the_host(data: Path, dag_file: Path) -> None:
     sink, source = FileStreamSinkConnector(), FileStreamSourceConnector()
     sink.allowed_paths = source.allowed_paths = AllowedPaths((str(data),))
     answers = [sink.exactly_once_support({"file": str(path)}) for path in (dag_file, data.parent, data.parent / "nothing")]

@@ -171,7 +171,7 @@ ORDERS = st.builds(
     day=st.dates(),
     at=st.times().map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
     moment=st.none()
-    | st.datetimes(timezones=st.just(datetime.UTC)).map(lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000)),
+    | st.datetimes(timezones=st.just(datetime.UTC)).map(lambda instant: instant.replace(microsecond=instant.microsecond // 1000 * 1000)),
     picture=st.none() | st.binary(max_size=9),
     tags=st.none() | st.lists(st.none() | TEXTS, max_size=3),
     counts=st.dictionaries(TEXTS, st.none() | st.integers(-9, 9), max_size=1),
@@ -367,7 +367,7 @@ def test_broken_records_are_found_among_good_ones(enable: bool, good: str, broke
     assert reader.find_invalid_rows("t", column.filter(pc.invert(pc.is_in(column, pa.array([text.encode() for text in broken]))))) == {}
 
 
-def test_records_that_look_different_are_not_broken() -> None:
+def test_records_of_different_forms_are_not_broken() -> None:
     reader = converter(**{"schemas.enable": False})
     with pytest.raises(DataException):
         reader.to_connect_column("t", pa.array([b"{"]))
@@ -469,7 +469,7 @@ def test_no_number_outside_a_text_is_refused_with_its_record(word: str, enable: 
     assert raised.value.record == 5
 
 
-def test_texts_that_look_like_no_numbers_are_read_as_fast_as_others() -> None:
+def test_texts_that_resemble_no_numbers_are_read_as_fast_as_others() -> None:
     def seconds(text: str) -> float:
         column = pa.array([envelope(_TEXT, f'{{"a":"{text} {number}","n":{number}.5}}') for number in range(20_000)])
         reader, before = converter(), time.process_time()
@@ -506,10 +506,10 @@ def test_payloads_alone_are_read_as_their_records_are() -> None:
 def test_far_times_are_read_value_by_value_as_well() -> None:
     """A map is not for Arrow's parser, and Python's dates end with the year 9999."""
     kinds = {"day": DATE_SCHEMA, "at": TIMESTAMP_SCHEMA, "clock": TIME_SCHEMA}
-    days, moments, clocks = [2**31 - 1, -2440588, 0], [9223372036825200000, -210866803200000, 0], [86_400_000, 0, 86_399_999]
+    days, instants, clocks = [2**31 - 1, -2440588, 0], [9223372036825200000, -210866803200000, 0], [86_400_000, 0, 86_399_999]
     columns = [
         pa.array(days, pa.int32()).cast(pa.date32()),
-        pa.array(moments, pa.int64()).cast(pa.timestamp("ms", "UTC")),
+        pa.array(instants, pa.int64()).cast(pa.timestamp("ms", "UTC")),
         pa.array(clocks, pa.int32()).cast(pa.time32("ms")),
     ]
     counts = Schema.map(STRING_SCHEMA, INT32_SCHEMA)
@@ -522,5 +522,5 @@ def test_far_times_are_read_value_by_value_as_well() -> None:
         [run] = read.to_connect_column("t", read.from_connect_column("t", schema, rows))
         found = run.column
         assert found.field("day").cast(pa.int32()).to_pylist() == days
-        assert found.field("at").cast(pa.int64()).to_pylist() == moments
+        assert found.field("at").cast(pa.int64()).to_pylist() == instants
         assert found.field("clock").cast(pa.int32()).to_pylist() == clocks

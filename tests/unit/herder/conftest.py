@@ -1,4 +1,4 @@
-"""A herder over memory stores, a launcher that notes what it is asked for, and plugins that say what the test says."""
+"""A herder over memory stores, a launcher that notes what it is asked for, and plugins with the errors that the test sets."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -75,8 +75,8 @@ class NotedRuns:
         return done
 
 
-class SaidErrors:
-    """A Probe: a config is wrong in what ``errors`` says, and of the classes in ``unknown`` nothing is known."""
+class GivenErrors:
+    """A Probe: a config is wrong by its ``errors``, and of the classes in ``unknown`` nothing is known."""
 
     def __init__(self) -> None:
         self.errors: dict[str, list[str]] = {}
@@ -107,7 +107,7 @@ class RunEnvironment:
         self.settings = WorkerSettings.of({"task.shutdown.graceful.timeout.ms": "200"})
         self.backing = MemoryBacking(self.settings)
         self.runs = NotedRuns()
-        self.probe = SaidErrors()
+        self.probe = GivenErrors()
         self.while_waiting: Callable[[], None] = lambda: None
         """Called instead of sleeping."""
         self.herder = self.another_herder()

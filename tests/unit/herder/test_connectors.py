@@ -45,7 +45,7 @@ def test_a_name_that_is_taken_is_refused_after_the_config_is_checked(environment
         environment.herder.create_connector("c", CONFIG)
 
 
-def test_every_error_is_told_and_nothing_is_written(environment: RunEnvironment) -> None:
+def test_every_error_is_reported_and_nothing_is_written(environment: RunEnvironment) -> None:
     environment.probe.errors = {"topic": ["first", "second"]}
     with pytest.raises(ConfigException) as caught:
         environment.herder.create_connector("c", {**CONFIG, "airflow.schdule": "none"})
@@ -73,7 +73,7 @@ def test_a_config_that_cannot_be_checked_is_a_bad_request(environment: RunEnviro
     assert caught.value.message == text
 
 
-def test_a_null_is_refused_even_where_the_plugin_says_nothing(environment: RunEnvironment) -> None:
+def test_a_null_is_refused_even_where_the_plugin_reports_nothing(environment: RunEnvironment) -> None:
     with pytest.raises(ConfigException, match="Null value can not be supplied as the configuration value"):
         environment.herder.create_connector("c", {**CONFIG, "own": None})
     with pytest.raises(ConfigException, match="Null value can not be supplied as the configuration value"):
@@ -167,7 +167,7 @@ def test_what_another_process_wrote_during_a_patch_is_not_lost(environment: RunE
     assert environment.herder.connector_config("c") == {**CONFIG, "name": "c", "theirs": "1", "ours": "1"}
 
 
-def test_reads_of_unknown_connectors_are_told_in_connects_words(environment: RunEnvironment) -> None:
+def test_reads_of_unknown_connectors_are_refused_in_connects_words(environment: RunEnvironment) -> None:
     herder = environment.herder
     for read in (herder.connector_info, herder.connector_config, herder.task_infos, herder.delete_connector):
         with pytest.raises(NotFoundException, match=r"^Connector nobody not found$"):
@@ -229,7 +229,7 @@ def test_a_connector_of_a_dag_file_can_be_steered_but_not_changed(environment: R
     assert herder.connectors() == []
 
 
-def test_a_client_cannot_say_that_a_file_defines_its_connector(environment: RunEnvironment) -> None:
+def test_a_client_cannot_claim_that_a_file_defines_its_connector(environment: RunEnvironment) -> None:
     with pytest.raises(ConfigException, match=r"airflow.defined.in"):
         environment.herder.create_connector("c", {**CONFIG, "airflow.defined.in": "x.py"})
 

@@ -22,7 +22,7 @@ from airflow_provider_connect.rest.access import OpenToAll, Right, User
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
 from airflow_provider_connect.sql_mirror.tables import batch, metadata
-from tests.unit.herder.conftest import CONFIG, MemoryBacking, NotedRuns, RunEnvironment, SaidErrors
+from tests.unit.herder.conftest import CONFIG, GivenErrors, MemoryBacking, NotedRuns, RunEnvironment
 
 
 class OneReader(OpenToAll):
@@ -68,7 +68,7 @@ def engine() -> Iterator[Engine]:
 def herder(engine: Engine) -> Iterator[Herder]:
     settings = WorkerSettings.of({"cost.cpu.hour": "0.1", "cost.task.hour": "0.02", "cost.gigabyte": "0.5", "cost.currency": "EUR"})
     recorded = RecordedHistory(engine.begin)
-    with Herder(settings, NotedRuns(), probe=SaidErrors(), backing=MemoryBacking(settings), recorded=recorded) as herder:
+    with Herder(settings, NotedRuns(), probe=GivenErrors(), backing=MemoryBacking(settings), recorded=recorded) as herder:
         yield herder
 
 

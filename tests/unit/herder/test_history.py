@@ -37,7 +37,7 @@ from airflow_provider_connect.stores.offset_file import OffsetFile
 from airflow_provider_connect.stores.state_stream import StateRecord
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.wire import offset_topic
-from tests.unit.herder.conftest import CONFIG, NotedRuns, SaidErrors
+from tests.unit.herder.conftest import CONFIG, GivenErrors, NotedRuns
 
 SECRET, LATER = "tiny-canary-4711", "tiny-canary-4712"
 BEGINS = 1000
@@ -57,7 +57,7 @@ class Past:
         self.herder = Herder(
             self.settings,
             NotedRuns(),
-            probe=SaidErrors(),
+            probe=GivenErrors(),
             backing=self.backing,
             recorded=RecordedHistory(engine.begin),
             author="anna",
@@ -201,7 +201,7 @@ def test_what_the_history_does_not_have_is_refused(past: Past) -> None:
 
 
 def test_a_process_without_a_database_has_no_history(past: Past) -> None:
-    with Herder(past.settings, NotedRuns(), probe=SaidErrors(), backing=LocalBacking(past.file)) as herder:
+    with Herder(past.settings, NotedRuns(), probe=GivenErrors(), backing=LocalBacking(past.file)) as herder:
         herder.create_connector("c", CONFIG, TargetState.STOPPED)
         verbs: list[Callable[[], object]] = [
             lambda: herder.config_history("c"),
@@ -299,7 +299,7 @@ def test_a_rollback_is_checked_like_a_put(past: Past) -> None:
     with pytest.raises(NotFoundException, match="no revision 4711"):
         rolled_back(past, 4711)
     probe = past.herder._probe
-    assert isinstance(probe, SaidErrors)
+    assert isinstance(probe, GivenErrors)
     probe.errors = {"file": ["there is no such file"]}
     with pytest.raises(ConfigException, match="there is no such file"):
         rolled_back(past, created.revision)

@@ -23,7 +23,7 @@ from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.plugins.validation.validation import validate_config
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
-from tests.unit.herder.conftest import SaidErrors
+from tests.unit.herder.conftest import GivenErrors
 
 SEED = 20261121
 TRIES = 800
@@ -66,7 +66,7 @@ CONNECTORS = {
 }
 
 
-class InProcess(SaidErrors):
+class InProcess(GivenErrors):
     """A Probe that runs the built-in connectors' code here."""
 
     def __init__(self) -> None:

@@ -13,13 +13,13 @@ R, P, F = State.RUNNING, State.PAUSED, State.FAILED
 
 @pytest.fixture
 def running(environment: RunEnvironment) -> RunEnvironment:
-    """A connector that runs two tasks, of which one has FAILED; none is at work at the moment."""
+    """A connector that runs two tasks, of which one has FAILED; none is at work now."""
     environment.herder.create_connector("c", CONFIG)
     environment.run("c", R, F)
     return environment
 
 
-def test_unknown_connectors_are_told_in_connects_words(environment: RunEnvironment) -> None:
+def test_unknown_connectors_are_reported_in_connects_words(environment: RunEnvironment) -> None:
     for verb in (environment.herder.pause, environment.herder.resume, environment.herder.stop):
         with pytest.raises(NotFoundException, match=r"^Unknown connector nobody$"):
             verb("nobody")
@@ -59,7 +59,7 @@ def test_a_run_in_progress_writes_its_own_paused_statuses(running: RunEnvironmen
     assert running.configs.read().target_state("c") is TargetState.PAUSED
 
 
-def test_a_run_that_is_about_to_pause_cannot_say_so_after_a_resume(running: RunEnvironment) -> None:
+def test_a_run_that_is_about_to_pause_cannot_report_it_after_a_resume(running: RunEnvironment) -> None:
     old = running.configs.read().claims["c"]
     running.runs.alive = {"c"}
     running.herder.pause("c")

@@ -18,7 +18,7 @@ from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import OffsetFile
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
-from tests.unit.herder.conftest import CONFIG, SINK, NotedRuns, SaidErrors
+from tests.unit.herder.conftest import CONFIG, SINK, GivenErrors, NotedRuns
 
 HEADERS = "errors.deadletterqueue.context.headers.enable"
 QUEUED = {**SINK, "errors.deadletterqueue.topic.name": "dlq", HEADERS: "true", "airflow.engine": "process", "airflow.owner": "anna"}
@@ -31,7 +31,7 @@ class Queued:
     def __init__(self, folder: Path) -> None:
         self.settings = WorkerSettings.of({"task.shutdown.graceful.timeout.ms": "200"})
         self.backing, self.runs = LocalBacking(OffsetFile(folder / "offsets")), NotedRuns()
-        self.herder = Herder(self.settings, self.runs, probe=SaidErrors(), backing=self.backing, author="anna")
+        self.herder = Herder(self.settings, self.runs, probe=GivenErrors(), backing=self.backing, author="anna")
         self.herder._replays._read_queue = lambda *_: Queue("dlq", "id-1", {0: 9}, {"t": 1})
         self.define({})
 

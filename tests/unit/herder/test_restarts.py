@@ -8,7 +8,7 @@ from airflow_provider_connect.model.states import State, TargetState
 from tests.unit.herder.conftest import CAUSE, CONFIG, RunEnvironment
 
 R, F = State.RUNNING, State.FAILED
-Told = tuple[str, list[str]]
+States = tuple[str, list[str]]
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ Told = tuple[str, list[str]]
         (R, (True, False), (("RESTARTING", ["RESTARTING", "RESTARTING"]), ("RESTARTING", ["RESTARTING", "RESTARTING"])), [[0, 1]]),
     ],
 )
-def test_what_a_restart_tells_writes_and_runs(
-    environment: RunEnvironment, connector: State, flags: tuple[bool, bool], views: tuple[Told, Told], run: list[list[int] | None]
+def test_what_a_restart_returns_writes_and_runs(
+    environment: RunEnvironment, connector: State, flags: tuple[bool, bool], views: tuple[States, States], run: list[list[int] | None]
 ) -> None:
     reported, written = views
     environment.herder.create_connector("c", CONFIG)
@@ -74,7 +74,7 @@ class TestAFailedConnectorAloneIsWaitedFor:
         environment.runs.in_the_way = "there is no bundle"
         environment.herder.restart_connector("c", include_tasks=False, only_failed=False)
 
-    def test_but_not_where_the_answer_tells_a_plan(self, environment: RunEnvironment, seen: list[object]) -> None:
+    def test_but_not_where_the_answer_holds_a_plan(self, environment: RunEnvironment, seen: list[object]) -> None:
         environment.while_waiting = lambda: pytest.fail("nothing is waited for")
         environment.herder.restart_connector("c", include_tasks=False, only_failed=True)
 
@@ -110,7 +110,7 @@ def test_a_restart_fences_the_run_in_progress(environment: RunEnvironment) -> No
     assert status.claim == newest
 
 
-def test_unknown_connectors_and_tasks_are_told_in_connects_words(environment: RunEnvironment) -> None:
+def test_unknown_connectors_and_tasks_are_reported_in_connects_words(environment: RunEnvironment) -> None:
     with pytest.raises(NotFoundException, match=r"^Unknown connector: nobody$"):
         environment.herder.restart_connector("nobody", include_tasks=False, only_failed=False)
     with pytest.raises(NotFoundException, match=r"^Unknown connector: nobody$"):

@@ -87,7 +87,7 @@ def test_a_run_ends_by_an_empty_poll_behind_the_last_record() -> None:
 
 
 def test_a_jvm_that_waits_is_asked_seldom() -> None:
-    """Ten looks a second, and five reads of the status."""
+    """Ten polls a second, and five reads of the status."""
     task = Task()
     assert task.run(goal=Behind(task)).is_at_goal
     assert 10 <= task.now < 10.5

@@ -112,7 +112,7 @@ def test_commit_without_any_task_record_makes_it_inconsistent() -> None:
     assert state(connector(), commit(1)).inconsistent == {"c"}
 
 
-def test_whole_set_mends_an_inconsistent_connector() -> None:
+def test_whole_set_repairs_an_inconsistent_connector() -> None:
     known = state(connector(), commit(1), task(0, a="1"), commit(1))
     assert known.tasks("c") == [0]
     assert known.inconsistent == set()
@@ -204,7 +204,7 @@ def test_count_with_the_claims_header_makes_no_new_claim() -> None:
     assert known.fencing_counts["c"] == 5
 
 
-def test_count_that_compaction_left_alone_still_tells_the_claim() -> None:
+def test_count_that_compaction_left_alone_still_gives_the_claim() -> None:
     log = ConfigLog("t")
     log.apply(FencingRecord("c", 5, Claim(7, "t"), offset=9))
     assert log.state.claims["c"] == Claim(7, "t")

@@ -89,7 +89,7 @@ def test_whose_statuses_are_not_those_of_the_target_state(
         (PAUSED, 1, (F, R), RunFacts(), (None, {0: P})),
         (PAUSED, 1, (P, None), RunFacts(), (None, {0: P})),
         (PAUSED, 1, (P, P, P), RunFacts(), (None, {1: D})),
-        # a run was killed before it could say so
+        # a run was killed before it could report it
         (STARTED, 2, (R, R, R), BROKEN, (None, {0: F, 1: F})),
         (STARTED, 0, (R,), BROKEN, (F, {})),
         (STARTED, 1, (R, None), BROKEN, (None, {0: F})),
@@ -99,7 +99,7 @@ def test_whose_statuses_are_not_those_of_the_target_state(
         (STARTED, 2, (R, F, R), BROKEN, (None, {})),
         (STARTED, 1, (F, R), BROKEN, (None, {})),
         (STARTED, 1, (R, R), LONG_BROKEN, (None, {})),
-        # a user said so, and the application that he ended says after it that all is well
+        # a user asked for it, and the application that he ended reports after it that all is well
         (STARTED, 1, (R, R), replace(LONG_BROKEN, is_marked=True), (None, {0: F})),
         # a run has found nothing to do since
         (STARTED, 2, (X, X, U), DONE, (R, {0: R, 1: R})),
@@ -140,7 +140,7 @@ def test_a_resume_that_was_killed_before_its_run_gets_one(reported: tuple[State,
     assert correction(configs(STARTED, 2), statuses(*reported), "c", LONG_DONE) == Correction(R, tasks, needs_run=True)
 
 
-def test_a_failure_is_told_with_its_reason() -> None:
+def test_a_failure_is_reported_with_its_reason() -> None:
     assert correction(configs(STARTED, 1), statuses(R, R), "c", BROKEN).trace == "it was killed"
 
 

@@ -99,7 +99,7 @@ def test_a_long_name_has_a_dag_id_that_is_short_enough_for_airflow_and_for_its_l
 
 
 @given(st.text("-.~_aA0 2f", min_size=200, max_size=400), st.integers(1, 8))
-def test_a_shortened_id_is_nobody_elses(name: str, cut: int) -> None:
+def test_a_shortened_id_is_unique(name: str, cut: int) -> None:
     dag_id = dag_id_for(name)
     assert is_shortened(dag_id) != (connector_for(dag_id) == name)
     assert dag_id_for(name[:-cut]) != dag_id

@@ -1,4 +1,4 @@
-"""What two previews say of two versions, and what stands in the way."""
+"""What two previews report of two versions, and what stands in the way."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Restart requests and what they come to (KIP-745, contract §8)."""
+"""Restart requests and their results (KIP-745, contract §8)."""
 
 import pytest
 
@@ -42,6 +42,6 @@ def test_connector_without_a_status_cannot_be_restarted() -> None:
         restart_plan(RestartRequest("c"), None, [])
 
 
-def test_request_and_record_say_the_same() -> None:
+def test_request_and_record_mean_the_same() -> None:
     request = RestartRequest("c", only_failed=True, include_tasks=False)
     assert request.record == RestartRecord("c", include_tasks=False, only_failed=True)

@@ -20,7 +20,7 @@ def test_without_a_key_no_topic_is_made() -> None:
     assert TopicCreation.of({"name": "c", "topic": "t"}) is None
 
 
-def test_every_topic_belongs_to_default_whatever_its_patterns_say() -> None:
+def test_every_topic_belongs_to_default_whatever_its_patterns() -> None:
     group = creation(default__include="x", default__exclude=".*", default__cleanup__policy="compact").group_of("any.topic")
     assert (group.name, group.partitions, group.replication_factor, dict(group.configs)) == ("default", 5, 3, {"cleanup.policy": "compact"})
 

@@ -52,6 +52,6 @@ def test_plugin_without_any_version_is_not_found() -> None:
         choose_version("p", [], None)
 
 
-def test_wrong_range_is_refused_before_anything_is_looked_up() -> None:
+def test_wrong_range_is_refused_before_anything_is_searched() -> None:
     with pytest.raises(ConfigException, match=r"^Unbounded range: \[1$"):
         choose_version("p", [], "[1")

@@ -1,4 +1,4 @@
-"""What the config of a Java connector may not say."""
+"""What the config of a Java connector may not set."""
 
 import pytest
 

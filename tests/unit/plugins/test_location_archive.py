@@ -21,13 +21,13 @@ def test_a_tree_a_wheel_and_a_module_are_found_where_the_archive_is_unpacked(tmp
     second = tree(here / "b" / "echo", "echo", "2.0", {"echo.py": source()}, entry)
     third = wheel(here, "wheeled", "3.0", {"wheeled.py": source()}, "source:Wheeled = wheeled:EchoSource")
     (here / "single.py").write_text('__version__ = "4.0"\n' + source("SingleSource"))
-    places = [first, second, third, here / "single.py"]
-    write_archive(list(map(str, places)), str(tmp_path / "sent.zip"))
+    locations = [first, second, third, here / "single.py"]
+    write_archive(list(map(str, locations)), str(tmp_path / "sent.zip"))
     with zipfile.ZipFile(tmp_path / "sent.zip") as archive:
         assert "1/echo/echo.py" in archive.namelist()
         assert not [name for name in archive.namelist() if "__pycache__" in name]
         archive.extractall(tmp_path / "there")
-    unpacked = unpacked_paths(str(tmp_path / "there"), list(map(str, places)))
+    unpacked = unpacked_paths(str(tmp_path / "there"), list(map(str, locations)))
     found = PluginCatalog([str(Path(path).parent) for path in unpacked])
     assert found.broken() == []
     versions = {(plugin.class_name, plugin.version) for plugin in found.plugins() if plugin.location is not None}

@@ -1,4 +1,4 @@
-"""Plugins are found by what their metadata says, in every form of location; nothing is imported, and nothing broken is fatal."""
+"""Plugins are found by their metadata, in every form of location; nothing is imported, and nothing broken is fatal."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def test_a_tree_a_wheel_and_a_module_are_found_and_nothing_is_imported(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["org.example.EchoSourceConnector", "echo.EchoSource", "EchoSourceConnector", "EchoSource", "Chatty"])
-def test_a_plugin_goes_by_its_class_by_its_python_class_and_by_aliases(tmp_path: Path, name: str) -> None:
+def test_a_plugin_is_found_by_its_class_by_its_python_class_and_by_aliases(tmp_path: Path, name: str) -> None:
     tree(tmp_path / "echo", "echo", "1.0", {"echo.py": source()}, ENTRY, "source:Chatty = echo:EchoSource")
     assert catalog(tmp_path).find_connector(name).class_name == "org.example.EchoSourceConnector"
 
@@ -96,8 +96,8 @@ def test_plugins_come_by_kind_class_and_version_and_versions_of_equal_rank_by_lo
 
 
 def test_a_version_in_two_locations_is_an_error_that_lists_them_when_it_is_wanted(tmp_path: Path) -> None:
-    for place, version in (("a", "1.0"), ("b", "1.0"), ("c", "2.0")):
-        tree(tmp_path / place, "echo", version, {"echo.py": source()}, ENTRY)
+    for folder, version in (("a", "1.0"), ("b", "1.0"), ("c", "2.0")):
+        tree(tmp_path / folder, "echo", version, {"echo.py": source()}, ENTRY)
     found = catalog(tmp_path)
     assert found.find_connector("EchoSource").version == "2.0"
     with pytest.raises(ConfigException, match=f"lies in 2 locations; please keep one: {tmp_path}/a, echo:EchoSource, {tmp_path}/b"):
@@ -114,9 +114,9 @@ def test_a_name_that_one_file_defines_twice_is_reported_with_the_file(tmp_path: 
 
 
 def test_an_alias_of_several_classes_is_an_error_that_lists_them(tmp_path: Path) -> None:
-    for place in ("a", "b"):
-        entry = f"source:org.{place}.EchoSourceConnector = echo:EchoSource"
-        tree(tmp_path / place, "echo", "1.0", {"echo.py": source()}, entry)
+    for folder in ("a", "b"):
+        entry = f"source:org.{folder}.EchoSourceConnector = echo:EchoSource"
+        tree(tmp_path / folder, "echo", "1.0", {"echo.py": source()}, entry)
     found = catalog(tmp_path)
     with pytest.raises(ConfigException) as error:
         found.find_connector("EchoSource")
@@ -142,23 +142,25 @@ def test_what_is_broken_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None
     (tmp_path / "notes.txt").write_text("is no location")
     found = catalog(tmp_path, tmp_path / "missing")
     assert [plugin.class_name for plugin in found.plugins() if plugin.location is not None] == ["org.example.EchoSourceConnector"]
-    said = reasons(found)
-    assert said.keys() == {"no-plugins", "malformed", "escaping", "linked", "cut.whl", "climbing.whl", "wrong.py", "missing"}
-    assert "declares no plugins" in said["no-plugins"]
-    assert "names module os, which does not lie in this location" in said["escaping"]
-    assert "names module linked, which does not lie in this location" in said["linked"]
-    assert said["climbing.whl"] == "its member ../../evil.py leads out of it"
-    assert "cannot be read" in said["cut.whl"]
-    assert "cannot be read" in said["wrong.py"]
+    reported = reasons(found)
+    assert reported.keys() == {"no-plugins", "malformed", "escaping", "linked", "cut.whl", "climbing.whl", "wrong.py", "missing"}
+    assert "declares no plugins" in reported["no-plugins"]
+    assert "names module os, which does not lie in this location" in reported["escaping"]
+    assert "names module linked, which does not lie in this location" in reported["linked"]
+    assert reported["climbing.whl"] == "its member ../../evil.py leads out of it"
+    assert "cannot be read" in reported["cut.whl"]
+    assert "cannot be read" in reported["wrong.py"]
 
 
-def test_what_is_made_to_harm_whoever_reads_it_is_reported_or_passed_over(tmp_path: Path) -> None:
+def test_what_is_made_to_harm_its_reader_is_reported_or_passed_over(tmp_path: Path) -> None:
     """Pipes that are never written to, files that claim terabytes, archives that zipfile stumbles over, code that the parser does."""
     tree(tmp_path / "good", "echo", "1.0", {"echo.py": source()}, ENTRY)
     for name in ("pipe.py", "pipe.whl"):
         os.mkfifo(tmp_path / name)
-    for place, file in (("piped", "entry_points.txt"), ("piped-metadata", "METADATA")):
-        metadata = tree(tmp_path / place, "piped", "2.0", {"piped.py": source()}, "source:Piped = piped:EchoSource") / "piped-2.0.dist-info"
+    for folder, file in (("piped", "entry_points.txt"), ("piped-metadata", "METADATA")):
+        metadata = (
+            tree(tmp_path / folder, "piped", "2.0", {"piped.py": source()}, "source:Piped = piped:EchoSource") / "piped-2.0.dist-info"
+        )
         (metadata / file).unlink()
         os.mkfifo(metadata / file)
     for name in ("endless.py", "endless.whl"):
@@ -175,10 +177,10 @@ def test_what_is_made_to_harm_whoever_reads_it_is_reported_or_passed_over(tmp_pa
     found = catalog(tmp_path)
     names = [plugin.class_name for plugin in found.plugins() if plugin.location is not None]
     assert names == ["endless.EchoSource", "org.example.EchoSourceConnector", "piped.EchoSource", "piped.EchoSource"]
-    said = reasons(found)
-    assert said.keys() == {"endless", "endless.py", "endless.whl", "deep.py", "locked-1.0-py3-none-any.whl"}
-    assert "it has more than 8 MiB" in said["endless.py"]
-    assert "is encrypted" in said["locked-1.0-py3-none-any.whl"]
+    reported = reasons(found)
+    assert reported.keys() == {"endless", "endless.py", "endless.whl", "deep.py", "locked-1.0-py3-none-any.whl"}
+    assert "it has more than 8 MiB" in reported["endless.py"]
+    assert "is encrypted" in reported["locked-1.0-py3-none-any.whl"]
 
 
 def test_changes_are_seen_without_a_restart(tmp_path: Path) -> None:
@@ -212,9 +214,9 @@ def test_an_alias_of_a_built_in_and_of_an_installed_one_is_an_error_too(tmp_path
     )
 
 
-def test_a_version_that_lies_in_a_location_and_in_the_environment_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in (tmp_path / "site", tmp_path / "plugins" / "echo"):
-        tree(place, "echo", "1.0", {"echo.py": source()}, ENTRY)
+def test_a_version_that_lies_in_a_location_and_in_the_environment_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (tmp_path / "site", tmp_path / "plugins" / "echo"):
+        tree(folder, "echo", "1.0", {"echo.py": source()}, ENTRY)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     assert catalog(tmp_path / "plugins").find_connector("EchoSource").location is not None
     with pytest.raises(PluginVersionException, match=r"available versions: \[1.0\]$"):

@@ -23,7 +23,7 @@ NEEDS = ("airflow-provider-connect>=0.0.1", "pyarrow", "greeting")
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where both tools find distributions, and the only place."""
+    """Where both tools find distributions, and the only location."""
     path = tmp_path / "wheels"
     path.mkdir()
     for name in ("PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"):
@@ -43,8 +43,8 @@ def plugins(tmp_path: Path) -> Path:
 
 
 def echo(folder: Path, version: str, **more: tuple[str, ...]) -> Path:
-    """The plugin in a version that says which greeting it found."""
-    text = "import greeting\n" + source(body="    def said(self):\n        return greeting.WORD\n")
+    """The plugin in a version that returns which greeting it found."""
+    text = "import greeting\n" + source(body="    def word(self):\n        return greeting.WORD\n")
     build(folder, "greeting", version, {"greeting.py": f"WORD = 'in {version}'\n"})
     return build(folder, "echo", version, {"echo.py": text}, ENTRY, needs=more.get("needs", (*NEEDS[:2], f"greeting=={version}")))
 
@@ -65,7 +65,7 @@ def test_versions_stand_side_by_side_with_dependencies_of_their_own(wheels: Path
     assert not [path for path in plugins.rglob("*") if path.is_symlink()]
     found = PluginCatalog([str(plugins)])
     assert found.broken() == []
-    assert [plugin.load()().said() for plugin in found.named("EchoSource")] == ["in 1.0", "in 2.0rc1"]
+    assert [plugin.load()().word() for plugin in found.named("EchoSource")] == ["in 1.0", "in 2.0rc1"]
     before = (plugins / "echo-1.0").stat()
     with pytest.raises(AlreadyExistsException, match=r"echo-1\.0 is there already: remove it first"):
         install("echo==1.0", plugins, pip_or_uv("uv"))
@@ -89,8 +89,8 @@ def test_what_cannot_be_used_is_not_installed(wheels: Path, plugins: Path, tmp_p
         str(build(wheels, "absolute", "1.0", {f"{tmp_path}/evil.py": ""}, ENTRY)): "leads out of it",
         str(build(wheels, "data", "1.0", {"data-1.0.data/data/../../../evil.py": ""}, ENTRY)): "leads out of it",
     }
-    for wanted, said in refused.items():
-        with pytest.raises(ConnectException, match=said):
+    for wanted, message in refused.items():
+        with pytest.raises(ConnectException, match=message):
             install(wanted, plugins, uv)
     for wanted in ("no such thing!", "../echo", str(wheels / "bad.whl"), str(tmp_path / "missing-1.0-py3-none-any.whl"), "pyarrow", "-r x"):
         with pytest.raises(BadRequestException):
@@ -134,7 +134,7 @@ def test_what_is_shared_is_known_by_its_distribution() -> None:
     assert {"airflow-provider-connect", "pyarrow", "confluent-kafka"} <= shared_distributions().keys()
 
 
-def test_many_look_while_locations_come_and_go(wheels: Path, plugins: Path) -> None:
+def test_many_read_while_locations_come_and_go(wheels: Path, plugins: Path) -> None:
     """Every reader sees a version whole or not at all, and the others always."""
     install(str(echo(wheels, "1.0")), plugins, pip_or_uv("uv"))
     install(str(echo(wheels, "2.0")), plugins, pip_or_uv("uv"))
@@ -145,7 +145,7 @@ def test_many_look_while_locations_come_and_go(wheels: Path, plugins: Path) -> N
     seen: set[tuple[str, ...]] = set()
     wrong: list[object] = []
 
-    def look() -> None:
+    def read() -> None:
         try:
             while not over.is_set():
                 versions = tuple(plugin.version for plugin in found.named("EchoSource"))
@@ -154,7 +154,7 @@ def test_many_look_while_locations_come_and_go(wheels: Path, plugins: Path) -> N
         except Exception as error:  # (reported below: no caller sees an exception in a thread)
             wrong.append(error)
 
-    threads = [threading.Thread(target=look) for _ in range(4)]
+    threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:
         thread.start()
     for _ in range(50):

@@ -24,7 +24,7 @@ import importlib.metadata
 from dataclasses import dataclass, field
 from typing import ClassVar
 import colours.words
-import colours.words as said_otherwise
+import colours.words as same_words
 from colours import shade
 from importlib import import_module
 from . import beside
@@ -50,7 +50,7 @@ class EchoSource(SourceConnector):
     def facts(self):
         import colours.late
         return [
-            colours.words.WORD, said_otherwise.WORD, shade(), colours.late.LATE, beside.NEXT, NEXT,
+            colours.words.WORD, same_words.WORD, shade(), colours.late.LATE, beside.NEXT, NEXT,
             importlib.import_module("colours.words").WORD, import_module("colours").__name__.rpartition(".")[2],
             importlib.metadata.version("colours"), importlib.import_module(".beside", __package__).NEXT,
         ]
@@ -140,7 +140,7 @@ def test_namespace_packages_reach_into_the_environment(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("import nothing_of_this_name", "ModuleNotFoundError"),
         ("raise RuntimeError('not today')", "RuntimeError: not today"),
@@ -148,11 +148,11 @@ def test_namespace_packages_reach_into_the_environment(tmp_path: Path, monkeypat
         ("x = 1", "has no attribute 'EchoSource'"),
     ],
 )
-def test_what_cannot_be_imported_says_which_plugin_and_where(tmp_path: Path, text: str, said: str) -> None:
+def test_what_cannot_be_imported_names_the_plugin_and_its_location(tmp_path: Path, text: str, message: str) -> None:
     tree(tmp_path / "plugins" / "echo", "echo", "1.0", {"echo.py": text}, "source:EchoSource = echo:EchoSource")
     (tmp_path / "elsewhere.py").write_text("")
     (tmp_path / "plugins" / "echo" / "outside.py").symlink_to(tmp_path / "elsewhere.py")
-    with pytest.raises(ConfigException, match=said) as error:
+    with pytest.raises(ConfigException, match=message) as error:
         versions(tmp_path / "plugins")["1.0"].load()
     assert f"Plugin echo.EchoSource ({tmp_path}/plugins/echo, echo:EchoSource) cannot be imported" in str(error.value)
 
@@ -169,7 +169,7 @@ for text in sys.argv[2:]:
         print(error)
 """
 WHO = "print(found['1.0'].load().task_class.who())"
-SAYS = """
+WHO_IT_IS = """
 import fast, fast._speedups, pyarrow
 Task.who = classmethod(lambda cls: (__name__, fast.WORD, fast._speedups.__file__, pyarrow.__file__))
 """
@@ -177,7 +177,7 @@ Task.who = classmethod(lambda cls: (__name__, fast.WORD, fast._speedups.__file__
 
 def native(path: Path, version: str, fast: str, extension: Path) -> Path:
     """The plugin and its dependency ``fast``, which has a compiled module."""
-    location = tree(path, "echo", version, {"echo.py": source() + SAYS}, "source:EchoSource = echo:EchoSource")
+    location = tree(path, "echo", version, {"echo.py": source() + WHO_IT_IS}, "source:EchoSource = echo:EchoSource")
     tree(location, "fast", fast, {"fast/__init__.py": f"WORD = {fast!r}\n"})
     shutil.copy(extension, location / "fast" / extension.name)
     return location
@@ -225,22 +225,22 @@ def test_locations_with_compiled_code_share_a_process_where_they_agree(tmp_path:
     faster = find + "print(PluginCatalog([sys.argv[1]]).find(PluginKind.TRANSFORMATION, 'Faster').load().word)"
     assert in_a_process(tmp_path, "found['1.0'].load()", faster) == "7.0\n"
     (tmp_path / "two" / "fast-7.0.dist-info" / "METADATA").write_text("Name: fast\nVersion: 8.0\n")
-    said = in_a_process(tmp_path, "found['1.0'].load()", faster)
-    assert f"it holds compiled code, as {tmp_path}/one does, and a process can load one of fast 8.0 here, fast 7.0 there" in said
-    assert "in processes of their own" in said
+    output = in_a_process(tmp_path, "found['1.0'].load()", faster)
+    assert f"it holds compiled code, as {tmp_path}/one does, and a process can load one of fast 8.0 here, fast 7.0 there" in output
+    assert "in processes of their own" in output
 
 
 def test_two_versions_with_compiled_code_do_not_share_a_process(tmp_path: Path, extension: Path) -> None:
     native(tmp_path / "one", "1.0", "7.0", extension)
     native(tmp_path / "two", "2.0", "8.0", extension)
-    said = in_a_process(tmp_path, "found['1.0'].load()", "found['2.0'].load()")
-    assert f"as {tmp_path}/one does, and a process can load one of echo 2.0 here, echo 1.0 there, fast 8.0 here, fast 7.0 there" in said
+    output = in_a_process(tmp_path, "found['1.0'].load()", "found['2.0'].load()")
+    assert f"as {tmp_path}/one does, and a process can load one of echo 2.0 here, echo 1.0 there, fast 8.0 here, fast 7.0 there" in output
 
 
 def test_compiled_code_that_the_process_has_loaded_from_elsewhere_is_not_mixed(tmp_path: Path, extension: Path) -> None:
     native(tmp_path / "plugins" / "one", "1.0", "7.0", extension)
     native(tmp_path / "site", "1.0", "6.0", extension)
     loaded = f"sys.path.insert(0, {str(tmp_path / 'site')!r})\nimport fast._speedups"
-    said = in_a_process(tmp_path / "plugins", loaded, WHO)
-    assert f"it has fast 7.0 with compiled code, and this process has loaded another one from {tmp_path}/site/fast/__init__.py" in said
-    assert "have the same version in the location and in the environment" in said
+    output = in_a_process(tmp_path / "plugins", loaded, WHO)
+    assert f"it has fast 7.0 with compiled code, and this process has loaded another one from {tmp_path}/site/fast/__init__.py" in output
+    assert "have the same version in the location and in the environment" in output

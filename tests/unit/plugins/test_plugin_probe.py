@@ -49,7 +49,7 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = source().replace('    config_def = ConfigDef(ConfigKey("topic"))', f"    config_def = ConfigDef(\n{many}\n    )")
     tree(path / "wide", "wide", "1.0", {"wide.py": text}, "source:WideSource = wide:EchoSource")
     secret = "    def validate(self, config):\n        raise ValueError('cannot log in with ' + config['password'])\n"
-    tree(path / "telling", "telling", "1.0", {"telling.py": source(body=secret)}, "source:TellingSource = telling:EchoSource")
+    tree(path / "leaking", "leaking", "1.0", {"leaking.py": source(body=secret)}, "source:LeakingSource = leaking:EchoSource")
     hook = (
         "    def alter_offsets(self, config, offsets):\n"
         "        if offsets and offsets[0][1] is None: raise ValueError('never null')\n"
@@ -89,7 +89,7 @@ def errors_of(probe: PluginProbe, **config: str) -> dict[str, list[str]]:
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("Huge", "cannot be imported: MemoryError"),
         ("Recursive", "cannot be imported: RecursionError"),
@@ -99,11 +99,11 @@ def errors_of(probe: PluginProbe, **config: str) -> dict[str, list[str]]:
         ("Closing", "broke off without an answer|ended with exit code"),
     ],
 )
-def test_a_plugin_that_misbehaves_costs_its_own_request_alone(probe: PluginProbe, name: str, said: str) -> None:
+def test_a_plugin_that_misbehaves_costs_its_own_request_alone(probe: PluginProbe, name: str, message: str) -> None:
     with ThreadPoolExecutor() as others:
         bad = others.submit(probe.validate, None, {"connector.class": f"{name}Source", "name": "x", "topic": "t"})
         assert probe.validate(None, FILE_SOURCE).error_count == 0
-        with pytest.raises(ConnectException, match=said):
+        with pytest.raises(ConnectException, match=message):
             bad.result()
     assert probe.validate(None, FILE_SOURCE).error_count == 0
 
@@ -189,10 +189,10 @@ def test_no_secret_is_in_an_answer(plugin_path: Path, tmp_path: Path) -> None:
         assert "hunter22" not in str(found)
         assert by_key(found)["tasks.max"].errors[0] == "Invalid value [hidden] for configuration tasks.max: Not a number of type INT"
         with pytest.raises(ConnectException, match=r"ValueError: cannot log in with \[hidden\]"):
-            probe.validate(None, {"connector.class": "TellingSource", "name": "x", "topic": "t", "password": "${airflow:db:password}"})
+            probe.validate(None, {"connector.class": "LeakingSource", "name": "x", "topic": "t", "password": "${airflow:db:password}"})
 
 
-def test_what_a_connector_may_not_look_up_is_refused_by_its_key(plugin_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_connector_may_not_resolve_is_refused_by_its_key(plugin_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PATH", "/canary")
     access = {
         "config.providers": "env",
@@ -218,12 +218,12 @@ def test_what_a_connector_may_not_look_up_is_refused_by_its_key(plugin_path: Pat
             assert refused.value.message.startswith(f"Invalid value {variable} for configuration file: {setting}")
             with pytest.raises(ConfigException):
                 probe.alter_offsets(name, {**FILE_SOURCE, "file": variable}, None)
-        assert asked == [], "refused before anything is looked up"
+        assert asked == [], "refused before anything is resolved"
         assert probe.validate(None, {**FILE_SOURCE, "name": "shop-1", "file": "${env:SHOP_PATH}"}).error_count == 0
 
 
 @pytest.mark.parametrize("variable", ["${airflow:shop:password}", "${variable:region}", "${env:SHOP_PATH}"])
-def test_nothing_of_the_host_is_looked_up_where_no_rule_says_so(plugin_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_nothing_of_the_host_is_resolved_where_no_rule_allows_it(plugin_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv("SHOP_PATH", "/canary")
     env = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
     asked: list[object] = []
@@ -359,7 +359,7 @@ def check_listed(worker: WorkerSettings, overrides: dict[str, str], cases: list[
             assert all(key is None or (key.name == name and key.display_name == "client.rack") for name, key in definitions.items())
 
 
-def test_version_ranges_of_the_worker_hold_where_a_config_says_nothing(tmp_path: Path) -> None:
+def test_version_ranges_of_the_worker_hold_where_a_config_has_none(tmp_path: Path) -> None:
     for version in ("1.0", "2.0"):
         tree(tmp_path / version, "echo", version, {"echo.py": source()}, "source:org.example.EchoSourceConnector = echo:EchoSource")
     config = {"connector.class": "EchoSource", "name": "mine", "topic": "t"}

@@ -41,11 +41,11 @@ def config(leak: str) -> dict[str, str]:
 @pytest.mark.parametrize("leak", ["validation", "validate-raise", "log,validation", "die-in-validate-raise"])
 def test_a_validation_shows_none(probe: PluginProbe, leak: str) -> None:
     try:
-        said = repr(probe.validate(NAME, config(leak)))
+        shown = repr(probe.validate(NAME, config(leak)))
     except ConnectException as error:
-        said = repr((error.message, getattr(error, "errors", ())))
-    assert "[hidden]" in said
-    assert CANARIES.found_in(said.encode()) == set()
+        shown = repr((error.message, getattr(error, "errors", ())))
+    assert "[hidden]" in shown
+    assert CANARIES.found_in(shown.encode()) == set()
 
 
 @pytest.mark.parametrize("leak", ["bad", "absent", "value"])
@@ -56,13 +56,13 @@ def test_a_refusal_of_offsets_shows_none(probe: PluginProbe, leak: str) -> None:
 
 
 @pytest.mark.parametrize("leak", ["validation", "validate-raise", "check", "checking"])
-def test_a_check_before_a_run_shows_none_and_tells_them_before_the_plugin_knows_them(settings: WorkerSettings, leak: str) -> None:
+def test_a_check_before_a_run_shows_none_and_reports_them_before_the_plugin_knows_them(settings: WorkerSettings, leak: str) -> None:
     hidden = Mask()
     with pytest.raises(ConnectException) as caught:
         check_outside(check_connector("c", config(leak), settings, {}, hide=hidden.add))
     error = caught.value
-    said = repr((error.message, error.errors if isinstance(error, ConfigException) else ()))
-    assert "[hidden]" in said
-    assert CANARIES.found_in(said.encode()) == set()
+    shown = repr((error.message, error.errors if isinstance(error, ConfigException) else ()))
+    assert "[hidden]" in shown
+    assert CANARIES.found_in(shown.encode()) == set()
     for way in ("typed", "named", "parameter", "user", "env"):
         assert CANARIES.found_in(hidden(f"it is {CANARIES.of(way)}!").encode()) == set()

@@ -160,7 +160,7 @@ def test_offsets_keep_their_numbers_and_what_is_missing() -> None:
     body = '{"offsets": [{"partition": {"file": "a"}, "offset": {"position": 5, "share": 0.5}}, {"partition": null}, {"offset": null}]}'
     assert read(bodies.offsets, body) == [
         OffsetView({"file": "a"}, {"position": 5, "share": 0.5}),
-        OffsetView(None, None),  # the herder says what is missing
+        OffsetView(None, None),  # the herder reports what is missing
         OffsetView(None, None),
     ]
 

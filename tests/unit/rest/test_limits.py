@@ -24,7 +24,7 @@ from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 from tests.unit.plugins.locations import source, tree
 
 pytestmark = pytest.mark.process
-PATIENT = """
+WAITING = """
 import time
 from pathlib import Path
 
@@ -68,7 +68,7 @@ class Served:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder, plugins = tmp_path_factory.mktemp("files"), tmp_path_factory.mktemp("plugins")
-    slow = PATIENT.format(asked=str(folder / "asked"), release=str(folder / "release")) + source()
+    slow = WAITING.format(asked=str(folder / "asked"), release=str(folder / "release")) + source()
     for number in range(5):
         entry = f"source:Slow{number}Source = slow{number}:EchoSource"
         tree(plugins / f"slow{number}", f"slow{number}", "1.0", {f"slow{number}.py": slow}, entry)
@@ -140,7 +140,7 @@ def test_a_user_whose_validations_are_slow_leaves_those_of_others_fast(served: S
 
 
 def test_a_user_whose_reads_are_slow_leaves_those_of_others_fast(served: Served) -> None:
-    """Whoever may see the server may ask for a plugin's settings, which asks the plugin. Here is one that does not answer."""
+    """Every user who may see the server may ask for a plugin's settings, which asks the plugin. Here is one that does not answer."""
     served.asked.unlink(missing_ok=True)
     served.release.unlink(missing_ok=True)
     path = "/connector-plugins/Slow4Source/config"

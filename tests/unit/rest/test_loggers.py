@@ -14,7 +14,7 @@ from airflow_provider_connect.rest.server_routes import Loggers
 
 @pytest.fixture
 def name() -> str:
-    """A logger that nobody else has."""
+    """A logger that no other test has."""
     return f"test.{uuid.uuid4().hex}"
 
 
@@ -43,7 +43,7 @@ def test_each_of_the_levels_reads_back(name: str, level: str) -> None:
     assert loggers.one(name).level == level
 
 
-def test_what_is_wrong_is_told(name: str) -> None:
+def test_what_is_wrong_is_reported(name: str) -> None:
     with pytest.raises(NotFoundException, match=r"^Logger .* not found\.$"):
         Loggers().one(name)
     with pytest.raises(NotFoundException, match=r"^invalid log level 'LOUD'\.$"):

@@ -43,7 +43,7 @@ def test_a_path_is_split_before_it_is_decoded(sent: bytes, canonical: str) -> No
         (b"/" + b"y" * 9000, 414),
     ],
 )
-def test_a_path_that_says_nothing_clear_is_refused(sent: bytes, status: int) -> None:
+def test_an_ambiguous_path_is_refused(sent: bytes, status: int) -> None:
     with pytest.raises(HttpException) as refused:
         canonical_path(sent)
     assert refused.value.status == status

@@ -85,7 +85,7 @@ def test_values_of_password_keys_and_of_keys_named_like_secrets_are_hidden(plugi
 
 
 @pytest.mark.parametrize("value", ["${airflow:shop:password}", "${file:/a:b}${file:/a:c}", "", "true", "False"])
-def test_what_tells_no_secret_is_shown(plugins: Plugins, value: str) -> None:
+def test_what_reveals_no_secret_is_shown(plugins: Plugins, value: str) -> None:
     assert Secrets(plugins.keys).shown({"db.password": value}) == {"db.password": value}
 
 
@@ -338,7 +338,7 @@ def test_what_was_known_of_a_plugin_holds_while_it_does_not_answer(plugins: Plug
     assert Secrets(plugins.keys).shown({"connector.class": "Shop", "pin": "1", "my.token": "1"})["my.token"] == HIDDEN
 
 
-def test_it_tells_when_more_is_known(plugins: Plugins) -> None:
+def test_it_reports_when_more_is_known(plugins: Plugins) -> None:
     now = [0.0]
     plugins.are_there = False
     secrets = Secrets(plugins.keys, lambda: now[0])

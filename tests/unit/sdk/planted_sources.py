@@ -242,7 +242,7 @@ class PassesAnEmptyFile(RowsTask):
 
 
 class WaitsForLong(RowsTask):
-    """Waits for new lines at the end, whatever ``stop`` says."""
+    """Waits for new lines at the end, whatever ``stop`` asks."""
 
     seconds = 1.0
 

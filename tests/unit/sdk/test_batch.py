@@ -444,7 +444,7 @@ class Shouting(HeaderConverter):
         return SchemaAndValue(STRING_SCHEMA, (data or b"").decode().upper())
 
 
-def test_headers_nobody_looks_at_are_not_converted() -> None:
+def test_headers_that_nothing_reads_are_not_converted() -> None:
     converter = Shouting()
     batch = Batch.of("t", pa.array(["x"]), headers=pa.array([[("h", b"one")]], type=headers_type()))
     [record] = batch.source_records(converter)

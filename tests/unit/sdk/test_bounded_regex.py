@@ -125,7 +125,7 @@ def test_classes_of_characters_that_take_long_to_lay_out_are_refused(expression:
     assert time.thread_time() - started < 0.5
 
 
-def test_large_expressions_are_not_kept_when_nobody_uses_them_any_more() -> None:
+def test_large_expressions_are_not_kept_when_nothing_uses_them_any_more() -> None:
     def megabytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
 

@@ -91,7 +91,7 @@ def test_values_that_do_not_fit_are_refused(schema: Schema, value: object) -> No
         column_of([value], schema)
 
 
-def test_moment_beyond_pythons_calendar_is_refused() -> None:
+def test_timestamp_beyond_pythons_calendar_is_refused() -> None:
     column = pa.array([2**60], type=pa.int64()).cast(pa.timestamp("ms", "UTC"))
     with pytest.raises(DataException, match="out of the range of Python's dates"):
         values_of(column, TIMESTAMP_SCHEMA)

@@ -92,7 +92,7 @@ def test_columns_are_cut_where_the_schema_changes() -> None:
     assert list(column_runs([])) == []
 
 
-def test_converter_with_neither_form_says_so() -> None:
+def test_converter_with_neither_form_reports_it() -> None:
     converter = Converter()
     for call in (
         lambda: converter.from_connect_data("t", None, 1),

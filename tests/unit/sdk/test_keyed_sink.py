@@ -1,4 +1,4 @@
-"""Sinks into stores without transactions: what comes again takes its own place, whatever fails in between."""
+"""Sinks into stores without transactions: what comes again replaces itself, whatever fails in between."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_duplicate_is_independent() -> None:
     assert headers != 5
 
 
-def test_headers_from_the_topic_are_decoded_when_looked_at() -> None:
+def test_headers_from_the_topic_are_decoded_when_read() -> None:
     decoded: list[str] = []
 
     def decode(key: str, data: bytes | None) -> Header:
@@ -66,7 +66,7 @@ def test_headers_from_the_topic_are_decoded_when_looked_at() -> None:
     assert headers.wire() == wire
     assert not decoded
     assert headers.last_with_name("a") == Header("a", "1")
-    assert headers.wire() == wire  # looking changes nothing
+    assert headers.wire() == wire  # reading changes nothing
     assert repr(headers) == "Headers([Header(key='a', value='1', schema=None), Header(key='b', value=None, schema=None)])"
     headers.add("c", "2")
     assert headers.wire() is None

@@ -250,7 +250,7 @@ class TestAppendingSink(TestJsonSink):
     exactly_once = False
 
 
-def test_tasks_that_define_nothing_say_so() -> None:
+def test_tasks_that_define_nothing_report_it() -> None:
     batch = Batch("t")
     for call in (
         lambda: SourceTask().poll(),

@@ -161,7 +161,7 @@ class LosesConnections(TableSink):
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_connection_that_is_lost_at_any_call_loses_and_doubles_nothing(after: bool, tmp_path: Path) -> None:
-    for number in itertools.count(3):  # open has come to its end
+    for number in itertools.count(3):  # open has ended
         LosesConnections.number, LosesConnections.after, LosesConnections.count = number, after, 0
         config = {"url": f"sqlite:///{tmp_path / f'{number}.db'}", "name": "shop"}
         calls = opened(config, LosesConnections)
@@ -414,7 +414,7 @@ class Methods:
         self._connection.rollback()
 
 
-def test_a_driver_that_does_not_tell_whether_it_commits_is_tried(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_report_whether_it_commits_is_tried(tmp_path: Path) -> None:
     sink = SqlSink()
     sink.create_offsets(Methods(tmp_path / "a.db", commits=False))
     with pytest.raises(ConnectException, match="turn autocommit off"):

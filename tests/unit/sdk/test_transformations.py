@@ -152,7 +152,7 @@ def test_predicates_in_both_forms(predicate: Predicate) -> None:
     predicate.close()
 
 
-def test_class_with_neither_form_says_so() -> None:
+def test_class_with_neither_form_reports_it() -> None:
     batch = sink_batch(["a"])
     [record] = batch.sink_records()
     with pytest.raises(NotImplementedError, match="Transformation must define apply or apply_batch"):

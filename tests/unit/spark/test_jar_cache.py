@@ -56,26 +56,26 @@ sys.exit(int(sys.argv[2]))
 """Prints as Ivy does, and is silent in between."""
 
 
-def said_of(monkeypatch: pytest.MonkeyPatch, *, seconds: float, code: int) -> tuple[list[str], str | None]:
+def progress_of(monkeypatch: pytest.MonkeyPatch, *, seconds: float, code: int) -> tuple[list[str], str | None]:
     """The lines of progress, without their times and repetitions, and the failure."""
     monkeypatch.setattr(jar_cache, "PROGRESS_SECONDS", 0.05)
-    said: list[str] = []
-    failure = jar_cache._run([sys.executable, "-c", IVY, str(seconds), str(code)], said.append)
-    assert all(re.fullmatch(r".*\S \(\d+ s\)", line) for line in said)
-    return list(dict.fromkeys(line.rpartition(" (")[0].strip() for line in said)), failure
+    progress: list[str] = []
+    failure = jar_cache._run([sys.executable, "-c", IVY, str(seconds), str(code)], progress.append)
+    assert all(re.fullmatch(r".*\S \(\d+ s\)", line) for line in progress)
+    return list(dict.fromkeys(line.rpartition(" (")[0].strip() for line in progress)), failure
 
 
 def test_a_long_fetch_reports_how_far_it_is_also_while_ivy_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    said, failure = said_of(monkeypatch, seconds=1.0, code=0)
+    progress, failure = progress_of(monkeypatch, seconds=1.0, code=0)
     assert failure is None
-    assert [line for line in said if line != "finding out what it needs"] == [
+    assert [line for line in progress if line != "finding out what it needs"] == [
         "finding out what it needs: 4 libraries so far",
         "1 of at most 4 jars fetched",
     ]
 
 
 def test_what_ivy_printed_last_is_the_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, failure = said_of(monkeypatch, seconds=0.0, code=1)
+    _, failure = progress_of(monkeypatch, seconds=0.0, code=1)
     assert "[SUCCESSFUL ] org.example#library0" in str(failure)
 
 

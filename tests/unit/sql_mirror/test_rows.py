@@ -61,16 +61,18 @@ def lines(entries: list[Entry], *kinds: Kind) -> list[tuple[str, str | None, str
 
 
 def test_no_table_is_read_whole_to_take_records_in(database: Connection) -> None:
-    said: list[tuple[str, Any]] = []
-    event.listen(database, "before_cursor_execute", lambda *call: said.append((call[2], call[3])))
+    statements: list[tuple[str, Any]] = []
+    event.listen(database, "before_cursor_execute", lambda *call: statements.append((call[2], call[3])))
     for take, records in ((take_configs, CONFIGS), (take_statuses, STATUSES), (take_offsets, OFFSETS), (take_batches, BATCHES)):
         write_history(database, take(database, records))
-    plans = [database.exec_driver_sql(f"explain query plan {text}", values) for text, values in list(said) if text.startswith("SELECT")]
+    plans = [
+        database.exec_driver_sql(f"explain query plan {text}", values) for text, values in list(statements) if text.startswith("SELECT")
+    ]
     assert len(plans) >= 11
     assert [row.detail for plan in plans for row in plan if row.detail.startswith("SCAN connect_")] == []
 
 
-def test_an_upgrade_is_told_in_the_history_with_its_reason(database: Connection) -> None:
+def test_an_upgrade_is_recorded_in_the_history_with_its_reason(database: Connection) -> None:
     held = Upgrade(UpgradeState.HELD, to="[2,3)", old="1.0", new="2.1", class_name="C", reason="other fields", claim=NEW)
     found = take_configs(database, stream("configs", UpgradeRecord("orders", held), UpgradeRecord("orders", None)))
     write_history(database, found)
@@ -159,7 +161,7 @@ def test_a_zombie_changes_nothing_and_a_real_worker_everything(database: Connect
     assert rows(database, task_status, "worker_id") == []
 
 
-def test_a_commit_that_counts_missing_tasks_is_told(database: Connection) -> None:
+def test_a_commit_that_counts_missing_tasks_is_reported(database: Connection) -> None:
     take_configs(database, CONFIGS)
     take_configs(database, stream("configs", CommitRecord("orders", 3)))
     assert rows(database, task_config, "task", "config") == [(0, '{"file":"b"}')]

@@ -31,7 +31,7 @@ def test_each_form_gives_the_same_connector(tmp_path: Path, text: str, state: Ta
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"connector.class": "X"}', "is missing the mandatory 'name' configuration"),
         ("connector.class=X\n", "is missing the mandatory 'name' configuration"),
@@ -45,13 +45,13 @@ def test_each_form_gives_the_same_connector(tmp_path: Path, text: str, state: Ta
         (None, "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_file(tmp_path: Path, text: str | bytes | None, said: str) -> None:
+def test_what_is_wrong_is_reported_with_the_file(tmp_path: Path, text: str | bytes | None, message: str) -> None:
     path = tmp_path / "connector"
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ConfigException) as refused:
         read_connector_file(path)
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert str(path) in refused.value.message
 
 

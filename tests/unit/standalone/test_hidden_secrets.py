@@ -39,8 +39,8 @@ rows.task_configs = task_configs
 """
 
 
-@pytest.mark.parametrize("door", ["connect-run", "connect-standalone"])
-def test_what_a_connector_logs_and_prints_is_masked(door: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["connect-run", "connect-standalone"])
+def test_what_a_connector_logs_and_prints_is_masked(program: str, tmp_path: Path) -> None:
     plugins, worker, connector = tmp_path / "plugins", tmp_path / "worker.properties", tmp_path / "c.properties"
     plugins.mkdir()
     (plugins / "shop.py").write_text(PLUGIN)
@@ -50,7 +50,7 @@ def test_what_a_connector_logs_and_prints_is_masked(door: str, tmp_path: Path) -
     module, *arguments = {
         "connect-run": ("one_run", str(connector), "--worker", str(worker)),
         "connect-standalone": ("agent", str(worker), str(connector)),
-    }[door]
+    }[program]
     command = [sys.executable, "-m", f"airflow_provider_connect.standalone.{module}", *arguments]
     output = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:

@@ -35,7 +35,7 @@ def test_connector_is_created_once(store: MemoryConfigStore) -> None:
         store.create_connector("c", CONFIG)
 
 
-def test_config_changed_by_somebody_else_is_not_overwritten(store: MemoryConfigStore) -> None:
+def test_config_changed_by_another_client_is_not_overwritten(store: MemoryConfigStore) -> None:
     store.put_connector("c", CONFIG | {"a": "1"}, expected=CONFIG)
     with pytest.raises(ConflictException):
         store.put_connector("c", CONFIG | {"a": "2"}, expected=CONFIG)
@@ -83,7 +83,7 @@ def test_unchanged_task_set_is_not_written_again(store: MemoryConfigStore) -> No
     store.put_tasks("c", [{"a": "1"}], claim)
     assert not store.put_tasks("c", [{"a": "1"}], claim)
     store.put_connector("c", CONFIG | {"b": "1"})
-    assert store.put_tasks("c", [{"a": "1"}], claim)  # made from another config now, which the commit record says
+    assert store.put_tasks("c", [{"a": "1"}], claim)  # made from another config now, which the commit record names
 
 
 @pytest.mark.parametrize("what", ["newer claim", "stopped", "deleted", "another config"])
@@ -119,7 +119,7 @@ def test_deleted_connector_is_gone_but_its_claims_go_on(store: MemoryConfigStore
     assert store.claim("c") > claim
 
 
-def test_unknown_connector_is_told(store: MemoryConfigStore) -> None:
+def test_unknown_connector_is_reported(store: MemoryConfigStore) -> None:
     for verb in (store.claim, store.delete_connector):
         with pytest.raises(NotFoundException, match="Connector nobody not found"):
             verb("nobody")

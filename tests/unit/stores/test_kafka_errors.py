@@ -43,7 +43,7 @@ def test_fatal_error_in_a_callback_is_found_behind_its_system_error() -> None:
     assert kafka_error(ValueError()) is None
 
 
-def test_last_error_keeps_what_says_most() -> None:
+def test_last_error_keeps_the_most_precise() -> None:
     last = LastError()
     assert str(last) == "none"
     last(KafkaError(KafkaError._TRANSPORT, "Connection refused"))

@@ -143,7 +143,7 @@ def test_what_an_overdue_task_commits_after_a_newer_one_started_is_refused(tmp_p
     file.close()
 
 
-def test_followers_are_told_of_verbs_but_not_of_claims(tmp_path: Path) -> None:
+def test_followers_are_notified_of_verbs_but_not_of_claims(tmp_path: Path) -> None:
     file = OffsetFile(tmp_path / "offsets")
     configs = LocalBacking(file).configs()
     configs.create_connector("c", {"name": "c"})

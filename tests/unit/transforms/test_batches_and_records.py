@@ -29,7 +29,7 @@ from airflow_provider_connect.transforms.timestamp_converter import TimestampCon
 tried = settings(deadline=None, derandomize=True, max_examples=40)  # a shared machine; the same examples in every run
 
 BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
-MOMENTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)).map(
+TIMESTAMPS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)).map(
     lambda instant: instant.replace(microsecond=instant.microsecond // 1000 * 1000, tzinfo=datetime.UTC)
 )
 TEXTS = st.one_of(st.sampled_from(["7", "-12", "1.5", "x", "", "true", "300", "1e3"]), st.text(st.characters(codec="utf-8"), max_size=5))
@@ -43,7 +43,7 @@ SCALARS: dict[Schema, st.SearchStrategy[Any]] = {
     decimal_schema(2): st.integers(-(10**12), 10**12).map(lambda number: Decimal(number).scaleb(-2)),
     DATE_SCHEMA: st.dates(datetime.date(1900, 1, 1), datetime.date(2200, 1, 1)),
     TIME_SCHEMA: st.integers(0, 86_399_999).map(lambda ms: (datetime.datetime.min + datetime.timedelta(milliseconds=ms)).time()),
-    TIMESTAMP_SCHEMA: MOMENTS,
+    TIMESTAMP_SCHEMA: TIMESTAMPS,
 }
 INNER = Schema.struct({"x": Schema(SchemaType.INT32, True), "y": Schema(SchemaType.STRING, True, "d")}, optional=True)
 ROW = Schema.struct(
@@ -90,7 +90,7 @@ def rows(draw: st.DrawFn) -> Struct | None:
     if draw(st.integers(0, 9)) == 0:
         return None
     row = Struct(ROW, {"id": draw(SCALARS[Schema(SchemaType.INT64)])})
-    for name, values in (("name", TEXTS), ("note", TEXTS), ("at", MOMENTS)):
+    for name, values in (("name", TEXTS), ("note", TEXTS), ("at", TIMESTAMPS)):
         row.put(name, draw(st.one_of(st.none(), values)))
     if draw(st.booleans()):
         row.put("in", Struct(INNER, {"x": draw(st.one_of(st.none(), st.integers(-5, 5)))}))
@@ -155,7 +155,7 @@ def shown(value: Any) -> Any:
     instants=st.lists(st.one_of(st.none(), st.integers(-(10**14), 10**14)), min_size=1, max_size=5),
     pattern=st.sampled_from(["yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "EEE d MMM y h a k K u D", "yyMMdd", "MMMM EEEE G z Z X S"]),
 )
-def test_moments_are_written_in_columns_as_one_by_one(instants: list[int | None], pattern: str) -> None:
+def test_timestamps_are_written_in_columns_as_one_by_one(instants: list[int | None], pattern: str) -> None:
     format = SimpleDateFormat(pattern)
     column = column_of(instants, Schema(SchemaType.INT64, optional=True))
     assert format.format_column(column).to_pylist() == [None if instant is None else format.format(instant) for instant in instants]

@@ -64,14 +64,14 @@ def test_an_expression_that_is_none_is_refused() -> None:
         (")", "Unmatched closing ')'\n)"),
     ],
 )
-def test_what_is_wrong_with_an_expression_is_told_in_javas_words(regex: str, message: str) -> None:
+def test_what_is_wrong_with_an_expression_is_reported_in_javas_words(regex: str, message: str) -> None:
     with pytest.raises(ConfigException) as refused:
         made(RegexRouter(), regex=regex, replacement="x")
     assert refused.value.message == f"Invalid value {regex} for configuration regex: Invalid regex: {message}"
 
 
 @pytest.mark.parametrize("spec", ["a:nothing", "nothing"])
-def test_a_type_that_is_none_is_told_in_connects_words(spec: str) -> None:
+def test_a_type_that_is_none_is_reported_in_connects_words(spec: str) -> None:
     with pytest.raises(ConfigException) as refused:
         made(CastValue(), spec=spec)
     assert refused.value.message == (
@@ -89,7 +89,7 @@ def test_filter_drops_all() -> None:
     assert made(Filter()).apply_batch(Batch.of("t", pa.array(["v"]))) is None
 
 
-def test_predicates_look_at_topic_header_and_value() -> None:
+def test_predicates_read_topic_header_and_value() -> None:
     headers = pa.array(
         [[("a", b"1"), ("b", b"2")], [], [("a", b"3")]], type=pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     )

@@ -101,7 +101,7 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, {None: 1}, [{"a": {1, 2}}], 1j, 2**63, {"n": -(2**63) - 1}])
-def test_what_json_cannot_say_is_refused(value: object) -> None:
+def test_what_json_cannot_express_is_refused(value: object) -> None:
     with pytest.raises(DataException, match="JSON"):
         dumps(value)
 

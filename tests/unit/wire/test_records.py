@@ -180,7 +180,7 @@ def test_topic_record_of_the_kip_draft_is_read_and_the_released_one_written() ->
     assert status_topic.decode(b"topic-t:connector-c", None) == TopicReset("t", "c")
 
 
-def test_topic_of_a_connector_whose_name_looks_like_a_key_is_read() -> None:
+def test_topic_of_a_connector_whose_name_resembles_a_key_is_read() -> None:
     assert status_topic.decode(b"status-topic-t:connector-a:connector-b", None) == TopicReset("t", "a:connector-b")
 
 

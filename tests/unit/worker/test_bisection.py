@@ -11,9 +11,9 @@ from airflow_provider_connect.worker.errors.tolerance import FailureRate, Miss, 
 class Handled:
     """Handles runs of numbered records, of which some fail whatever they are tried with."""
 
-    def __init__(self, bad: set[int], *, tells: bool = False) -> None:
+    def __init__(self, bad: set[int], *, names_it: bool = False) -> None:
         self.bad = bad
-        self.tells = tells
+        self.names_it = names_it
         self.passed: list[int] = []
         self.tried = 0
 
@@ -21,7 +21,7 @@ class Handled:
         self.tried += length
         run = list(range(start, start + length))
         if found := self.bad & set(run):
-            return Miss(min(found) - start if self.tells else None)
+            return Miss(min(found) - start if self.names_it else None)
         self.passed += run
         return Part(start, length, run)
 
@@ -33,9 +33,9 @@ class Handled:
 @settings(deadline=None)
 @given(st.integers(0, 300), st.sets(st.integers(0, 299), max_size=60), st.integers(0, 50), st.integers(0, 3), st.booleans())
 def test_exactly_the_failing_records_are_left_out_and_each_other_is_handled_once(
-    count: int, bad: set[int], passed: int, failed: int, tells: bool
+    count: int, bad: set[int], passed: int, failed: int, names_it: bool
 ) -> None:
-    rate, handled = FailureRate(), Handled(bad, tells=tells)
+    rate, handled = FailureRate(), Handled(bad, names_it=names_it)
     rate.passed(passed)
     for _ in range(failed):
         rate.failed()

@@ -1,4 +1,4 @@
-"""What the log says of a call that does not come back."""
+"""What the log reports of a call that does not come back."""
 
 import logging
 import math
@@ -62,17 +62,17 @@ def test_a_call_that_stays_is_named_with_its_line_again_and_again(warnings: Warn
 
 
 def test_a_loop_that_asks_is_quiet(warnings: Warnings) -> None:
-    looked = Queue[None]()
+    polled = Queue[None]()
 
     class JustAsked(StopSignal):
         @property
         def asked_at(self) -> float:
-            looked.put(None)
+            polled.put(None)
             return time.monotonic()
 
     with LongCalls(JustAsked(Nothing(), None, now=time.monotonic, deadline=math.inf), "task 0", first_seconds=0.01):
         for _ in range(20):
-            looked.get(timeout=SECONDS)
+            polled.get(timeout=SECONDS)
     assert warnings.lines.empty()
 
 

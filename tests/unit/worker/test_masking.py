@@ -79,7 +79,7 @@ def test_names_and_keys_are_masked_with_the_values() -> None:
     assert found == {"a [hidden]": ["[hidden]", {"[hidden]": 1}], "pin": "[hidden]", "n": None, "is": True}
 
 
-def test_lines_of_the_log_are_masked_whoever_writes_them() -> None:
+def test_lines_of_the_log_are_masked_whatever_writes_them() -> None:
     record = logging.LogRecord("of.a.library", logging.INFO, "f", 1, "login with %s", ("canary",), None)
     try:
         raise ValueError("canary refused")
@@ -99,7 +99,7 @@ def test_an_exception_without_secrets_stays_one() -> None:
     assert record.exc_info is not None
 
 
-def test_what_is_printed_is_masked_whoever_prints_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_printed_is_masked_whatever_prints_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, getattr(sys, name))  # as they are, afterwards
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_: print(f"warned: {message}"))
@@ -143,7 +143,7 @@ def test_values_of_variables_and_of_keys_named_like_secrets_are_secret(monkeypat
     assert found == {"from the environment", "from airflow", "u1", "p2", config["producer.override.sasl.jaas.config"], "plain"}
 
 
-def test_refused_config_does_not_tell_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_config_does_not_reveal_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY", "not-a-number")
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t", "tasks.max": "${env:CANARY}"}
     with pytest.raises(ConfigException) as caught:

@@ -135,7 +135,7 @@ def test_a_hosted_task_logs_a_check_that_fails_again_and_again_once(caplog: pyte
     assert "OSError: another" in second
 
 
-def test_each_look_up_of_an_offset_returns_none_where_there_is_none() -> None:
+def test_each_read_of_an_offset_returns_none_where_there_is_none() -> None:
     known = SourceOffsets("c", {})
     partition = {"p": 1}
     task = TaskSourceContext({}, Claim(1, "r"), known, lambda: False)

@@ -15,7 +15,7 @@ def test_address_is_the_one_on_the_way_to_the_broker(servers: str) -> None:
     assert own_address(servers) in {"127.0.0.1", "::1"}
 
 
-def test_switch_listens_where_it_is_told() -> None:
+def test_switch_listens_on_the_address_that_it_is_given() -> None:
     switch = StopSwitch("127.0.0.1")
     wire = StopWire(switch.address, switch.token)
     assert not wire.is_cut()

@@ -75,7 +75,7 @@ def tolerant() -> tuple[Tolerance, list[Failure]]:
 
 
 def raw(count: int, bad: Mapping[int, str], first: int = 100) -> RawBatch:
-    """``{"n":i}`` under the key ``i``; ``bad`` says whether key or value of a record is broken."""
+    """``{"n":i}`` under the key ``i``; ``bad`` names whether key or value of a record is broken."""
     values = [b"{" if bad.get(i) == "value" else b'{"n":%d}' % i for i in range(count)]
     keys = [b"}" if bad.get(i) == "key" else b'{"k":%d}' % i for i in range(count)]
     headers = [[{"key": "h", "value": str(i).encode()}] for i in range(count)]
@@ -91,7 +91,7 @@ def raw(count: int, bad: Mapping[int, str], first: int = 100) -> RawBatch:
 
 
 def numbers(batch: Batch) -> list[int]:
-    """What each record says of itself in value, key, headers, timestamp and offset, which must all be the same."""
+    """The number that each record holds in value, key, headers, timestamp and offset, which must all be the same."""
     values = [value["n"] for value in values_of(batch.value, batch.value_schema)]
     keys = [key["k"] for key in values_of(batch.key, batch.key_schema)]
     headers = [int(row[0]["value"]) for row in there(batch.headers).to_pylist()]
@@ -105,7 +105,7 @@ def numbers(batch: Batch) -> list[int]:
 def test_sink_gets_all_but_the_broken_records_with_all_that_belongs_to_them(count: int, bad: dict[int, str], is_warned: bool) -> None:
     errors, reported = tolerant()
     pipeline = SinkPipeline(converters(), (), errors)
-    list(pipeline.batches(raw(1, dict.fromkeys([0] if is_warned else [], "value"))))  # after one that is broken others are looked for
+    list(pipeline.batches(raw(1, dict.fromkeys([0] if is_warned else [], "value"))))  # after one that is broken others are searched for
     reported.clear()
     batches = list(pipeline.batches(raw(count, bad)))
     bad = {index: role for index, role in bad.items() if index < count}
@@ -174,7 +174,7 @@ def text(part: EncodedBatch) -> list[tuple[str, str, int]]:
     return [(key.decode(), value.decode(), timestamp) for key, value, timestamp in rows]
 
 
-def test_source_writes_what_can_be_written_and_says_what_not() -> None:
+def test_source_writes_what_can_be_written_and_reports_what_not() -> None:
     errors, reported = tolerant()
     keys = ["a", "xb", "c", "d", "e"]
     values = ["1", "x2", "3", "x4", "5"]

@@ -33,7 +33,7 @@ def test_a_right_config_is_created_without_a_word(tmp_path: Path, caplog: pytest
     assert caplog.text == ""
 
 
-def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     known = checked(tmp_path, **{"value.converter.schemas.enable": "maybe", "transforms.hoist.fielt": "line"})
     with pytest.raises(ConfigException) as refused:
         check_pipeline(known, settings(tmp_path))

@@ -1,4 +1,4 @@
-"""What records look like, as types by path."""
+"""The form of records, as types by path."""
 
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
@@ -6,7 +6,7 @@ from airflow_provider_connect.worker.preview.fields import merged, schema_fields
 from airflow_provider_connect.worker.preview.sink import shares
 
 
-def test_a_schema_tells_the_types_of_everything_in_it() -> None:
+def test_a_schema_gives_the_types_of_everything_in_it() -> None:
     line = Schema.struct({"price": decimal_schema(2)})
     schema = Schema.struct(
         {
@@ -22,7 +22,7 @@ def test_a_schema_tells_the_types_of_everything_in_it() -> None:
     }  # fmt: skip
 
 
-def test_values_without_a_schema_tell_theirs_together() -> None:
+def test_values_without_a_schema_give_theirs_together() -> None:
     values = [{"id": 1, "at": {"x": 1.5}}, {"id": "a", "at": {}}, {"id": None, "at": None, "more": [True]}]
     assert value_fields(values) == {
         "$": "object", "id": "number|string?", "at": "object?", "at.x": "number?", "more": "array?", "more[]": "boolean",

@@ -1,4 +1,4 @@
-"""What a task at work says of itself, on a clock of the test's own."""
+"""What a task at work reports of itself, on a clock of the test's own."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ from tests.columns import from_kafka
 from tests.unit.worker.test_pipeline import converters
 from tests.unit.worker.test_tolerance import tolerance
 
-PLACE = TopicPartition("t", 0)
+PARTITION = TopicPartition("t", 0)
 
 
 def raw(first: int, count: int, offsets: list[int] | None = None) -> RawBatch:
     return RawBatch(
-        PLACE,
+        PARTITION,
         first,
         first + count if offsets is None else offsets[-1] + 1,
         pa.array([b"v%d" % n for n in range(count)], pa.binary()),
@@ -47,17 +47,17 @@ def record(offset: int) -> SinkRecord:
 
 class Journal:
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.events: list[str] = []
 
     def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None:
-        self.said.append("dead letters " + " ".join(str(dead_letter.record.offset) for dead_letter in dead_letters))
+        self.events.append("dead letters " + " ".join(str(dead_letter.record.offset) for dead_letter in dead_letters))
 
 
 def test_originals_are_found_until_they_are_committed() -> None:
     originals = Originals()
     originals.keep(raw(10, 3))
     originals.keep(raw(13, 3, [13, 17, 20]))
-    found = {offset: originals.find(PLACE, offset) for offset in (9, 10, 12, 13, 14, 17, 20, 21)}
+    found = {offset: originals.find(PARTITION, offset) for offset in (9, 10, 12, 13, 14, 17, 20, 21)}
     assert {offset: None if kept is None else kept.value for offset, kept in found.items()} == {
         9: None,
         10: b"v0",
@@ -71,10 +71,10 @@ def test_originals_are_found_until_they_are_committed() -> None:
     kept = found[17]
     assert kept is not None
     assert (kept.key, list(kept.headers), kept.timestamp, kept.offset) == (b"k1", [("h", b"1")], 1, 17)
-    originals.release({PLACE: 13})
-    assert originals.find(PLACE, 12) is None
-    assert originals.find(PLACE, 17) is not None
-    originals.release({PLACE: 21})
+    originals.release({PARTITION: 13})
+    assert originals.find(PARTITION, 12) is None
+    assert originals.find(PARTITION, 17) is not None
+    originals.release({PARTITION: 21})
     assert originals.num_bytes == 0
 
 
@@ -82,8 +82,8 @@ def test_the_oldest_originals_go_when_a_task_vouches_for_none() -> None:
     originals = Originals(most_bytes=200)
     for first in range(0, 100, 10):
         originals.keep(raw(first, 10))
-    assert originals.find(PLACE, 5) is None
-    assert originals.find(PLACE, 99) is not None
+    assert originals.find(PARTITION, 5) is None
+    assert originals.find(PARTITION, 99) is not None
 
 
 def test_letters_come_before_the_commit_and_those_from_within_it_at_once() -> None:
@@ -95,13 +95,13 @@ def test_letters_come_before_the_commit_and_those_from_within_it_at_once() -> No
     errors.keep(raw(0, 10))
     for offset in (4, 2, 8):
         reporter.report(record(offset), DataException("no"))
-    with errors.committing({PLACE: 7}):
+    with errors.committing({PARTITION: 7}):
         reporter.report(record(6), DataException("no"))
-        journal.said.append("commit")
-    errors.committed({PLACE: 7})
-    with errors.committing({PLACE: 10}):
-        journal.said.append("commit")
-    assert journal.said == ["dead letters 2 4", "dead letters 6", "commit", "dead letters 8", "commit"]
+        journal.events.append("commit")
+    errors.committed({PARTITION: 7})
+    with errors.committing({PARTITION: 10}):
+        journal.events.append("commit")
+    assert journal.events == ["dead letters 2 4", "dead letters 6", "commit", "dead letters 8", "commit"]
 
 
 def test_reporter_takes_batches_and_makes_bytes_anew_of_what_it_does_not_know() -> None:
@@ -166,7 +166,7 @@ def test_reporter_takes_values_that_python_cannot_hold(keeps_originals: bool) ->
 
 def test_much_that_waits_asks_for_a_commit_but_not_again_and_again() -> None:
     errors = SinkErrors(originals=Originals())
-    large = RawBatch(PLACE, 0, 1, pa.array([bytes(KEPT_BYTES // 2 + 1)], pa.binary()))
+    large = RawBatch(PARTITION, 0, 1, pa.array([bytes(KEPT_BYTES // 2 + 1)], pa.binary()))
     errors.keep(large)
     assert not errors.is_full
     errors.keep(large)
@@ -184,7 +184,7 @@ def test_letters_reported_together_are_written_together() -> None:
         with contextlib.nullcontext() if everything else pytest.raises(ConnectException, match="Tolerance exceeded"):
             reporter.report_all((record(offset), DataException("no")) for offset in (3, 4))
             reporter.report(record(5), DataException("no"))
-    assert journal.said == ["dead letters 3 4", "dead letters 5", "dead letters 3"]
+    assert journal.events == ["dead letters 3 4", "dead letters 5", "dead letters 3"]
 
 
 def test_records_that_a_task_has_put_and_reported_do_not_count_as_delivered() -> None:

@@ -36,7 +36,10 @@ def known(**given: object) -> KnownOffsets:
         pytest.param(False, {"batch_log": 60}, Start(60, Origin.BATCH_LOG, False, True), id="expired: the batch log's"),
         pytest.param(True, {}, Start(0, Origin.RESET, True, True), id="never seen, exactly once"),
         pytest.param(
-            True, {"destination": 50}, Start(0, Origin.RESET, True, True), id="no group, no batch log: reset, whatever the destination says"
+            True,
+            {"destination": 50},
+            Start(0, Origin.RESET, True, True),
+            id="no group, no batch log: reset, whatever the destination returns",
         ),
         pytest.param(
             True,

@@ -1,4 +1,4 @@
-"""A transactional sink behind the framework: what is put again, what is left out and reported, what a commit in doubt comes to."""
+"""A transactional sink behind the framework: what is put again, what is left out and reported, how an uncertain commit ends."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_each_record_is_written_once_whatever_is_lost(kind: type[Task], event: s
     assert not behind.task.events
 
 
-def test_at_least_once_a_commit_in_doubt_is_repeated() -> None:
+def test_at_least_once_an_uncertain_commit_is_repeated() -> None:
     behind = Behind(Task(Store(), ["lost after"]), guarantee="at_least_once")
     behind.put(3)
     behind.commit()

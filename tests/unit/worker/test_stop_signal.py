@@ -12,7 +12,7 @@ from airflow_provider_connect.worker.task import stop_signal
 from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal, StopSwitch, StopWire
 
 
-class Says:
+class Reasons:
     def __init__(self, *reasons: StopReason | None) -> None:
         self._reasons = list(reasons)
         self.listened: list[float] = []
@@ -22,19 +22,19 @@ class Says:
         return self._reasons.pop(0) if self._reasons else None
 
 
-def test_goes_on_until_the_topic_says_otherwise_and_then_stays() -> None:
-    signal = StopSignal(Says(None, StopReason.PAUSED, None), None, now=lambda: 0.0, deadline=1.0)
+def test_goes_on_until_the_topic_holds_a_reason_and_then_stays() -> None:
+    signal = StopSignal(Reasons(None, StopReason.PAUSED, None), None, now=lambda: 0.0, deadline=1.0)
     assert [signal.reason(), signal.reason(), signal.reason()] == [None, StopReason.PAUSED, StopReason.PAUSED]
 
 
 def test_time_ends_a_run() -> None:
     clock = iter([0.0, 0.5, 1.0])
-    signal = StopSignal(Says(), None, now=lambda: next(clock), deadline=1.0)
+    signal = StopSignal(Reasons(), None, now=lambda: next(clock), deadline=1.0)
     assert [signal.reason(), signal.reason(), signal.reason()] == [None, None, StopReason.TIME]
 
 
 def test_after_a_long_silence_it_listens_before_it_answers() -> None:
-    clock, follower = iter([0.0, 0.5, 2.5, 62.5, 63.0]), Says()
+    clock, follower = iter([0.0, 0.5, 2.5, 62.5, 63.0]), Reasons()
     signal = StopSignal(follower, None, now=lambda: next(clock), deadline=100.0)
     assert [signal.reason() for _ in range(5)] == [None] * 5
     assert follower.listened == [0.0, 0.0, 0.1, 0.25, 0.0]
@@ -84,7 +84,7 @@ def test_the_switch_ends_every_body_and_those_that_come_later() -> None:
     late.close()
 
 
-def test_strangers_are_told_nothing_and_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strangers_get_no_answer_and_are_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop_signal, "TOKEN_SECONDS", 0.2)
     monkeypatch.setattr(stop_signal, "MOST_STRANGERS", 3)
     switch = StopSwitch("127.0.0.1")

@@ -139,7 +139,7 @@ def test_wait_ends_when_the_task_is_to_end_and_nothing_becomes_of_the_record() -
 
 
 @pytest.mark.parametrize("error", [FencedException("late"), MemoryError(), NotImplementedError()])
-def test_some_exceptions_are_nobodys_to_tolerate(error: Exception) -> None:
+def test_some_exceptions_are_never_tolerated(error: Exception) -> None:
     errors, reported = tolerance()
     with pytest.raises(type(error)):
         errors.parts(OPERATION, 4, failing({1}, error), record)

@@ -79,11 +79,11 @@ def test_a_version_that_reads_the_same_is_tried_and_then_named_in_the_config(sta
     assert run.after(done(0, 1), 2) == ""
     assert stage.upgrade.state is UpgradeState.DONE
     assert stage.store.read().connector_config("c") == {**CONFIG, VERSION_KEY: "[2,3)"}
-    assert stage.version is None  # the config says it
+    assert stage.version is None  # the config names it
     assert not stage.run().before_plan(is_whole=True)
 
 
-def test_a_connector_of_a_dag_file_keeps_its_config_until_the_file_says_something_else(stage: Stage) -> None:
+def test_a_connector_of_a_dag_file_keeps_its_config_until_the_file_names_another(stage: Stage) -> None:
     stage.store.put_connector("c", {**CONFIG, DEFINED_IN: "dags/c.py"})
     run = stage.run()
     run.before_plan(is_whole=True)
@@ -104,7 +104,7 @@ def test_a_version_that_reads_otherwise_is_held_back(stage: Stage, found: tuple[
     assert stage.upgrade.state is UpgradeState.HELD
 
 
-def test_another_schema_is_let_through_where_that_was_said(stage: Stage) -> None:
+def test_another_schema_is_let_through_where_that_was_accepted(stage: Stage) -> None:
     stage.store.change(lambda _: [UpgradeRecord("c", replace(ASKED, accepts_schema_change=True))])
     stage.previews.found["2.1"] = ("word", 3)
     assert stage.run().before_plan(is_whole=True)
@@ -144,7 +144,7 @@ def test_a_trial_whose_run_was_killed_has_failed(stage: Stage) -> None:
     assert late.after(failed(0), 1) == ""  # a failure with the old version is none of the upgrade's
 
 
-def test_a_run_that_was_told_to_end_is_no_trial_and_one_whose_time_was_over_is(stage: Stage) -> None:
+def test_a_run_that_was_asked_to_end_is_no_trial_and_one_whose_time_was_over_is(stage: Stage) -> None:
     run = stage.run()
     run.before_plan(is_whole=True)
     run.after(done(0, stopped_by=StopReason.PAUSED), 1)

@@ -1,4 +1,4 @@
-"""Loaded by every Python process of a stack whose variables have this folder on PYTHONPATH: the fault that ``FAULT_FILE`` tells, if any.
+"""Loaded by every Python process of a stack whose variables have this folder on PYTHONPATH: the fault that ``FAULT_FILE`` names, if any.
 
 As ``faults/injected``, whose code does it; but the file may change from run to run, and victims are found from the Python worker upwards:
 worker, JVM (which is spark-submit's process), Airflow's task process, its supervisor. ``pid`` in the file names any other victim.

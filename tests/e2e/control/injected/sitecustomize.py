@@ -1,6 +1,6 @@
 """Loaded by every Python process of a stack that has this folder on its PYTHONPATH: a verb's process ends by SIGKILL at one of its steps.
 
-``KILL_STEPS`` is a JSON list of methods, ``module:Class.method``; ``KILL_FILE`` is written while the process lives, and says which of them
+``KILL_STEPS`` is a JSON list of methods, ``module:Class.method``; ``KILL_FILE`` is written while the process lives, and names which of them
 strikes next: ``step``, ``when`` (before, after), ``token``, a file that is made just before the end. Product code knows nothing of this.
 """
 
@@ -18,7 +18,7 @@ FILE = Path(os.environ.get("KILL_FILE", os.devnull))
 STEPS: list[str] = json.loads(os.environ.get("KILL_STEPS", "[]"))
 
 
-def strike_if_told(step: str, when: str) -> None:
+def strike_if_asked(step: str, when: str) -> None:
     """The file is moved first, so that only the process that has it dies of it."""
     with contextlib.suppress(FileNotFoundError):
         request = json.loads(FILE.read_text())
@@ -33,9 +33,9 @@ def wrap(module: object, step: str) -> None:
     original = getattr(owner, method_name)
 
     def deadly(*args: object, **kwargs: object) -> object:
-        strike_if_told(step, "before")
+        strike_if_asked(step, "before")
         result = original(*args, **kwargs)
-        strike_if_told(step, "after")
+        strike_if_asked(step, "after")
         return result
 
     setattr(owner, method_name, deadly)

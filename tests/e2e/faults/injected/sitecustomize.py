@@ -79,7 +79,7 @@ def around(step: str) -> Iterator[None]:
         strike()
     if is_nth and FAULT["when"] == "during":
         later = threading.Timer(float(FAULT["linger"]), strike)
-        later.daemon = True  # a process that has come to its end is not held up
+        later.daemon = True  # a process that has ended is not held up
         later.start()
     yield
     if is_nth and FAULT["when"] == "after":

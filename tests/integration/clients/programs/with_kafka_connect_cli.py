@@ -1,4 +1,4 @@
-"""kafka-connect-cli, by its command line: PUT and POST with the body ``null``, JSON told by its Content-Type."""
+"""kafka-connect-cli, by its command line: PUT and POST with the body ``null``, JSON recognized by its Content-Type."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ def connector(verb, *words):
 
 
 def found():
-    """As its list tells it: the worst state among the connector and its tasks."""
+    """As its list returns it: the worst state among the connector and its tasks."""
     listed = json.loads(command("connector", "list"))
     return {one["connector"]: one["state"] for one in listed}.get(name)
 

@@ -12,23 +12,23 @@ def status():
     return states(json.loads(connect.status(name)))
 
 
-def tell(text):
+def parsed(text):
     return json.loads(text)
 
 
-assert name not in tell(connect.list())
+assert name not in parsed(connect.list())
 assert connect.info(name) == f"Resource {url}/connectors/{name} not found."
-assert CLASS in {plugin["class"] for plugin in tell(connect.plugins())}
-wrong = tell(connect.validate_and_create(name, json.dumps({**named, "tasks.max": "0"})))
+assert CLASS in {plugin["class"] for plugin in parsed(connect.plugins())}
+wrong = parsed(connect.validate_and_create(name, json.dumps({**named, "tasks.max": "0"})))
 assert wrong["error_count"] == 1
 assert [one["value"]["errors"] for one in wrong["configs"] if one["value"]["name"] == "tasks.max"] != [[]]
 
-check_info(tell(connect.validate_and_create(name, json.dumps(named))))
+check_info(parsed(connect.validate_and_create(name, json.dumps(named))))
 until(status, ["RUNNING", "RUNNING"])
-check_info(tell(connect.info(name)))
-assert tell(connect.config(name)) == {**config, "name": name}
-assert tell(connect.tasks(name))[0]["id"] == {"connector": name, "task": 0}
-until(lambda: tell(connect.topics(name)), {name: {"topics": [topic]}})
+check_info(parsed(connect.info(name)))
+assert parsed(connect.config(name)) == {**config, "name": name}
+assert parsed(connect.tasks(name))[0]["id"] == {"connector": name, "task": 0}
+until(lambda: parsed(connect.topics(name)), {name: {"topics": [topic]}})
 assert connect.pause(name) == ""
 until(status, ["PAUSED", "PAUSED"], 30)
 assert connect.resume(name) == ""
@@ -36,4 +36,4 @@ until(status, ["RUNNING", "RUNNING"])
 assert connect.restart(name) == ""
 until(status, ["RUNNING", "RUNNING"])
 assert connect.remove(name) == ""
-assert name not in tell(connect.list())
+assert name not in parsed(connect.list())

@@ -1,4 +1,4 @@
-"""For a process whose Airflow has a database of MySQL's kind: pymysql in the place of mysqlclient, which takes a C compiler to install."""
+"""For a process whose Airflow has a database of MySQL's kind: pymysql instead of mysqlclient, which takes a C compiler to install."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""URLs of all kinds to places, and what of them is refused."""
+"""URLs of all kinds of databases, and what of them is refused."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl, parse_url
 from airflow_provider_connect.errors import ConfigException
 
-PLACES = {
+DATABASES = {
     "jdbc:postgresql://db:6543/shop": DatabaseUrl("postgresql", "db", 6543, "shop"),
     "jdbc:postgresql://db/shop?user=ann&password=s%26x&ApplicationName=etl&prepareThreshold=0": DatabaseUrl(
         "postgresql", "db", 5432, "shop", "ann", "s&x", {"application_name": "etl"}
@@ -32,9 +32,9 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("text", PLACES)
+@pytest.mark.parametrize("text", DATABASES)
 def test_url_is_read(text: str) -> None:
-    assert parse_url(text) == PLACES[text]
+    assert parse_url(text) == DATABASES[text]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_password_is_in_no_text_but_that_for_the_driver() -> None:
     ],
 )
 @pytest.mark.parametrize("scheme", ["postgresql", "jdbc:mariadb", "mysql+pymysql"])
-def test_password_that_was_not_encoded_is_not_told(scheme: str, rest: str) -> None:
+def test_password_that_was_not_encoded_is_not_shown(scheme: str, rest: str) -> None:
     with pytest.raises(ConfigException, match=r"connection\.url.*%40") as refused:
         parse_url(f"{scheme}://{rest}")
     assert not {"topsecret", "half", "1234"} & set(re.findall(r"\w+", refused.value.message))

@@ -103,7 +103,7 @@ class World:
         return list(connector.task_configs(max_tasks))
 
     def run(self, max_tasks: int, polls: Iterator[int]) -> None:
-        """Each task ends after as many polls as ``polls`` says; what it was given is committed."""
+        """Each task ends after as many polls as ``polls`` gives; what it was given is committed."""
         for config in self.plan(max_tasks):
             task = reaching(JdbcSourceConnector.task_class())
             task.initialize(MemorySourceContext(config, dict(self.offsets)))

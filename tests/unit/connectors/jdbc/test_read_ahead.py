@@ -26,7 +26,7 @@ def test_what_the_source_raises_comes_behind_what_it_gave() -> None:
         ahead.next(10)
 
 
-def test_slow_source_holds_nobody_up_and_ends_when_interrupted() -> None:
+def test_slow_source_delays_no_other_and_ends_when_interrupted() -> None:
     interrupted, ended = threading.Event(), []
 
     def source() -> Iterator[int]:
@@ -43,7 +43,7 @@ def test_slow_source_holds_nobody_up_and_ends_when_interrupted() -> None:
     assert ended == ["jdbc-read-ahead"]
 
 
-def test_source_that_nobody_takes_from_ends_when_closed() -> None:
+def test_source_that_nothing_reads_ends_when_closed() -> None:
     ahead = ReadAhead(iter(range(1_000_000)), lambda: None)
     assert ahead.next(10) == 0
     assert ahead.close()

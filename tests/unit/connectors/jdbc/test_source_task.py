@@ -15,7 +15,7 @@ from tests.columns import there
 
 @pytest.mark.parametrize("mode", ["bulk", "incrementing"])
 def test_a_value_that_no_record_can_hold_ends_the_task_whatever_is_tolerated(tmp_path: Path, mode: str) -> None:
-    """A DataException would say that the task has gone on behind it: with errors.tolerance=all it would be polled again, read the same page
+    """A DataException would mean the task has gone on behind it: with errors.tolerance=all it would be polled again, read the same page
     again, and a bulk read would begin anew and send the first rows again, without end."""
     file = tmp_path / "shop.db"
     with sqlite3.connect(file) as database:

@@ -111,7 +111,7 @@ def test_tables_by_names_and_patterns(include: list[str], exclude: list[str], ex
     assert [table.text.removeprefix("shop.") for table in TableFilter.of(include, exclude).chosen(tables)] == expected.split()
 
 
-def test_missing_names_are_told_but_not_patterns() -> None:
+def test_missing_names_are_reported_but_not_patterns() -> None:
     tables = TableFilter.of(["orders", "none", "non.*"], [])
     assert tables.missing([ORDERS]) == ["none"]
     with pytest.raises(ConfigException, match=r"table\.exclude"):
@@ -194,7 +194,7 @@ def test_numeric_mapping(precision: int, scale: int, expected: list[Schema]) -> 
         (ColumnKind.BYTES, "'\\x00'::bytea", None),
     ],
 )
-def test_plain_defaults_are_told_where_null_cannot_be_meant(kind: ColumnKind, default: str, expected: object) -> None:
+def test_plain_defaults_are_read_where_null_cannot_be_meant(kind: ColumnKind, default: str, expected: object) -> None:
     assert schema_of_column(Column("c", kind, "x", False, default=default), NumericMapping.NONE).default == expected
     assert schema_of_column(Column("c", kind, "x", True, default=default), NumericMapping.NONE).default is None
 
@@ -376,7 +376,7 @@ def test_wrong_settings_are_refused_by_name(config: dict[str, str], key: str) ->
         SourceSettings.of(CONFIG_DEF.parse({"connection.url": "jdbc:sqlite:/x.db", "topic.prefix": "p", **config}))
 
 
-def test_settings_go_by_older_names_too() -> None:
+def test_settings_have_older_names_too() -> None:
     config = {"connection.url": "jdbc:sqlite:/x.db", "topic.prefix": "p", "mode": "bulk", "table.whitelist": "a,b", "table.blacklist": "c"}
     settings = SourceSettings.of(CONFIG_DEF.parse({**config, "numeric.precision.mapping": "true"}))
     assert (settings.tables, settings.numeric_mapping) == (TableFilter.of(["a", "b"], ["c"]), NumericMapping.PRECISION_ONLY)

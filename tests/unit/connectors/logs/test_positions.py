@@ -75,7 +75,7 @@ def test_cut_in_the_middle_of_a_scan(folder: Folder, openings: int) -> None:
 
 
 def test_copied_after_the_log_was_listed(folder: Folder) -> None:
-    """The log was shorter when the scan came to it than the copy is, which the scan came to later."""
+    """The log was shorter when the scan reached it than the copy is, which the scan reached later."""
     assert "app.log.1" not in folder.scanned(folder.early, folder.listed("app.log.1"))
     folder.cut()
     assert folder.scanned(folder.listed("app.log"), folder.listed("app.log.1"))["app.log.1"] == folder.early.size

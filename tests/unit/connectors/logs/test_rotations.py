@@ -179,7 +179,7 @@ class KilledReader:
         self._task: SourceTask | None = None
 
     def poll(self) -> bool:
-        """True: the run has come to its end."""
+        """True: the run has ended."""
         if self._task is None:
             self._task = reaching(LogSourceConnector.task_class())
             self._task.initialize(MemorySourceContext(self.config, dict(self._committed)))

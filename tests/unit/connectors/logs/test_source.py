@@ -418,7 +418,7 @@ def test_a_file_that_may_not_be_read_fails_with_its_name(logs: Logs, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("partition", "offset", "said"),
+    ("partition", "offset", "message"),
     [
         ({"device": 1, "inode": 2}, {"position": -1}, "position"),
         ({"device": 1, "inode": 2}, {"position": "x"}, "position"),
@@ -427,8 +427,8 @@ def test_a_file_that_may_not_be_read_fails_with_its_name(logs: Logs, monkeypatch
         ({"device": 1, "inode": 2}, 5, "maps"),
     ],
 )
-def test_wrong_offsets_are_refused(partition: Any, offset: Any, said: str) -> None:
-    with pytest.raises(ConnectException, match=said):
+def test_wrong_offsets_are_refused(partition: Any, offset: Any, message: str) -> None:
+    with pytest.raises(ConnectException, match=message):
         LogSourceConnector().alter_offsets({}, [(partition, offset)])
 
 

@@ -173,7 +173,7 @@ def test_many_rows_of_one_value_start_a_run_rather_than_a_long_check(api: Api) -
     assert len(api.asked) == 3
 
 
-def test_a_check_asks_each_resource_until_one_has_new_rows_and_nothing_where_it_cannot_say_no(api: Api) -> None:
+def test_a_check_asks_each_resource_until_one_has_new_rows_and_nothing_where_it_cannot_deny_them(api: Api) -> None:
     others = [replace(SORTED, name=name, path=f"/{name}") for name in ("a", "b", "c")]
     api.answer = lambda asked: ROWS if asked.path == "/b" and asked.params["offset"] == "0" else []
     assert asked_for_new_data(api, *others, reached={"cursor": 5}) is True
@@ -187,7 +187,7 @@ def test_a_check_asks_each_resource_until_one_has_new_rows_and_nothing_where_it_
     assert api.asked == []
 
 
-def test_a_check_of_an_api_that_is_not_available_raises_and_does_not_say_no(api: Api) -> None:
+def test_a_check_of_an_api_that_is_not_available_raises_and_does_not_deny_new_rows(api: Api) -> None:
     api.answer = lambda asked: Answered("busy", 503)
     with pytest.raises(RetriableException, match="status 503"):
         asked_for_new_data(api, SORTED, reached={"cursor": 5})
@@ -307,7 +307,7 @@ def test_a_read_that_another_run_continues_misses_no_row_that_has_moved(
     assert seen >= changing.rows.keys()
     api.asked.clear()
     read(api, BY_NUMBER, offsets=offsets)
-    assert api.targets()[0] == f"/rows?since={max(changing.rows.values())}&page=1"  # and it has come to its end
+    assert api.targets()[0] == f"/rows?since={max(changing.rows.values())}&page=1"  # and it has ended
 
 
 def test_a_read_that_goes_on_in_an_unchanged_api_repeats_nothing(api: Api) -> None:
