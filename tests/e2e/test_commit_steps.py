@@ -27,7 +27,7 @@ ON_SPARK = {"source": 2, "sink": 3, "table sink": 1, "engine sink": 2, "driver s
 FAULTS = {kind: list(each_step_once(kind)) for kind in (*ON_SPARK, "table source", "mirror source")}
 ON_SPARK["table source"] = len(FAULTS["table source"]) - 2  # its transaction; all its steps are those of any source
 ON_SPARK["mirror source"] = -1  # none, and one step without Spark
-IN_SOAK = ("engine sink", "driver sink")  # what a Spark application shows of a table, it shows of PostgreSQL's
+IN_SOAK = ("engine sink", "driver sink")  # what is shown of a table is shown of PostgreSQL's
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def make(tmp_path: Path, worker_settings: WorkerSettings, request: pytest.Fixtur
         pytest.param(
             *(kind, guarantee, fault),
             id=f"{kind}, {guarantee}: {fault.when} {fault.step.rpartition(':')[2]}, call {fault.nth}",
-            marks=pytest.mark.soak if kind == "driver sink" else [],  # the steps of the engine sink
+            marks=pytest.mark.soak if kind in IN_SOAK else [],
         )
         for kind in FAULTS
         for guarantee, fault in FAULTS[kind]

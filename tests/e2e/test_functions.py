@@ -58,10 +58,8 @@ def assert_each_number_is_there_once(runs: Runs, topic: str) -> None:
     assert verdict.holds_for("exactly_once"), verdict
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(fault, id=f"{fault}", marks=[] if number == 1 else pytest.mark.soak) for number, fault in enumerate(FAULTS)],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", [pytest.param(fault, id=f"{fault}") for fault in FAULTS])
 def test_a_run_with_spark_is_killed_and_the_next_one_goes_on(runs: Runs, unique: str, fault: Fault) -> None:
     submission = runs.submit(fault)
     submission.wait()

@@ -193,6 +193,7 @@ def test_two_tasks_run_on_two_executors_with_code_that_came_along(
     assert all("connect_where.zip" in origin and "airflow_provider_connect.zip" in origin for origin in origins)
 
 
+@pytest.mark.soak
 def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
     cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings
 ) -> None:
@@ -227,6 +228,7 @@ def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
         assert helper.endswith("/connect-plugins/0/where-1.5/helper.py")
 
 
+@pytest.mark.soak
 def test_a_java_connector_runs_on_an_executor_with_plugins_that_came_along(
     cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings
 ) -> None:

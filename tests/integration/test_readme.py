@@ -24,6 +24,7 @@ def broker(tmp_path: Path) -> Iterator[KafkaServer]:
 
 
 @pytest.mark.timeout(2700)
+@pytest.mark.soak
 def test_every_line_works_from_an_empty_environment(tmp_path: Path, wheel: Path, broker: KafkaServer, timings: list[str]) -> None:
     """One test, for all of it happens in one environment, which takes a minute to be installed."""
     home = EmptyHome(tmp_path / "home", wheel)

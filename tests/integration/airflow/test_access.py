@@ -132,6 +132,7 @@ def test_with_fab_each_role_and_a_user_with_one_dag_have_their_rights_on_every_r
     assert_that_bodies_come_after_rights(fab.url, fab.passwords)
 
 
+@pytest.mark.soak
 def test_doctor_names_fabs_roles_that_do_not_see_the_page(fab: FabServer) -> None:
     """``/health`` names them too, and the line that doctor prints corrects that."""
     auth = ("admin", fab.passwords["admin"])

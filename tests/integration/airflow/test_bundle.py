@@ -201,6 +201,7 @@ def test_a_connector_made_over_rest_runs_and_moves_what_is_added_later(airflow: 
     assert records(airflow, config["topic"], 1) == [b"three"]
 
 
+@pytest.mark.soak
 def test_a_connector_whose_maker_died_after_the_record_gets_its_dag_and_one_run(
     airflow: Airflow, made: str, file_source: Connector
 ) -> None:

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.client.commands import run_commands
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
+@pytest.mark.soak
 def test_a_command_waits_for_the_end_of_its_run(
     airflow: Airflow, unique: str, file_source: tuple[Path, dict[str, str]], file_sink: tuple[Path, dict[str, str]]
 ) -> None:

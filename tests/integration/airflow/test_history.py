@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from airflow_provider_connect.model.states import TargetState
 from tests.integration.airflow.conftest import Airflow, wait_until
@@ -51,6 +52,7 @@ def test_a_config_goes_back_to_a_revision(airflow: Airflow, unique: str, file_so
     answered(airflow, "DELETE", name)
 
 
+@pytest.mark.soak
 def test_a_source_goes_back_to_earlier_offsets(airflow: Airflow, unique: str, file_source: tuple[Path, dict[str, str]]) -> None:
     name, (file, config) = f"undone-{unique}", file_source
     file.write_text("one\ntwo\n")

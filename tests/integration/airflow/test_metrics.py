@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.integration.airflow.conftest import Airflow, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 
 
+@pytest.mark.soak
 def test_what_runs_have_delivered_is_shown_to_users_who_may_read_it(airflow: Airflow, unique: str, file_source: Connector) -> None:
     file, config = file_source
     file.write_text("one\ntwo\n")

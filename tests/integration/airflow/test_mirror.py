@@ -25,6 +25,7 @@ def engine(airflow: Airflow) -> Iterator[Engine]:
     engine.dispose()
 
 
+@pytest.mark.soak
 def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engine, unique: str, file_source: Connector) -> None:
     name, (file, config) = f"mirrored-{unique}", file_source
     file.write_text("".join(f"{number}\n" for number in range(100)))

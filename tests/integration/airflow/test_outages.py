@@ -137,6 +137,7 @@ def worker_config(airflow: Airflow) -> Iterator[None]:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("worker_config")
+@pytest.mark.soak
 def test_a_stop_and_a_deletion_that_are_stuck_hold_up_no_other_connector(airflow: Airflow, unique: str, tmp_path: Path) -> None:
     """The drivers of both runs are frozen, so that neither ends within the graceful time."""
     stopped, deleted, other = (f"{kind}-{unique}" for kind in ("stopped", "deleted", "other"))

@@ -159,6 +159,7 @@ def test_pausing_and_resuming_from_the_list_moves_the_dag(page: Page, airflow: A
     expect(row(page, name)).not_to_contain_text("PAUSED")
 
 
+@pytest.mark.soak
 def test_offsets_are_changed_with_the_connector_stopped_meanwhile(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
     name = connectors["runs"]
     connect(airflow, "PUT", f"/connectors/{name}/pause")  # so that no run moves the offsets besides
@@ -316,6 +317,7 @@ def test_the_tab_and_the_card(page: Page, airflow: Airflow, connectors: dict[str
     page.screenshot(path=SCREENSHOTS / "page-tab-light.png")
 
 
+@pytest.mark.soak
 def test_a_plot_stays_while_it_is_kept_up_to_date(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
     name = connectors["runs"]
 

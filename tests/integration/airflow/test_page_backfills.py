@@ -80,6 +80,7 @@ def line(page: Page, name: str) -> Locator:  # noqa: F811
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.soak
 def test_a_sinks_range_is_tried_delivered_again_and_the_backfill_removed(
     airflow: Airflow,
     browser: Browser,  # noqa: F811
@@ -148,6 +149,7 @@ def check_dark_theme(page: Page, backfill: str) -> None:  # noqa: F811
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.soak
 def test_a_source_is_bounded_by_its_own_settings(airflow: Airflow, page: Page, source: tuple[str, str]) -> None:  # noqa: F811
     name, topic = source
     opened(page, airflow, f"?connector={name}&tab=backfills")

@@ -60,6 +60,7 @@ def refused(airflow: Airflow, name: str) -> Any:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.soak
 def test_dead_letters_are_tried_replayed_and_followed(
     airflow: Airflow,
     browser: Browser,  # noqa: F811

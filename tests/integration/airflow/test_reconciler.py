@@ -96,6 +96,7 @@ def test_a_changed_file_changes_the_config_and_a_run_does_not_bring_the_old_one_
     assert airflow.config(connector) == config
 
 
+@pytest.mark.soak
 def test_a_file_that_is_gone_for_a_while_stops_nothing_and_one_that_returns_brings_the_state_of_before(
     airflow: Airflow, connector: str
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_connector_whose_file_is_gone_is_stopped_and_kept_for_rest_to_delete(a
     assert airflow.config(connector) is None
 
 
+@pytest.mark.soak
 def test_more_dags_that_are_gone_than_the_limit_are_shown_by_the_health_check(airflow: Airflow, connector: str) -> None:
     def message() -> str:
         answer = airflow.client.get("/connect/health")
@@ -228,6 +230,7 @@ def applications(connector: str) -> list[int]:
     return found
 
 
+@pytest.mark.soak
 def test_a_run_that_a_user_marked_as_failed_names_the_user(airflow: Airflow, created: str, file_source: Connector) -> None:
     wait_until(lambda: has_no_run(airflow, created), "its first run is over")
     long_input(file_source[0])
@@ -266,6 +269,7 @@ def supervisors(connector: str) -> list[int]:
     return sorted(found - set(applications(connector)) - {1})
 
 
+@pytest.mark.soak
 def test_a_stop_of_which_only_the_record_was_written_ends_the_run(airflow: Airflow, created: str, file_source: Connector) -> None:
     wait_until(lambda: has_no_run(airflow, created), "its first run is over")
     long_input(file_source[0])

@@ -19,7 +19,7 @@ Connector = tuple[Path, dict[str, str]]
 _MIRROR = (Path(__file__).resolve().parents[3] / "docs" / "mirror.md").read_text()
 INTERVALS_AND_OFFSETS = re.findall(r"```sql\n(.*?)```", _MIRROR.partition("### Intervals and offsets")[2].partition("\n## ")[0], re.DOTALL)
 """The queries that the page shows: by the run, by the offset (PostgreSQL), and how far a sink was behind."""
-ENGINES = pytest.mark.parametrize("engine", ["spark", "process"])
+ENGINES = pytest.mark.parametrize("engine", ["spark", pytest.param("process", marks=pytest.mark.soak)])
 
 
 def test_lines_go_from_a_file_to_a_topic_and_on_into_a_file_and_then_no_spark_starts(
@@ -44,6 +44,7 @@ def test_lines_go_from_a_file_to_a_topic_and_on_into_a_file_and_then_no_spark_st
         assert list((airflow.stack.folder / "runs").glob(f"{dag_id_for(connector)}-*/*")) == []
 
 
+@pytest.mark.soak
 def test_what_a_sink_has_delivered_is_an_asset_event(airflow: Airflow, unique: str, file_source: Connector, file_sink: Connector) -> None:
     source, sink = f"source-{unique}", f"sink-{unique}"
     file_source[0].write_text("one\ntwo\n")
@@ -80,6 +81,7 @@ def answer(airflow: Airflow, query: str) -> list[Any]:
     return rows
 
 
+@pytest.mark.soak
 def test_groups_of_tasks_run_in_applications_of_their_own(
     airflow: Airflow, unique: str, file_source: Connector, file_sink: Connector
 ) -> None:

@@ -347,6 +347,7 @@ def routes_left(environment: RunEnvironment) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(1800)  # every route, with a dozen runs
+@pytest.mark.soak
 def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment: RunEnvironment) -> None:
     airflow, sightings = environment.airflow, environment.sightings
     runs = dict([environment.start("good", "log"), environment.start("task", "log,poll"), environment.start("start", "log,starting")])

@@ -72,6 +72,7 @@ def test_a_bad_token_is_refused_even_beside_a_good_cookie(airflow: Airflow) -> N
     assert answer.status_code == 403
 
 
+@pytest.mark.soak
 def test_a_broken_worker_config_stops_no_run_and_health_names_what_is_wrong(airflow: Airflow, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("one\n")
     config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": "broken-worker-config"}

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
 from tests.integration.client.commands import run_commands
 from tests.kafka_topics import create_topic
 
 
+@pytest.mark.soak
 def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, file_source: dict[str, str], tmp_path: Path) -> None:
     where = ["--url", connect_url]
     config = tmp_path / "connector.json"

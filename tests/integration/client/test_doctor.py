@@ -44,6 +44,7 @@ def found(findings: list[Finding], subject: str, outcome: Outcome) -> list[str]:
     return [f"{each.text} → {each.fix}" for each in findings if (each.subject, each.outcome) == (subject, outcome)]
 
 
+@pytest.mark.soak
 def test_a_host_where_nothing_is_set_up(tmp_path: Path) -> None:
     """Each line names what is missing, and what to type; nothing ends the command."""
     environment = airflow_environment(tmp_path / "home", {"AIRFLOW__CONNECT__BOOTSTRAP_SERVERS": "127.0.0.1:1"})

@@ -47,6 +47,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert _command(folder, "down").returncode == 0
 
 
+@pytest.mark.soak
 def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
     (directory / "worker.properties").write_text("group.id = mine\\: a \\\n  group\nstatus.storage.retry.max.retries=3\n")
     started = _command(directory, "up", "worker.properties")

@@ -36,6 +36,7 @@ from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, send, values_of
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.test_jdbc_sink import JSON, Target, notes
+from tests.samples import sample
 
 FILE_STEPS = (
     KillPoint(CommitStep.PUT, "before"),
@@ -180,7 +181,7 @@ def test_markers_of_transactions_end_a_range_as_records_do(
     assert all(each.is_done for each in herder.backfills(environment.connector))
 
 
-@pytest.mark.parametrize("kill_point", FILE_STEPS, ids=str)
+@pytest.mark.parametrize("kill_point", sample(FILE_STEPS, 1), ids=str)
 def test_a_backfill_that_is_killed_loses_and_doubles_nothing(
     herder: Herder, environment: RunEnvironment, tmp_path: Path, unique: str, kill_point: KillPoint
 ) -> None:

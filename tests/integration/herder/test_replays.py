@@ -22,6 +22,7 @@ from tests.integration.herder.conftest import AskedHere, RunsByHand
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 from tests.integration.worker.killed_run import run_and_kill
+from tests.samples import sample
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 GOOD, BAD = '{{"n":{}}}', '{{"n":{}'
@@ -128,7 +129,7 @@ def test_a_record_in_the_queue_whose_headers_cannot_be_read_is_no_dead_letter(
     assert (done.is_done, done.records) == (True, 10)
 
 
-@pytest.mark.parametrize("kill_point", KILL_POINTS, ids=str)
+@pytest.mark.parametrize("kill_point", sample(KILL_POINTS, 2), ids=str)
 def test_a_killed_replay_loses_and_doubles_nothing(environment: RunEnvironment, herder: Herder, unique: str, kill_point: KillPoint) -> None:
     refused(environment, unique)
     herder.replay_dead_letters(environment.connector, ReplayRequest())

@@ -170,6 +170,7 @@ def test_offsets_do_not_go_back_while_the_history_lags(mirrored: Mirrored, uniqu
 
 
 @some_or_all(UNDO_KILL_POINTS)
+@pytest.mark.soak
 def test_a_killed_undo_has_changed_all_or_nothing(mirrored: Mirrored, unique: str, kill_points: list[KillPoint]) -> None:
     environment, herder = mirrored.environment, mirrored.herder
     name, topic = environment.connector, make_topic(environment.bootstrap, unique)

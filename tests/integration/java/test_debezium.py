@@ -145,11 +145,13 @@ def small_batches(orders: Orders) -> Path:
     return config
 
 
+@pytest.mark.soak
 def test_what_a_killed_run_has_left_comes_once(orders: Orders, small_batches: Path) -> None:
     killed_and_finished(orders, small_batches, ROWS, ["process"])
     assert orders.readiness() == NO_WORK
 
 
+@pytest.mark.soak
 def test_an_upgrade_is_tried_at_once_and_a_version_that_fails_goes_back(orders: Orders) -> None:
     """Debezium 3.5, then 3.6, then a version without its driver of PostgreSQL."""
     runs, folder = orders.runs, orders.runs.folder / "versions"

@@ -88,6 +88,7 @@ def orders(java_runs: JavaRuns, logged_mariadb: MariadbServer, unique: str) -> O
     return Orders(java_runs, logged_mariadb, unique)
 
 
+@pytest.mark.soak
 def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_changes(orders: Orders) -> None:
     config = orders.config()
     orders.execute("INSERT INTO {orders} VALUES (1, 'new'), (2, 'new'), (3, 'new')")
@@ -145,6 +146,7 @@ def small_batches(orders: Orders) -> Path:
     return config
 
 
+@pytest.mark.soak
 def test_what_a_killed_run_has_left_comes_once(orders: Orders, small_batches: Path) -> None:
     killed_and_finished(orders, small_batches, ROWS, ["process"])
     assert orders.readiness() == NO_WORK

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import psutil
+import pytest
 
 from airflow_provider_connect import Connect
 from tests.integration.java.conftest import JavaRuns
@@ -24,6 +25,7 @@ def config_of(path: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in path.read_text().splitlines())
 
 
+@pytest.mark.soak
 def test_an_application_hosts_java_sources_and_sinks(java_runs: JavaRuns, unique: str) -> None:
     """Records come at once, in one JVM a task. After a restart of the application they go on at their offsets."""
     java_runs.make_topic(unique)

@@ -46,6 +46,7 @@ def test_a_source_runs_without_spark(java_runs: JavaRuns, unique: str) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.soak
 def test_a_source_and_a_sink_run_as_applications_of_spark(java_runs: JavaRuns, unique: str) -> None:
     java_runs.input.write_text("one\ntwo\n")
     source = submitted(java_runs, f"{unique}-in", connector_class=SOURCE, file=str(java_runs.input), topic=unique)

@@ -186,6 +186,7 @@ def test_a_jvm_that_is_killed_costs_one_request_and_none_is_left(plugins: Path) 
     assert {process.pid for process in children("py4j.GatewayServer", recursive=True)} <= before
 
 
+@pytest.mark.soak
 def test_a_plugin_without_service_files_is_scanned(plugins: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     silent = tmp_path / "silent" / "connect-file.jar"
     silent.parent.mkdir()

@@ -109,6 +109,7 @@ def test_a_source_cluster_that_answers_late_ends_no_run_without_records(mirror: 
     assert mirror.copied() == [*range(100)]
 
 
+@pytest.mark.soak
 def test_a_run_that_mirrors_a_topic_whose_records_never_end_does(mirror: Mirror) -> None:
     source = mirror.config("Source")
     mirror.write(0, 1000)
@@ -123,6 +124,7 @@ def test_a_run_that_mirrors_a_topic_whose_records_never_end_does(mirror: Mirror)
     assert mirror.copied() == [*range(written)]
 
 
+@pytest.mark.soak
 def test_what_a_killed_run_has_left_comes_once(mirror: Mirror) -> None:
     source = mirror.config("Source")
     mirror.write(0, RECORDS)
@@ -154,6 +156,7 @@ def test_a_run_of_heartbeats_ends_with_its_first(mirror: Mirror) -> None:
     assert "task 0: 0 records" not in output
 
 
+@pytest.mark.soak
 def test_checkpoints_come_in_one_run_and_groups_are_written_at_the_target(mirror: Mirror) -> None:
     mirror.write(0, 1000)
     mirror.run(mirror.config("Source"))

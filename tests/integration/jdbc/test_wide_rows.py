@@ -32,7 +32,8 @@ def test_long_rows_that_are_read_do_not_fill_the_memory(request: pytest.FixtureR
     assert grown_bytes("source", target, QUERIES[dialect]) < READ_BYTES
 
 
-@pytest.mark.parametrize("dialect", ["postgresql", *(pytest.param(one, marks=pytest.mark.soak) for one in ("sqlite", "mariadb"))])
+@pytest.mark.soak
+@pytest.mark.parametrize("dialect", ["postgresql", "sqlite", "mariadb"])
 def test_long_rows_that_are_written_do_not_fill_the_memory(request: pytest.FixtureRequest, dialect: str) -> None:
     target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")
     target.run(f"CREATE TABLE notes (id integer, text {'longtext' if dialect == 'mariadb' else 'text'})")

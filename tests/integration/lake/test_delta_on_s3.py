@@ -38,6 +38,7 @@ def config(server: S3Server) -> dict[str, str]:
     return own | server.delta_settings(f"lake/{uuid.uuid4().hex}")
 
 
+@pytest.mark.soak
 class TestDeltaSinkOnS3(NotesSuite):
     connector_class = DeltaSinkConnector
     lines_between_kills = 11
@@ -53,6 +54,7 @@ class TestDeltaSinkOnS3(NotesSuite):
         return delta_rows(self._config["delta.table.path"], self._server.delta_options)
 
 
+@pytest.mark.soak
 class TestDeltaSinkUpsertOnS3(TestDeltaSinkOnS3):
     lines_between_kills = 37
     settings: ClassVar[dict[str, str]] = UPSERT

@@ -88,6 +88,7 @@ def rows(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["text"], row["price"]) for row in found)
 
 
+@pytest.mark.soak
 def test_apache_icebergs_reader_finds_the_rows(found: dict[str, list[dict[str, Any]]]) -> None:
     assert rows(found["merged"]) == MERGED
     assert found["wide"] == [WIDE_ROW | {"at": "2024-02-29T12:30:00.123Z", "tags": "[ä, ]", "inner": "Record(x, null)"}]

@@ -36,6 +36,7 @@ def received(consumer: Consumer, count: int) -> list[bytes]:
     return found
 
 
+@pytest.mark.soak
 def test_an_agent_follows_a_thousand_files_and_a_rotation(agent: Agent, bootstrap: str, unique: str) -> None:
     make_topic(bootstrap, unique)
     folder = agent.folder / "logs"

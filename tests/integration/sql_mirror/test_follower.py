@@ -233,6 +233,7 @@ def test_dropped_tables_are_filled_again(settings: WorkerSettings, configs: Conf
     assert sorted(reported(database, "orders"), key=str) == sorted(lines, key=str)
 
 
+@pytest.mark.soak
 def test_a_rebuilt_mirror_keeps_its_history_and_reports_nothing_twice(
     settings: WorkerSettings, configs: ConfigStore, database: Engine, follow: Follow
 ) -> None:

@@ -41,6 +41,7 @@ def agent(programs: Path, tmp_path: Path, worker_settings: Callable[..., dict[st
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.soak
 def test_connectors_run_and_the_rest_api_answers(agent: Agent, programs: Path, tmp_path: Path, unique: str) -> None:
     home = {"HOME": str(tmp_path), "PATH": f"{programs}{os.pathsep}/usr/bin:/bin", "LANG": "C.UTF-8"}
     (tmp_path / "in.txt").write_text("tea\nbread\n")

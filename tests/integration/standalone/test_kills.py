@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import pytest
+
 from airflow_provider_connect.stores.offset_file import OffsetFile
 from airflow_provider_connect.wire import java_map
 from tests.integration.standalone.agent import Agent, properties, wait_for
@@ -91,6 +93,7 @@ def test_no_line_is_lost_when_the_process_is_killed(make_agent: MakeAgent, tmp_p
     print(f"seed {seed}: {KILLS} kills, {len(wanted)} lines, 0 lost, {doubled} doubled, {len(torn)} torn; offset file whole {whole} times")
 
 
+@pytest.mark.soak
 def test_no_line_is_doubled_when_the_process_is_asked_to_end(make_agent: MakeAgent, tmp_path: Path, unique: str) -> None:
     connectors = _connectors(tmp_path, unique)
     agent = make_agent(offset_flush_interval_ms="60000").start(*connectors)

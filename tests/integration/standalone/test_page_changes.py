@@ -282,6 +282,7 @@ def row(page: Page, name: str) -> Locator:
     return page.locator(f"tr[data-connector={name}]")
 
 
+@pytest.mark.soak
 def test_a_config_is_validated_under_the_name_that_is_typed_and_a_refusal_once(page: Page, agent: Agent, unique: str) -> None:
     sent: list[str | None] = []
 
@@ -310,6 +311,7 @@ def test_a_config_is_validated_under_the_name_that_is_typed_and_a_refusal_once(p
     assert agent.request("GET", f"/connectors/{unique}/config")[0] == 200
 
 
+@pytest.mark.soak
 def test_what_a_sink_delivers_is_followed_to_its_end(page: Page, agent: Agent, unique: str) -> None:
     make_topic(agent.bootstrap, unique)
     send(agent.bootstrap, unique, [str(number) for number in range(90_000)])  # eighteen seconds for this sink

@@ -24,6 +24,7 @@ from airflow_provider_connect.worker.preview.runner import PreviewRunner
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
 from tests.integration.worker.orders import NAME, install
+from tests.samples import sample
 
 
 @dataclass(slots=True)
@@ -144,7 +145,7 @@ def test_a_trial_that_was_killed_is_taken_back_by_the_next_run(orders: Orders) -
     assert values_of(environment.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(50)]
 
 
-@pytest.mark.parametrize("step", ["comparison", "trial", "data"])
+@pytest.mark.parametrize("step", sample(["comparison", "trial", "data"], 1))
 def test_a_run_that_is_killed_leaves_one_version_or_the_other(orders: Orders, step: str) -> None:
     """The process is ``connect-run``, with the connector's config and the worker's settings in files."""
     environment, folder = orders.environment, orders.environment.folder

@@ -129,6 +129,7 @@ def test_killed_at_any_instant_it_loses_and_doubles_nothing(tmp_path: Path, clai
     assert found(path, claims()) == {0: end}
 
 
+@pytest.mark.soak
 def test_several_tasks_killed_at_any_instant(tmp_path: Path, claims: Callable[[], int]) -> None:
     path, chance, kills, delivered = tmp_path / "out.txt", random.Random(12), 0, 0
     while kills < 40 or delivered < 1000:
