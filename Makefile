@@ -2,7 +2,7 @@
 PYTHON ?= $(or $(firstword $(foreach one,python3 python3.11 python3.12 python3.13,$(shell $(one) -c 'import sys; sys.version_info >= (3, 11) and print("$(one)")' 2>/dev/null))),python3)
 PY := .venv/bin/python
 SOURCES := airflow_provider_connect spark_jobs dags tests
-SHARED := -n $(or $(JOBS),2)
+SHARED := -n $(or $(JOBS),3)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
@@ -29,7 +29,7 @@ status: ## whether the stack is up, and where
 check: setup ## lint, types, unit tests that start no process
 	@$(MAKE) -s -j 2 static units
 
-test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of each test are in .dev/durations.json
+test: setup ## all that CI runs, in JOBS=3 processes at once; the seconds of each test are in .dev/durations.json
 	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & $(MAKE) -s -j 2 static tests
 	@$(PY) -m tests.covered
 
