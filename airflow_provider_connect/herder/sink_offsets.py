@@ -171,8 +171,8 @@ class SinkOffsetChanges:
             return []
         with closing(BatchLog(self._settings)) as store:
             tasks = {entry.task.task for entry in store.entries(self._name)}
-        positions = [BatchLog.reset(self._settings, self._name, task) for task in sorted(tasks - {0} if then else tasks)]
-        records = [ProducerRecord(self._settings.batch_topic, *position, author=self._author) for position in positions]
+        entries = [BatchLog.reset(self._settings, self._name, task) for task in sorted(tasks - {0} if then else tasks)]
+        records = [ProducerRecord(self._settings.batch_topic, *entry, author=self._author) for entry in entries]
         if not then:
             return records
         positions: dict[str, dict[str, int]] = {}

@@ -5,23 +5,19 @@ Knows nothing of converters, groups or commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import groupby
-from operator import itemgetter
 from types import TracebackType
 
-import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import is_retriable, translated
-from airflow_provider_connect.stores.log_consumer import headers_of
+from airflow_provider_connect.worker.delivery.consumed import ClientMessages, Consumed
+from airflow_provider_connect.worker.delivery.native_messages import NativeMessages
 from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, RawBatch
 
-CONSUME_RECORDS = 500  # lists of 700 messages and more cost twice as much each: 0.55 µs a record against 0.27, measured
 BATCH_RECORDS = 10_000
 BATCH_BYTES = 32 * 1024 * 1024  # of keys, values and headers; a batch holds one record at least, however large
 ENDLESS = 2**63 - 1  # the end of a range that is read on as records come
@@ -38,12 +34,11 @@ READER_SETTINGS = {
     "reconnect.backoff.ms": "1",  # librdkafka's 100 delay the first connection by 50 ms
     "reconnect.backoff.max.ms": "1000",
 }
-_NO_TIMESTAMP = -1
-_TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
+_WAIT_SECONDS = 0.1  # how long errors and callbacks of the consumer wait
 
 
 class KafkaReader:
-    """Reads each partition from its start offset to its end offset and not beyond.
+    """Reads each partition from its start offset to its end offset and not beyond. To be closed before the consumer is.
 
     A partition is done when its position reaches the end, or at the broker's end-of-partition event: behind the last record there may be
     nothing but transaction markers. One whose end is ``ENDLESS`` never is. ``positions`` are the offsets behind all that was passed, also
@@ -54,13 +49,21 @@ class KafkaReader:
 
     def __init__(self, consumer: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], columns: frozenset[str]) -> None:
         self._consumer = consumer
-        self._columns = columns
         self._ends = {partition: end for partition, (_, end) in ranges.items()}
         self.positions = {partition: start for partition, (start, _) in ranges.items()}
         self._open = {partition for partition, (start, end) in ranges.items() if start < end}
         self.held: frozenset[TopicPartition] = frozenset()
-        self._record_bytes = 0.0  # of the records read last, on average
+        only = next(iter(ranges)) if len(ranges) == 1 else None
+        self._client = ClientMessages(consumer, columns, only)
+        self._native = NativeMessages.of(consumer, columns)
+        if self._native is not None:
+            self._native.follow(ranges)  # before they are assigned: no record comes by way of the consumer's own queue, out of order
         self._assign()
+
+    def close(self) -> None:
+        """What was fetched and not read is dropped."""
+        if self._native is not None:
+            self._native.close()
 
     @property
     def exhausted(self) -> bool:
@@ -86,116 +89,54 @@ class KafkaReader:
         pieces: dict[TopicPartition, list[RawBatch]] = {}
         count, size, wait = 0, 0, timeout_seconds
         while count < BATCH_RECORDS and size < BATCH_BYTES and not self.exhausted:
-            first = self._consumer.poll(wait)
-            if first is None:
+            consumed = self._take(wait, BATCH_RECORDS - count, BATCH_BYTES - size)
+            if consumed is None:
                 break
-            most = self._most_records(first, BATCH_BYTES - size)
-            more = self._consumer.consume(most, 0)  # with a time-out, it waits until the list is full
-            read, got = 0, 0
-            for piece in self._pieces([first, *more]):
+            for piece in self._passed(consumed):
                 pieces.setdefault(piece.partition, []).append(piece)
-                read += piece.num_records
-                got += piece.num_bytes
-            if read:
-                self._record_bytes = got / read
-            count, size, wait = count + read, size + got, 0.0
+                count += piece.num_records
+                size += piece.num_bytes
+            wait = 0.0
         return [_joined(run) for run in pieces.values()]
 
-    def _most_records(self, first: Message, left_bytes: int) -> int:
-        """How many records are asked for at once behind ``first``: no more than fit if they are as large as those before or as it is."""
-        record_bytes = max(self._record_bytes, len(first.value() or b""))
-        if record_bytes * CONSUME_RECORDS <= left_bytes:
-            return CONSUME_RECORDS
-        return max(1, int(left_bytes / record_bytes))
+    def _take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
+        if self._native is None:
+            return self._client.take(timeout_seconds, most_records, most_bytes)
+        left = timeout_seconds
+        while True:
+            self._native.follow(self._open - self.held)
+            events = self._client.take(0, most_records, most_bytes)  # errors and callbacks
+            consumed = self._native.take(min(left, _WAIT_SECONDS), most_records, most_bytes) if events is None else events
+            left -= _WAIT_SECONDS
+            if consumed is not None or left <= 0:
+                return consumed
 
     def _assign(self) -> None:
         self._consumer.assign([ClientPartition(p.topic, p.partition, self.positions[p]) for p in sorted(self._open - self.held)])
 
-    def _pieces(self, messages: list[Message]) -> Iterator[RawBatch]:
-        ended: list[tuple[TopicPartition, int]] = []
-        if any(map(Message.error, messages)):
-            messages, ended = _records_and_ends(messages)
-        for partition, run in self._runs(messages):
-            if partition in self._open and partition not in self.held:
-                piece = self._piece(partition, run)
-                if piece is not None:
-                    yield piece
-        for partition, position in ended:  # after the records: the event follows them
+    def _passed(self, consumed: Consumed) -> Iterator[RawBatch]:
+        for piece in consumed.pieces:
+            if piece.partition in self._open and piece.partition not in self.held:
+                yield from self._within(piece)
+        for partition, position in consumed.ended:  # after the records: the event follows them
             if partition in self._open and position >= self.positions[partition]:
                 self.positions[partition] = position
                 if self._ends[partition] != ENDLESS:
                     self._close(partition)
 
-    def _runs(self, messages: list[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
-        if len(self._ends) == 1:
-            yield next(iter(self._ends)), messages
-            return
-        for partition, run in groupby(messages, _partition_of):
-            yield partition, list(run)
-
-    def _piece(self, partition: TopicPartition, run: list[Message]) -> RawBatch | None:
-        end = self._ends[partition]
-        reached = bool(run) and _offset(run[-1]) + 1 >= end
-        if reached:
-            run = [message for message in run if _offset(message) < end]
-        piece = _piece_of(partition, run, self._columns) if run else None
-        if piece is not None:
-            self.positions[partition] = piece.next_offset
-        if reached:
-            self.positions[partition] = end
+    def _within(self, piece: RawBatch) -> Iterator[RawBatch]:
+        """The piece up to the end of its partition."""
+        partition, end = piece.partition, self._ends[piece.partition]
+        cut = piece.before(end)
+        if cut is not None:
+            yield cut
+        self.positions[partition] = min(piece.next_offset, end)
+        if piece.next_offset >= end:
             self._close(partition)
-        return piece
 
     def _close(self, partition: TopicPartition) -> None:
         self._open.discard(partition)
         self._consumer.incremental_unassign([ClientPartition(partition.topic, partition.partition)])
-
-
-def _records_and_ends(messages: Sequence[Message]) -> tuple[list[Message], list[tuple[TopicPartition, int]]]:
-    records, ended = [], []
-    for message in messages:
-        error = message.error()
-        if error is None:
-            records.append(message)
-        elif error.code() == KafkaError._PARTITION_EOF:
-            ended.append((_partition_of(message), _offset(message)))
-        elif not is_retriable(error):  # the client goes on by itself after those; silence is bounded by the loop
-            raise translated(error, f"reading topic {message.topic()}")
-    return records, ended
-
-
-def _partition_of(message: Message) -> TopicPartition:
-    return TopicPartition(str(message.topic()), int(message.partition() or 0))
-
-
-def _offset(message: Message) -> int:
-    return int(message.offset() or 0)  # None only before a message is stored
-
-
-def _piece_of(partition: TopicPartition, run: list[Message], columns: frozenset[str]) -> RawBatch:
-    first, last = _offset(run[0]), _offset(run[-1])
-    piece = RawBatch(partition, first, last + 1, pa.array(list(map(Message.value, run)), pa.binary()))
-    if last - first + 1 != len(run):
-        piece.offsets = pa.array(list(map(Message.offset, run)), pa.int64())
-    if "key" in columns:
-        keys = list(map(Message.key, run))
-        if keys.count(None) != len(keys):
-            piece.key = pa.array(keys, pa.binary())
-    if "headers" in columns:
-        piece.headers = _headers_of(run)
-    if "timestamp" in columns:
-        stamps = list(map(Message.timestamp, run))
-        piece.timestamp_type = _TIMESTAMP_TYPES[stamps[0][0]]
-        millis = np.fromiter(map(itemgetter(1), stamps), np.int64, len(stamps))
-        piece.timestamp = pa.array(millis, mask=millis == _NO_TIMESTAMP)
-    return piece
-
-
-def _headers_of(run: list[Message]) -> pa.Array | None:
-    rows = headers_of(run)
-    if rows is None:
-        return None
-    return pa.array([None if row is None else [{"key": k, "value": v} for k, v in row] for row in rows], HEADERS_TYPE)
 
 
 def _joined(pieces: list[RawBatch]) -> RawBatch:
@@ -240,6 +181,7 @@ class AheadReader:
     def close(self) -> None:
         """Wait until nothing is being read any more."""
         self._thread.shutdown()
+        self._reader.close()
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:

@@ -1,7 +1,8 @@
 """The librdkafka that confluent-kafka has loaded, called by its C functions on a client that confluent-kafka has created.
 
-It trusts two structures: that a client's Python object begins with the pointer to its client, and the layout of ``rd_kafka_message_t``.
-Both were checked for the releases in ``KNOWN``; with any other there is no native access, and the caller uses Python.
+It trusts three structures: that a client's Python object begins with the pointer to its client, the layout of ``rd_kafka_message_t``, and
+that of the ``rd_kafka_msg_t`` of which a consumed one is the beginning. They were checked for the releases in ``KNOWN``; with any other
+there is no native access, and the caller uses Python.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import confluent_kafka
 import numpy as np
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 KNOWN = ("2.16.",)
 MESSAGE = np.dtype(  # rd_kafka_message_t of librdkafka 1.0 to 2.x on 64-bit machines
@@ -44,12 +45,19 @@ _WAITING: _Functions = {  # called without the interpreter's lock
     "rd_kafka_event_type": (_I, [_P]),
     "rd_kafka_event_error": (_I, [_P]),
     "rd_kafka_event_destroy": (None, [_P]),
+    "rd_kafka_queue_new": (_P, [_P]),
+    "rd_kafka_queue_get_partition": (_P, [_P, _TEXT, ctypes.c_int32]),
+    "rd_kafka_queue_forward": (None, [_P, _P]),
+    "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [_P, _I, _P, _SIZE]),
+    "rd_kafka_last_error": (_I, []),
+    "rd_kafka_topic_name": (_TEXT, [_P]),
     "rd_kafka_fatal_error": (_I, [_P, _TEXT, _SIZE]),
     "rd_kafka_error_code": (_I, [_P]),
     "rd_kafka_error_destroy": (None, [_P]),
 }
 _QUICK: _Functions = {  # called for each record, with the interpreter's lock: to give it up and take it again costs more than these do
     "rd_kafka_produceva": (_P, None),  # a pointer, bytes, an int: to declare them doubles the time of the call
+    "rd_kafka_message_destroy": (None, [_P]),
 }
 
 
@@ -73,6 +81,6 @@ def native_library() -> NativeLibrary | None:
     return NativeLibrary(found[0]) if len(found) == 1 else None
 
 
-def client_of(client: Producer) -> int:
+def client_of(client: Producer | Consumer) -> int:
     """The ``rd_kafka_t *`` that stands right behind the Python object's head."""
     return int(ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value or 0)

@@ -28,7 +28,7 @@ _ANY_PARTITION = -1
 _DELIVERY_REPORTS = 0x1  # RD_KAFKA_EVENT_DR
 _SERVE_SECONDS = 0.1
 _RKT, _PARTITION, _VALUE, _KEY, _FLAGS, _TIMESTAMP, _HEADER = 2, 3, 4, 5, 7, 8, 9  # rd_kafka_vtype_t
-_PARTS = (_RKT, _PARTITION, _VALUE, _KEY, _FLAGS, _TIMESTAMP)  # of every record that is described; its headers follow
+_PARTS = (_RKT, _PARTITION, _FLAGS, _VALUE, _TIMESTAMP, _KEY)  # of a record that is described, the last if it has a key; its headers follow
 _WORDS = 9  # of rd_kafka_vu_t: which part it is, then a union of 64 bytes
 _DESCRIBED = 1_000  # records at once: their descriptions stay in the processor's cache
 _EMPTY = ctypes.create_string_buffer(1)  # where an empty value points to: a null pointer would make it a tombstone
@@ -90,16 +90,18 @@ class NativeQueue:
                 if queued != count:
                     raise self._refusal(int(messages["err"][messages["err"] != 0][0]))
                 return
+            room = _room(min(_DESCRIBED, count), handle, target, has_key=key is not None)
             for start in range(0, count, _DESCRIBED):
                 part, length = slice(start, start + _DESCRIBED), min(_DESCRIBED, count - start)
-                words = _described(messages[part], handle, target, None if timestamp is None else timestamp.slice(start, length))
+                words = room[:length]
+                _describe(words, messages[part], None if timestamp is None else timestamp.slice(start, length))
                 self._put_described(words, None if headers is None else headers.slice(start, length))
         finally:
             self._library.rd_kafka_topic_destroy(handle)
 
     def _put_described(self, words: _Words, headers: pa.Array | None) -> None:
         """``words``: for each record its parts."""
-        lengths: Iterable[int] = repeat(len(_PARTS))
+        lengths: Iterable[int] = repeat(words.shape[1])
         if headers is not None and (named := _Headers(headers)).count:
             descriptions, lengths = named.behind(words)
         else:
@@ -165,10 +167,11 @@ class _Headers:
 
     def behind(self, words: _Words) -> tuple[list[bytes], list[int]]:
         """The parts of each record, its headers' behind the others; how many parts it has."""
-        counts = self._each + len(_PARTS)
+        parts = words.shape[1]
+        counts = self._each + parts
         ends = np.cumsum(counts)
-        flat = np.zeros((len(words) * len(_PARTS) + self.count, _WORDS), np.uint64)
-        own = (ends - counts)[:, None] + np.arange(len(_PARTS))
+        flat = np.zeros((len(words) * parts + self.count, _WORDS), np.uint64)
+        own = (ends - counts)[:, None] + np.arange(parts)
         flat[own] = words
         is_header = np.ones(len(flat), bool)
         is_header[own] = False
@@ -178,18 +181,24 @@ class _Headers:
         return [whole[start:end] for start, end in pairwise(edges)], counts.tolist()
 
 
-def _described(messages: np.ndarray[Any, Any], handle: int, partition: int, timestamp: pa.Array | None) -> _Words:
-    """What ``rd_kafka_produceva`` wants of each record: (records, parts, words)."""
-    words = np.zeros((len(messages), len(_PARTS), _WORDS), np.uint64)
-    words[:, :, 0] = _PARTS
+def _room(count: int, handle: int, partition: int, *, has_key: bool) -> _Words:
+    """For ``count`` descriptions, with what is the same in all of them: (records, parts, words)."""
+    parts = _PARTS if has_key else _PARTS[:-1]
+    words = np.zeros((count, len(parts), _WORDS), np.uint64)
+    words[:, :, 0] = parts
     words[:, 0, 1] = handle
     words[:, 1, 1] = partition & 0xFFFFFFFF
-    words[:, 2, 1], words[:, 2, 2] = messages["payload"], messages["len"]
-    words[:, 3, 1], words[:, 3, 2] = messages["key"], messages["key_len"]
-    words[:, 4, 1] = _COPY
-    if timestamp is not None:
-        words[:, 5, 1] = pc.fill_null(timestamp.cast(pa.int64()), 0).to_numpy().view(np.uint64)
+    words[:, 2, 1] = _COPY
     return words
+
+
+def _describe(words: _Words, messages: np.ndarray[Any, Any], timestamp: pa.Array | None) -> None:
+    """Write what ``rd_kafka_produceva`` wants of each record, where that of earlier ones stood."""
+    words[:, 3, 1], words[:, 3, 2] = messages["payload"], messages["len"]
+    if timestamp is not None:
+        words[:, 4, 1] = pc.fill_null(timestamp.cast(pa.int64()), 0).to_numpy().view(np.uint64)
+    if words.shape[1] == len(_PARTS):
+        words[:, 5, 1], words[:, 5, 2] = messages["key"], messages["key_len"]
 
 
 def _as_binary(column: pa.Array | None) -> pa.Array | None:

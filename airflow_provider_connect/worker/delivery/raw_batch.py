@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord
 
+_COLUMNS = ("value", "key", "headers", "timestamp", "offsets")
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -46,6 +47,18 @@ class RawBatch:
 
     def offset_column(self) -> pa.Array:
         return row_numbers(self.num_records, self.first_offset) if self.offsets is None else self.offsets
+
+    def before(self, offset: int) -> RawBatch | None:
+        """The records below ``offset``; None: there are none."""
+        if self.next_offset <= offset:
+            return self
+        count = offset - self.first_offset
+        if self.offsets is not None:
+            count = int(np.searchsorted(self.offsets.to_numpy(), offset))
+        if count <= 0:
+            return None
+        cut = {name: column.slice(0, count) for name in _COLUMNS if (column := getattr(self, name)) is not None}
+        return replace(self, next_offset=offset, **cut)
 
     def record(self, index: int) -> ConsumedRecord:
         """Record number ``index``; columns that were not read are null."""

@@ -107,10 +107,12 @@ class PreviewedSink:
         found: dict[TopicPartition, list[RawBatch]] = {}
         if not any(start < end for start, end in ranges.values()):
             return found
-        with closing(
-            Consumer({**READER_SETTINGS, **self._consumer, "enable.auto.commit": "false", "enable.partition.eof": "true"})
-        ) as consumer:
-            reader = KafkaReader(consumer, ranges, ALL_COLUMNS)
+        with (
+            closing(
+                Consumer({**READER_SETTINGS, **self._consumer, "enable.auto.commit": "false", "enable.partition.eof": "true"})
+            ) as consumer,
+            closing(KafkaReader(consumer, ranges, ALL_COLUMNS)) as reader,
+        ):
             while not reader.exhausted and time.monotonic() < self._deadline:
                 for raw in reader.read(_READ_SECONDS):
                     found.setdefault(raw.partition, []).append(raw)
