@@ -46,8 +46,6 @@ _WAITING: _Functions = {  # called without the interpreter's lock
     "rd_kafka_event_error": (_I, [_P]),
     "rd_kafka_event_destroy": (None, [_P]),
     "rd_kafka_queue_new": (_P, [_P]),
-    "rd_kafka_queue_get_partition": (_P, [_P, _TEXT, ctypes.c_int32]),
-    "rd_kafka_queue_forward": (None, [_P, _P]),
     "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [_P, _I, _P, _SIZE]),
     "rd_kafka_last_error": (_I, []),
     "rd_kafka_topic_name": (_TEXT, [_P]),
@@ -55,9 +53,13 @@ _WAITING: _Functions = {  # called without the interpreter's lock
     "rd_kafka_error_code": (_I, [_P]),
     "rd_kafka_error_destroy": (None, [_P]),
 }
-_QUICK: _Functions = {  # called for each record, with the interpreter's lock: to give it up and take it again costs more than these do
+_QUICK: _Functions = {  # called often, with the interpreter's lock: another thread keeps it for 5 ms once it is given up
     "rd_kafka_produceva": (_P, None),  # a pointer, bytes, an int: to declare them doubles the time of the call
     "rd_kafka_message_destroy": (None, [_P]),
+    "rd_kafka_queue_get_partition": (_P, [_P, _TEXT, ctypes.c_int32]),
+    "rd_kafka_queue_forward": (None, [_P, _P]),
+    "rd_kafka_queue_destroy": (None, [_P]),
+    "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [_P, _I, _P, _SIZE]),  # without a time-out
 }
 
 

@@ -37,10 +37,10 @@ class NativeMessages:
 
     def __init__(self, consumer: Consumer, library: NativeLibrary, columns: frozenset[str]) -> None:
         self._consumer = consumer  # kept: the client lives as long as it does
-        self._library, self._destroy = library.waiting, library.quick.rd_kafka_message_destroy
+        self._waiting, self._quick = library.waiting, library.quick
         self._client = client_of(consumer)
         self._columns = columns
-        self._queue: int | None = self._library.rd_kafka_queue_new(self._client)
+        self._queue: int | None = self._waiting.rd_kafka_queue_new(self._client)
         self._pointers = np.zeros(MOST_RECORDS, np.uint64)
 
     @classmethod
@@ -53,12 +53,12 @@ class NativeMessages:
         """What was fetched and not taken is dropped."""
         queue, self._queue = self._queue, None
         if queue is not None:
-            self._library.rd_kafka_queue_destroy(queue)
+            self._waiting.rd_kafka_queue_destroy(queue)
 
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
         """Have what is fetched of ``partitions`` come here. An assignment takes effect in a thread of the library and ends this, so it is
         called again before each ``take``."""
-        library = self._library
+        library = self._quick
         for partition in partitions:
             queue = library.rd_kafka_queue_get_partition(self._client, partition.topic.encode(), partition.partition)
             if queue:
@@ -68,32 +68,33 @@ class NativeMessages:
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
         """What is there, about so much at most; waits for the first record, up to ``timeout_seconds``. None: nothing came. Raises
         KafkaException."""
-        count = self._taken(0, int(timeout_seconds * 1000), 1)
+        count = self._taken(0, 1) or self._taken(0, 1, timeout_seconds)
         try:
             if not count:
                 return None
             size, record_bytes = 0, self._size(0, count)
             while count < min(most_records, MOST_RECORDS) and size < most_bytes:
                 step = min(_STEP_RECORDS, most_records - count, MOST_RECORDS - count, 1 + (most_bytes - size) // max(1, record_bytes))
-                got = self._taken(count, 0, step)
+                got = self._taken(count, step)
                 if not got:
                     break
                 step_bytes = self._size(count, count + got)
                 count, size, record_bytes = count + got, size + step_bytes, step_bytes // got
             return self._consumed(words_at(self._pointers[:count], _WORDS))
         finally:
-            deque(map(self._destroy, self._pointers[:count].tolist()), maxlen=0)
+            deque(map(self._quick.rd_kafka_message_destroy, self._pointers[:count].tolist()), maxlen=0)
 
     def _size(self, first: int, end: int) -> int:
         """Bytes of the values of these records."""
         return int(words_at(self._pointers[first:end] + np.uint64(8 * _VALUE_SIZE), 1).sum())
 
-    def _taken(self, index: int, timeout_ms: int, most: int) -> int:
+    def _taken(self, index: int, most: int, timeout_seconds: float = 0) -> int:
         """How many records were taken; their pointers stand behind ``index``."""
         room = self._pointers.ctypes.data + index * self._pointers.itemsize
-        count = int(self._library.rd_kafka_consume_batch_queue(self._queue, timeout_ms, room, most))
+        library = self._waiting if timeout_seconds else self._quick
+        count = int(library.rd_kafka_consume_batch_queue(self._queue, int(timeout_seconds * 1000), room, most))
         if count < 0:
-            raise KafkaException(KafkaError(self._library.rd_kafka_last_error()))
+            raise KafkaException(KafkaError(self._waiting.rd_kafka_last_error()))
         return count
 
     def _consumed(self, words: Words) -> Consumed:
@@ -102,7 +103,7 @@ class NativeMessages:
         names: dict[int, str] = {}
         for first, end in _runs(words, errors != 0):
             topic, number = int(words[first, _TOPIC]), int(words[first, _PARTITION] & np.uint64(0xFFFFFFFF))
-            name = names.get(topic) or names.setdefault(topic, self._library.rd_kafka_topic_name(topic).decode())
+            name = names.get(topic) or names.setdefault(topic, self._waiting.rd_kafka_topic_name(topic).decode())
             partition = TopicPartition(name, number)
             if not errors[first]:
                 consumed.pieces.append(self._piece(partition, words[first:end]))
