@@ -23,7 +23,7 @@ from airflow_provider_connect.worker.delivery.native_memory import Words, binary
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 
 MOST_RECORDS = 10_000  # at once
-_STEP_RECORDS = 500  # after which their size is checked: large ones may follow small ones
+_STEP_RECORDS = 150  # after which their size is checked: large ones may follow small ones
 _ERROR, _TOPIC, _PARTITION, _VALUE, _VALUE_SIZE, _KEY, _KEY_SIZE, _OFFSET = range(8)  # 64-bit words of rd_kafka_message_t
 _KIND, _TIMESTAMP, _HEADERS_SIZE, _HEADERS = 11, 12, 15, 16  # and of rd_kafka_msg_t; the type of the timestamp is the upper half of _KIND
 _WORDS = 17
