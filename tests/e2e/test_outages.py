@@ -35,12 +35,13 @@ def environments(server: KafkaServer, tmp_path: Path, unique: str) -> list[RunEn
     return [source, sink]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("seconds", "kill"),
     [
-        pytest.param(3, False, id="frozen 3 s", marks=pytest.mark.soak),
+        pytest.param(3, False, id="frozen 3 s"),
         pytest.param(3, True, id="killed 3 s"),
-        pytest.param(60, True, id="killed 60 s", marks=pytest.mark.soak),
+        pytest.param(60, True, id="killed 60 s"),
     ],
 )
 def test_a_broker_that_goes_away_loses_and_doubles_nothing(

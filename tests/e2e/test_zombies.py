@@ -148,7 +148,8 @@ def test_an_older_run_that_takes_over_late_does_not_end_the_newer_one(kind: str,
     assert environment.verdict().holds_for("exactly_once"), environment.verdict()
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_a_stranger_in_the_group_fails_the_task(guarantee: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
     environment = create_environment("sink", tmp_path, worker_settings, guarantee)
     assert isinstance(environment, SinkEnvironment)

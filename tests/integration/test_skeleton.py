@@ -45,7 +45,8 @@ def test_a_package_passes_its_own_tests(arguments: list[str], tmp_path: Path) ->
     assert " passed" in checked(tmp_path / "my-connector", "pytest", "-q")
 
 
-@pytest.mark.parametrize("kinds", [pytest.param(Kind, id="classes", marks=pytest.mark.soak), pytest.param(FUNCTIONS, id="functions")])
+@pytest.mark.soak
+@pytest.mark.parametrize("kinds", [pytest.param(Kind, id="classes"), pytest.param(FUNCTIONS, id="functions")])
 def test_a_package_with_all_kinds_passes_all_checks_and_is_found_where_it_is_installed(kinds: Iterable[Kind], tmp_path: Path) -> None:
     decorated = ["--decorated"] if kinds is FUNCTIONS else []
     main(["my-connector", *(f"--{kind}" for kind in kinds), *decorated, "--directory", str(tmp_path)])

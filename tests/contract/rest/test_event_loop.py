@@ -32,6 +32,7 @@ from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.bodies import MOST_BYTES
 from airflow_provider_connect.rest.server import RestListener, RestServer
 from airflow_provider_connect.stores.admin_connection import server_info
+from tests.samples import sample
 
 MOST_SECONDS = 0.05
 TIMES = 10
@@ -146,7 +147,7 @@ def path_of(path: str, connector: str) -> str:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("verb", CHANGES, ids=lambda verb: verb.name)
+@pytest.mark.parametrize("verb", sample(CHANGES, *range(0, len(CHANGES), 4)), ids=lambda verb: verb.name)
 def test_no_body_holds_the_loop(loop: Loop, verb: Verb) -> None:
     described = json.loads(loop.ask("GET", "/openapi.json")[1])["paths"][verb.path][verb.method.lower()]
     for name in BODIES if "requestBody" in described else FEW:

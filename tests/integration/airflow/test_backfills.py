@@ -102,6 +102,7 @@ def live(airflow: Airflow, unique: str, file_sink: tuple[Path, dict[str, str]]) 
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.soak
 def test_a_range_is_delivered_again_by_who_has_the_right(live: Live, tmp_path: Path) -> None:
     """When it is done the backfill stays and runs no more; when it is deleted, the offsets of its group stay."""
     airflow, path, own, file = live.airflow, live.path, f"{live.name}.backfill.rest", tmp_path / "rest.txt"

@@ -234,6 +234,7 @@ def test_what_steers_the_dag_follows_the_config_and_deletion_removes_the_dag(air
     assert runs(airflow, made) == []
 
 
+@pytest.mark.soak
 def test_an_application_for_each_task_and_a_variable_of_airflow(airflow: Airflow, made: str, file_source: Connector) -> None:
     """What only Airflow can resolve is found in the config on the topic, in the plan's task and in the mapped one."""
     file, config = file_source

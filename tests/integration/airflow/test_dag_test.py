@@ -146,12 +146,13 @@ def test_a_name_that_is_a_template_runs_no_code(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"connector.class": "NoSuchSource"}, "NoSuchSource", marks=pytest.mark.soak),
-        pytest.param({"value.converter": "no.such.Converter"}, "value.converter", marks=pytest.mark.soak),
-        pytest.param({"topic": ""}, "topic", marks=pytest.mark.soak),
+        pytest.param({"connector.class": "NoSuchSource"}, "NoSuchSource"),
+        pytest.param({"value.converter": "no.such.Converter"}, "value.converter"),
+        pytest.param({"topic": ""}, "topic"),
         ({"file": "${airflow:nowhere:password}"}, "no config.providers.airflow.access setting"),
     ],
 )

@@ -281,6 +281,7 @@ def test_a_stop_of_which_only_the_record_was_written_ends_the_run(airflow: Airfl
     wait_until(lambda: airflow.is_paused(created), "paused")
 
 
+@pytest.mark.soak
 def test_a_deletion_of_which_only_the_record_was_written_leaves_nothing(airflow: Airflow, created: str) -> None:
     with ConfigStore(airflow.settings()) as store:
         store.delete_connector(created)

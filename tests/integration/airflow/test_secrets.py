@@ -387,6 +387,7 @@ def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment
     assert "in poll: [hidden]" in logs[good]
 
 
+@pytest.mark.soak
 def test_the_restart_of_a_connector_that_cannot_start_answers_with_the_cause(environment: RunEnvironment) -> None:
     """As a real Kafka Connect does (contract §8), and without its secrets."""
     before = set(environment.sightings.found)

@@ -180,6 +180,7 @@ def test_the_command_reports_wrong_settings_too(airflow: Airflow) -> None:
     assert "Variable connect_worker_config is not JSON" in done.stderr
 
 
+@pytest.mark.soak
 def test_the_hook_reports_whether_kafka_answers(airflow: Airflow) -> None:
     servers = airflow.settings().bootstrap_servers
     code = "from airflow_provider_connect.hooks.connect import ConnectHook; print(ConnectHook().test_connection())"

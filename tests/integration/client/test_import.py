@@ -109,13 +109,14 @@ CREATE, STOP = "herder.herder:Herder.create_connector", "client.rest_client:Conn
 ALTER, RESUME = "herder.herder:Herder.alter_offsets", "herder.herder:Herder.resume"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "point",
     [
-        pytest.param(KillPoint(CREATE), id="after create", marks=pytest.mark.soak),
+        pytest.param(KillPoint(CREATE), id="after create"),
         pytest.param(KillPoint(STOP), id="after stop"),
-        pytest.param(KillPoint(ALTER), id="after alter", marks=pytest.mark.soak),
-        pytest.param(KillPoint(RESUME, "before"), id="before resume", marks=pytest.mark.soak),
+        pytest.param(KillPoint(ALTER), id="after alter"),
+        pytest.param(KillPoint(RESUME, "before"), id="before resume"),
     ],
 )
 def test_a_handover_that_was_killed_is_finished_by_the_same_command(  # noqa: PLR0917 – fixtures

@@ -97,6 +97,7 @@ def test_what_is_done_already_is_not_done_again(
     assert unique not in connect.connectors()
 
 
+@pytest.mark.soak
 def test_what_cannot_come_is_reported_and_not_waited_for(
     home: dict[str, str], connect: ConnectClient, unique: str, file_sink: dict[str, str], tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def any_cluster(environment: RunEnvironment) -> None:
 
 
 @pytest.mark.usefixtures("any_cluster")
+@pytest.mark.soak
 def test_data_on_another_cluster(environment: RunEnvironment, herder: Herder, unique: str, tmp_path: Path) -> None:
     """Records and offsets go together: to and from the cluster that the connector's overrides name; the worker's topic has a copy."""
     with KafkaServer(tmp_path / "kafka", CACHE) as server:

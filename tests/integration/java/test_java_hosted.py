@@ -63,6 +63,7 @@ def test_a_hosted_java_task_that_fails_has_javas_trace(java_runs: JavaRuns, uniq
         wait_for(lambda: states(connect, unique) == ["RUNNING"])
 
 
+@pytest.mark.soak
 def test_a_paused_java_connector_has_no_jvm_and_goes_on_after_it(java_runs: JavaRuns, unique: str) -> None:
     java_runs.make_topic(unique)
     java_runs.input.write_text("one\n")
@@ -80,6 +81,7 @@ def test_a_paused_java_connector_has_no_jvm_and_goes_on_after_it(java_runs: Java
         wait_for(lambda: java_runs.records(unique) == ["one", "two"])
 
 
+@pytest.mark.soak
 def test_standalone_hosts_java_sinks_and_refuses_sources(java_runs: JavaRuns, unique: str) -> None:
     """A source's offsets would share a transaction with its records, and lie in a file."""
     java_runs.make_topic(unique)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -84,6 +85,7 @@ def test_nothing_is_lost_when_a_run_is_killed(java_runs: JavaRuns, unique: str) 
     assert set(values) <= set(java_runs.output.read_text().splitlines())
 
 
+@pytest.mark.soak
 def test_no_record_goes_to_an_internal_topic_or_comes_from_one(java_runs: JavaRuns, unique: str) -> None:
     internal = java_runs.settings.config_topic
     java_runs.input.write_text("{}\n")

@@ -52,6 +52,7 @@ class TestPostgresql(JdbcSinkSuite):
         self.target = postgresql_target
 
 
+@pytest.mark.soak
 class TestPostgresqlUpsert(TestPostgresql):
     settings: ClassVar[dict[str, str]] = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
 

@@ -94,6 +94,7 @@ def test_apache_icebergs_reader_finds_the_rows(found: dict[str, list[dict[str, A
     assert found["wide"] == [WIDE_ROW | {"at": "2024-02-29T12:30:00.123Z", "tags": "[ä, ]", "inner": "Record(x, null)"}]
 
 
+@pytest.mark.soak
 def test_sparks_delta_reader_finds_the_rows(found: dict[str, list[dict[str, Any]]]) -> None:
     assert rows(found["delta merged"]) == MERGED
     others = {"at": "2024-02-29 12:30:00.123000", "tags": ["ä", ""], "inner": {"name": "x", "number": None}}

@@ -65,6 +65,7 @@ def two_legs(mirror: MirrorEnvironment) -> str:
     return topic
 
 
+@pytest.mark.soak
 def test_offset_syncs_are_where_both_clusters_agree(mirror: MirrorEnvironment, two_legs: str) -> None:
     written = records(mirror.origin, "mm2-offset-syncs.here.internal")
     syncs = [OffsetSync.of(key or b"", value or b"") for _, key, value, _, _ in written]

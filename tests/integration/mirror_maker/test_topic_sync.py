@@ -108,6 +108,7 @@ def test_a_topic_that_cannot_be_created_is_named_and_stops_no_other(mirror: Mirr
     assert f"refused creating topic {mirror.remote(long)}" in str(failed.error)
 
 
+@pytest.mark.soak
 def test_partitions_that_cannot_be_added_are_named_and_the_others_are_mirrored(
     mirror: MirrorEnvironment, tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -188,10 +188,10 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(environm
 @pytest.mark.parametrize(
     ("kill_point", "times"),
     [
-        (KillPoint("worker.errors.dead_letters:FencedDeadLetterProducer.send", "before"), 1),
+        pytest.param(KillPoint("worker.errors.dead_letters:FencedDeadLetterProducer.send", "before"), 1, marks=pytest.mark.soak),
         (KillPoint("worker.errors.dead_letters:FencedDeadLetterProducer.send", "after"), 2),
-        (KillPoint(CommitStep.PRE_COMMIT, "after"), 1),
-        (KillPoint(CommitStep.COMMIT_GROUP, "after"), 1),
+        pytest.param(KillPoint(CommitStep.PRE_COMMIT, "after"), 1, marks=pytest.mark.soak),
+        pytest.param(KillPoint(CommitStep.COMMIT_GROUP, "after"), 1, marks=pytest.mark.soak),
     ],
     ids=lambda value: f"{value.side} {value.method.rpartition('.')[2]}" if isinstance(value, KillPoint) else str(value),
 )

@@ -48,6 +48,7 @@ def here(strict: KafkaServer, environment: RunEnvironment, unique: str, tmp_path
     return found
 
 
+@pytest.mark.soak
 def test_a_transaction_that_takes_too_long_is_reported(here: RunEnvironment, unique: str) -> None:
     make_topic(here.bootstrap, unique)
     slow = {"poll_ms": "100", "transaction_boundary": "interval", "transaction_boundary_interval_ms": "60000"}
