@@ -42,6 +42,7 @@ class NativeMessages:
         self._columns = columns
         self._queue: int | None = self._waiting.rd_kafka_queue_new(self._client)
         self._pointers = np.zeros(MOST_RECORDS, np.uint64)
+        self._address = self._pointers.ctypes.data
 
     @classmethod
     def of(cls, consumer: Consumer, columns: frozenset[str]) -> NativeMessages | None:
@@ -58,11 +59,11 @@ class NativeMessages:
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
         """Have what is fetched of ``partitions`` come here. An assignment takes effect in a thread of the library and ends this, so it is
         called again before each ``take``."""
-        library = self._quick
+        library, own = self._quick, self._open_queue()
         for partition in partitions:
             queue = library.rd_kafka_queue_get_partition(self._client, partition.topic.encode(), partition.partition)
             if queue:
-                library.rd_kafka_queue_forward(queue, self._queue)
+                library.rd_kafka_queue_forward(queue, own)
                 library.rd_kafka_queue_destroy(queue)
 
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
@@ -90,12 +91,18 @@ class NativeMessages:
 
     def _taken(self, index: int, most: int, timeout_seconds: float = 0) -> int:
         """How many records were taken; their pointers stand behind ``index``."""
-        room = self._pointers.ctypes.data + index * self._pointers.itemsize
+        room = self._address + index * self._pointers.itemsize
         library = self._waiting if timeout_seconds else self._quick
-        count = int(library.rd_kafka_consume_batch_queue(self._queue, int(timeout_seconds * 1000), room, most))
+        count = int(library.rd_kafka_consume_batch_queue(self._open_queue(), int(timeout_seconds * 1000), room, most))
         if count < 0:
             raise KafkaException(KafkaError(self._waiting.rd_kafka_last_error()))
         return count
+
+    def _open_queue(self) -> int:
+        """Raises ValueError once it is closed: the library would follow a null pointer."""
+        if self._queue is None:
+            raise ValueError("this reader is closed")
+        return self._queue
 
     def _consumed(self, words: Words) -> Consumed:
         consumed = Consumed()

@@ -137,6 +137,8 @@ def test_a_reader_that_is_closed_early_leaves_nothing_that_the_consumers_end_wai
     with reader_of(bootstrap, {TopicPartition(unique, 0): (0, 20_000)}) as reader:
         assert sum(raw.num_records for raw in reader.read(SECONDS)) < 20_000
     assert time.monotonic() - started < SECONDS
+    with pytest.raises(ValueError, match="closed"):
+        reader.read(1.0)
 
 
 def send_all(bootstrap: str, topic: str, values: Iterable[bytes]) -> None:
