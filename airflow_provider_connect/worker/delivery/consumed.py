@@ -18,7 +18,7 @@ from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, Raw
 
 TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 MOST_MESSAGES = 500  # lists of 700 and more cost twice as much each: 0.55 µs a record against 0.27, measured
-_NO_TIMESTAMP = -1
+NO_TIMESTAMP = -1
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ def _piece_of(partition: TopicPartition, run: list[Message], columns: frozenset[
         stamps = list(map(Message.timestamp, run))
         piece.timestamp_type = TIMESTAMP_TYPES[stamps[0][0]]
         millis = np.fromiter(map(itemgetter(1), stamps), np.int64, len(stamps))
-        piece.timestamp = pa.array(millis, mask=millis == _NO_TIMESTAMP)
+        piece.timestamp = pa.array(millis, mask=millis == NO_TIMESTAMP)
     return piece
 
 

@@ -81,8 +81,8 @@ class _Scan:
 
     def rest(self, row: int, count: int) -> tuple[_Numbers, _Numbers]:
         """Of one record: where each of its next keys begins, with their sizes, and so of its values."""
-        block, found = self._data[: self._ends[row]].tobytes()[int(self._at[row]) :], []
-        first, at = int(self._at[row]), 0
+        first, at, found = int(self._at[row]), 0, []
+        block = self._data[first : int(self._ends[row])].tobytes()
         for number in range(2 * count):
             size, shift = 0, 0
             while True:

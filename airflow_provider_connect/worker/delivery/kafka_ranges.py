@@ -30,7 +30,7 @@ class KafkaRanges:
         config = {**READER_SETTINGS, **client_config, **forced, **self._last_error.callbacks()}
         with translating("creating a consumer"):
             self._consumer: Consumer | None = Consumer(config)
-        self._reader = AheadReader(KafkaReader(self._consumer, ranges, _COLUMNS))
+        self._reader = AheadReader(KafkaReader(self._consumer, ranges, _COLUMNS, self._last_error))
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.delivery.consumed import ClientMessages, Consumed
-from airflow_provider_connect.worker.delivery.native_messages import NativeMessages
+from airflow_provider_connect.worker.delivery.native_messages import NativeMessages, OnError
 from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, RawBatch
 
 BATCH_RECORDS = 10_000
@@ -44,10 +44,16 @@ class KafkaReader:
     nothing but transaction markers. One whose end is ``ENDLESS`` never is. ``positions`` are the offsets behind all that was passed, also
     behind markers and aborted records.
     ``held`` are the partitions of which nothing is read for now. ``columns`` names what is wanted besides the value: ``key``, ``headers``,
-    ``timestamp``.
+    ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one.
     """
 
-    def __init__(self, consumer: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], columns: frozenset[str]) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        columns: frozenset[str],
+        on_error: OnError = lambda _: None,
+    ) -> None:
         self._consumer = consumer
         self._ends = {partition: end for partition, (_, end) in ranges.items()}
         self.positions = {partition: start for partition, (start, _) in ranges.items()}
@@ -55,10 +61,12 @@ class KafkaReader:
         self.held: frozenset[TopicPartition] = frozenset()
         only = next(iter(ranges)) if len(ranges) == 1 else None
         self._client = ClientMessages(consumer, columns, only)
-        self._native = NativeMessages.of(consumer, columns)
-        if self._native is not None:
-            self._native.follow(ranges)  # before they are assigned: no record comes by way of the consumer's own queue, out of order
-        self._assign()
+        self._native = NativeMessages.of(consumer, columns, on_error)
+        try:
+            self._assign()
+        except BaseException:
+            self.close()  # else the consumer's end waits for it
+            raise
 
     def close(self) -> None:
         """What was fetched and not read is dropped."""
@@ -112,7 +120,10 @@ class KafkaReader:
                 return consumed
 
     def _assign(self) -> None:
-        self._consumer.assign([ClientPartition(p.topic, p.partition, self.positions[p]) for p in sorted(self._open - self.held)])
+        wanted = sorted(self._open - self.held)
+        if self._native is not None:
+            self._native.follow(wanted)  # before: a record that came by way of the consumer's own queue would be out of order
+        self._consumer.assign([ClientPartition(p.topic, p.partition, self.positions[p]) for p in wanted])
 
     def _passed(self, consumed: Consumed) -> Iterator[RawBatch]:
         for piece in consumed.pieces:

@@ -1,8 +1,8 @@
 """The librdkafka that confluent-kafka has loaded, called by its C functions on a client that confluent-kafka has created.
 
-It trusts three structures: that a client's Python object begins with the pointer to its client, the layout of ``rd_kafka_message_t``, and
-that of the ``rd_kafka_msg_t`` of which a consumed one is the beginning. They were checked for the releases in ``KNOWN``; with any other
-there is no native access, and the caller uses Python.
+It trusts that a client's Python object begins with the pointer to its client, the layout of ``rd_kafka_message_t``, and that of the
+``rd_kafka_msg_t`` of which a consumed one is the beginning; and that ``rd_kafka_conf`` returns the configuration in use. All of it was
+checked for the releases in ``KNOWN``; with any other there is no native access, and the caller uses Python.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ _WAITING: _Functions = {  # called without the interpreter's lock
     "rd_kafka_queue_new": (_P, [_P]),
     "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [_P, _I, _P, _SIZE]),
     "rd_kafka_last_error": (_I, []),
-    "rd_kafka_topic_name": (_TEXT, [_P]),
+    "rd_kafka_conf": (_P, [_P]),
+    "rd_kafka_conf_set_error_cb": (None, [_P, _P]),
     "rd_kafka_fatal_error": (_I, [_P, _TEXT, _SIZE]),
     "rd_kafka_error_code": (_I, [_P]),
     "rd_kafka_error_destroy": (None, [_P]),
@@ -56,6 +57,7 @@ _WAITING: _Functions = {  # called without the interpreter's lock
 _QUICK: _Functions = {  # called often, with the interpreter's lock: another thread keeps it for 5 ms once it is given up
     "rd_kafka_produceva": (_P, None),  # a pointer, bytes, an int: to declare them doubles the time of the call
     "rd_kafka_message_destroy": (None, [_P]),
+    "rd_kafka_topic_name": (_TEXT, [_P]),
     "rd_kafka_queue_get_partition": (_P, [_P, _TEXT, ctypes.c_int32]),
     "rd_kafka_queue_forward": (None, [_P, _P]),
     "rd_kafka_queue_destroy": (None, [_P]),

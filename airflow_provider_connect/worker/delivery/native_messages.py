@@ -6,8 +6,9 @@ the library hands over pointers, which NumPy follows, and Arrow copies keys and 
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.consumed import TIMESTAMP_TYPES, Consumed
+from airflow_provider_connect.worker.delivery.consumed import NO_TIMESTAMP, TIMESTAMP_TYPES, Consumed
 from airflow_provider_connect.worker.delivery.header_blocks import headers_of_blocks
 from airflow_provider_connect.worker.delivery.native_library import NativeLibrary, client_of, native_library
 from airflow_provider_connect.worker.delivery.native_memory import Words, binary_at, words_at
@@ -29,13 +30,29 @@ _KIND, _TIMESTAMP, _HEADERS_SIZE, _HEADERS = 11, 12, 15, 16  # and of rd_kafka_m
 _WORDS = 17
 
 
+OnError = Callable[[KafkaError], None]
+_listeners: dict[int, OnError] = {}  # by client; librdkafka's callbacks are functions of C, without an object
+
+
+def _report(client: int, code: int, reason: bytes | None, _: object) -> None:
+    listener = _listeners.get(client)
+    if listener is not None:
+        listener(KafkaError(code, (reason or b"").decode(errors="replace")))
+
+
+# It lives as long as the module: closing a client calls it too.
+_ON_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(_report)
+
+
 class NativeMessages:
     """Takes what a consumer has fetched. Not thread-safe. To be closed before the consumer is: its end waits for its queues.
 
-    The consumer's own queue has its errors and callbacks still, so ``Consumer.poll`` must be called now and then.
+    The consumer's own queue has most of its errors, and its callbacks, still, so ``Consumer.poll`` must be called now and then. Where a
+    topic is gone, librdkafka puts an error among the records, and calls the callback for errors where it is met. confluent-kafka's own,
+    which every client has, ends the process outside of its calls; so ``on_error`` takes its place, for all errors of the client.
     """
 
-    def __init__(self, consumer: Consumer, library: NativeLibrary, columns: frozenset[str]) -> None:
+    def __init__(self, consumer: Consumer, library: NativeLibrary, columns: frozenset[str], on_error: OnError) -> None:
         self._consumer = consumer  # kept: the client lives as long as it does
         self._waiting, self._quick = library.waiting, library.quick
         self._client = client_of(consumer)
@@ -43,18 +60,23 @@ class NativeMessages:
         self._queue: int | None = self._waiting.rd_kafka_queue_new(self._client)
         self._pointers = np.zeros(MOST_RECORDS, np.uint64)
         self._address = self._pointers.ctypes.data
+        _listeners[self._client] = on_error
+        self._waiting.rd_kafka_conf_set_error_cb(self._waiting.rd_kafka_conf(self._client), _ON_ERROR)
 
     @classmethod
-    def of(cls, consumer: Consumer, columns: frozenset[str]) -> NativeMessages | None:
+    def of(cls, consumer: Consumer, columns: frozenset[str], on_error: OnError) -> NativeMessages | None:
         """None where this release of confluent-kafka or this machine is not known."""
         library = native_library()
-        return None if library is None else cls(consumer, library, columns)
+        return None if library is None else cls(consumer, library, columns, on_error)
 
     def close(self) -> None:
-        """What was fetched and not taken is dropped."""
+        """What was fetched and not taken is dropped, and errors are heard no more. No ``take`` may be under way."""
         queue, self._queue = self._queue, None
         if queue is not None:
             self._waiting.rd_kafka_queue_destroy(queue)
+            _listeners.pop(self._client, None)
+
+    __del__ = close
 
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
         """Have what is fetched of ``partitions`` come here. An assignment takes effect in a thread of the library and ends this, so it is
@@ -110,13 +132,14 @@ class NativeMessages:
         names: dict[int, str] = {}
         for first, end in _runs(words, errors != 0):
             topic, number = int(words[first, _TOPIC]), int(words[first, _PARTITION] & np.uint64(0xFFFFFFFF))
-            name = names.get(topic) or names.setdefault(topic, self._waiting.rd_kafka_topic_name(topic).decode())
+            name = names.get(topic) or names.setdefault(topic, self._quick.rd_kafka_topic_name(topic).decode())
             partition = TopicPartition(name, number)
             if not errors[first]:
                 consumed.pieces.append(self._piece(partition, words[first:end]))
                 continue
             for row, code in zip(words[first:end], errors[first:end].tolist(), strict=True):
-                consumed.add_error(KafkaError(code), partition, int(row[_OFFSET]))
+                reason = ctypes.string_at(int(row[_VALUE]), int(row[_VALUE_SIZE])) if row[_VALUE] else b""
+                consumed.add_error(KafkaError(code, reason.decode(errors="replace")), partition, int(row[_OFFSET]))
         return consumed
 
     def _piece(self, partition: TopicPartition, words: Words) -> RawBatch:
@@ -134,7 +157,8 @@ class NativeMessages:
         if "timestamp" in self._columns:
             kinds = words[:, _KIND] >> np.uint64(32)
             piece.timestamp_type = TIMESTAMP_TYPES[int(kinds[0])]
-            piece.timestamp = pa.array(words[:, _TIMESTAMP].view(np.int64), mask=kinds == 0)
+            stamps = words[:, _TIMESTAMP].view(np.int64)
+            piece.timestamp = pa.array(stamps, mask=(kinds == 0) | (stamps == NO_TIMESTAMP))
         return piece
 
 

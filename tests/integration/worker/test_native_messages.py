@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -17,6 +20,7 @@ from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTING
 from airflow_provider_connect.worker.delivery.native_library import native_library
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from tests import raw_headers
+from tests.conftest import CHECKOUT
 from tests.kafka_topics import create_topic
 
 ALL = frozenset({"key", "headers", "timestamp"})
@@ -146,3 +150,15 @@ def send_all(bootstrap: str, topic: str, values: Iterable[bytes]) -> None:
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(SECONDS) == 0
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_does_not_end_the_process(bootstrap: str, unique: str) -> None:
+    """librdkafka puts an error among the records then, and calls a callback."""
+    create_topic(bootstrap, unique)
+    send_all(bootstrap, unique, [b"one"])
+    command = [sys.executable, "-m", "tests.integration.worker.reads_a_deleted_topic", bootstrap, unique]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search("^(heard|raised) .*(UNKNOWN_TOPIC_OR_PART|UNKNOWN_PARTITION|UNKNOWN_TOPIC|nknown topic)", done.stdout, re.MULTILINE), (
+        done
+    )
