@@ -14,6 +14,7 @@ CONNECTION = "own_connect"
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.soak
 def test_the_life_of_a_connector_of_ours(airflow: Airflow, tmp_path: Path) -> None:
     state = airflow.stack.state() or {}
     login = {"rest.login": state["username"], "rest.password": state["password"]}

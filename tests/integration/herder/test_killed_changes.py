@@ -43,6 +43,7 @@ def some_or_all(kill_points: list[KillPoint]) -> pytest.MarkDecorator:
 
 
 @some_or_all(SOURCE_KILL_POINTS)
+@pytest.mark.soak
 def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder, unique: str, kill_points: list[KillPoint]) -> None:
     make_topic(environment.bootstrap, unique)
     environment.run(environment.numbers(unique, tasks_max="2", tasks="2", until="100"))

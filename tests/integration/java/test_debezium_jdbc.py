@@ -44,6 +44,7 @@ def send(java_runs: JavaRuns, topic: str, rows: dict[int, str | None]) -> None:
     assert producer.flush(60) == 0
 
 
+@pytest.mark.soak
 def test_rows_are_written_changed_and_deleted(java_runs: JavaRuns, postgres: PostgresServer, database: Connection, unique: str) -> None:
     java_runs.use(installed_jdbc(CACHE))
     java_runs.make_topic(unique)

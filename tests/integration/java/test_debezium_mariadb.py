@@ -171,6 +171,7 @@ def test_a_run_ends_at_its_goal_though_changes_never_end(orders: Orders, small_b
     assert orders.changes()[1:] == [("c", n) for n in range(2, number + 1)]
 
 
+@pytest.mark.soak
 def test_a_purged_log_is_named_with_the_way_out(orders: Orders) -> None:
     config = orders.config()
     orders.execute("INSERT INTO {orders} VALUES (1, 'new')")

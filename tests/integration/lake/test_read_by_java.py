@@ -101,6 +101,7 @@ def test_sparks_delta_reader_finds_the_rows(found: dict[str, list[dict[str, Any]
     assert found["delta wide"] == [WIDE_ROW | others]
 
 
+@pytest.mark.soak
 def test_readers_in_java_find_fields_that_were_added_within_columns(found: dict[str, list[dict[str, Any]]]) -> None:
     rows = sorted(found["nested"], key=lambda row: row["id"])
     assert [row["a"] for row in rows] == ["Record(1, null)", "Record(2, Record(new))", "Record(3, null)"]
