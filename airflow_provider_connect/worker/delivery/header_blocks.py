@@ -5,160 +5,90 @@ Any producer writes them, so a block may be anything: then the headers of its re
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_connect.worker.delivery.native_memory import binary_at
-from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.record_bytes import Cursor
+from airflow_provider_connect.stores.log_consumer import Headers
+from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, headers_column
 
-_Numbers = np.ndarray[Any, np.dtype[np.int64]]
-_MOST_VARINT_BYTES = 5  # of 32 bits
-_AT_ONCE = 32  # headers of all records are read side by side; what a record has beyond them, one after another
+_IN_STEP = 32  # headers of a record up to which all records are read side by side; beyond, that takes long for a single one
+_MOST_VARINT_BYTES = 10
 
 
 def headers_of_blocks(blocks: pa.Array) -> pa.Array | None:
     """``blocks`` is binary without nulls. A record's headers are null where its block is not whole, or the key of one is not UTF-8; None:
     no record has any."""
-    _, offsets, data = blocks.buffers()
-    edges = np.frombuffer(offsets, np.int32)[blocks.offset : blocks.offset + len(blocks) + 1].astype(np.int64)
-    if data is None or not len(data):
+    try:
+        return _in_step(Cursor.of(blocks))
+    except (DataException, pa.ArrowInvalid):
+        return headers_column(map(_of_block, blocks.to_pylist()))
+
+
+def _in_step(cursor: Cursor) -> pa.Array | None:
+    """Raises DataException or ArrowInvalid unless all can be read, and have few headers."""
+    counts = np.zeros(len(cursor), np.int64)
+    present = np.flatnonzero(cursor.ends > cursor.at)
+    part = cursor.part(present)
+    counts[present] = part.signed()
+    cursor.follow(part, present)
+    cursor.fail_where((counts < 0) | (counts > _IN_STEP), "it has too many headers")
+    if not counts.any():
         return None
-    scan = _Scan(np.frombuffer(data, np.uint8), edges)
-    counts = scan.counts()
-    keys, values = _Parts(), _Parts()
-    for number in range(min(int(counts.max(initial=0)), _AT_ONCE)):
-        rows = scan.whole(np.flatnonzero(counts > number))
-        keys.add(rows, *scan.parts(rows, 0))
-        values.add(rows, *scan.parts(rows, -1))
-    for row in scan.whole(np.flatnonzero(counts > _AT_ONCE)).tolist():
-        of_keys, of_values = scan.rest(row, int(counts[row]) - _AT_ONCE)
-        keys.add(np.full(len(of_keys), row), of_keys[:, 0], of_keys[:, 1])
-        values.add(np.full(len(of_values), row), of_values[:, 0], of_values[:, 1])
-    counts[scan.broken] = 0
-    if not counts.any() and not scan.broken.any():
-        return None
-    key, value = (parts.column(int(data.address), scan.broken) for parts in (keys, values))
-    unreadable = _not_utf8(key)
-    key = pc.if_else(pa.array(unreadable), pa.scalar(b""), key)
-    missing = scan.broken.copy()
-    missing[np.repeat(np.arange(len(blocks)), counts)[unreadable]] = True
-    starts = pa.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32))
+    rows, keys, values = [], [], []
+    for number in range(int(counts.max())):
+        rows.append(np.flatnonzero(counts > number))
+        part = cursor.part(rows[-1])
+        keys.append(part.bytes(part.signed()))
+        sizes = part.signed()
+        is_null = sizes == -1
+        values.append(pc.if_else(pa.array(is_null), None, part.bytes(np.where(is_null, 0, sizes))))
+        cursor.follow(part, rows[-1])
+    order = pa.array(np.argsort(np.concatenate(rows), kind="stable"))
+    key, value = (pa.concat_arrays(columns).take(order) for columns in (keys, values))
     entries = pa.StructArray.from_arrays([key.cast(pa.string()), value], fields=list(HEADERS_TYPE.value_type))
-    return pa.ListArray.from_arrays(starts, entries, type=HEADERS_TYPE, mask=pa.array(missing) if missing.any() else None)
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(starts), entries, type=HEADERS_TYPE)
 
 
-class _Scan:
-    """Positions within the bytes, one for each record; each read moves them. ``broken``: records whose block is not whole."""
-
-    def __init__(self, data: np.ndarray[Any, np.dtype[np.uint8]], edges: _Numbers) -> None:
-        self._data, self._at, self._ends = data, edges[:-1].copy(), edges[1:]
-        self.broken = np.zeros(len(self._at), bool)
-
-    def whole(self, rows: _Numbers) -> _Numbers:
-        return rows[~self.broken[rows]]
-
-    def counts(self) -> _Numbers:
-        """How many headers each record has; an empty block has none."""
-        sizes = self._ends - self._at
-        found = np.zeros(len(sizes), np.int64)
-        rows = np.flatnonzero(sizes)
-        found[rows] = self._varints(rows)
-        self.broken |= (found < 0) | (found * 2 > sizes)  # a header takes two bytes at least
-        found[self.broken] = 0
-        return found
-
-    def parts(self, rows: _Numbers, least: int) -> tuple[_Numbers, _Numbers]:
-        """Where the next key or value of each of the rows begins, and its size; -1: it is null. No size is below ``least``."""
-        sizes = self._varints(rows)
-        begins = self._at[rows]
-        after = begins + np.maximum(sizes, 0)
-        self.broken[rows] |= (sizes < least) | (after > self._ends[rows])
-        self._at[rows] = after
-        return begins, sizes
-
-    def rest(self, row: int, count: int) -> tuple[_Numbers, _Numbers]:
-        """Of one record: where each of its next keys begins, with their sizes, and so of its values."""
-        first, at, found = int(self._at[row]), 0, []
-        block = self._data[first : int(self._ends[row])].tobytes()
-        for number in range(2 * count):
-            size, shift = 0, 0
-            while True:
-                if at >= len(block) or shift >= 7 * _MOST_VARINT_BYTES:
-                    self.broken[row] = True
-                    return _pairs([]), _pairs([])
-                byte = block[at]
-                at += 1
-                size |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            size = (size >> 1) ^ -(size & 1)
-            found.append((first + at, size))
-            at += max(size, 0)
-            if size < -(number % 2) or at > len(block):
-                self.broken[row] = True
-                return _pairs([]), _pairs([])
-        return _pairs(found[::2]), _pairs(found[1::2])
-
-    def _varints(self, rows: _Numbers) -> _Numbers:
-        """The next number of each of the rows."""
-        found = np.zeros(len(rows), np.int64)
-        left = np.arange(len(rows))
-        last = len(self._data) - 1
-        for number in range(_MOST_VARINT_BYTES):
-            byte = self._data[np.minimum(self._at[rows[left]], last)].astype(np.int64)
-            self._at[rows[left]] += 1
-            found[left] |= (byte & 0x7F) << (7 * number)
-            left = left[byte >= 0x80]
-            if not len(left):
-                break
-        self.broken[rows[left]] = True
-        self.broken[rows] |= self._at[rows] > self._ends[rows]
-        return (found >> 1) ^ -(found & 1)
-
-
-def _pairs(found: list[tuple[int, int]]) -> _Numbers:
-    return np.array(found, np.int64).reshape(-1, 2)
-
-
-class _Parts:
-    """Keys or values of many records, in the order in which they were found."""
-
-    def __init__(self) -> None:
-        self._rows: list[_Numbers] = [np.zeros(0, np.int64)]
-        self._begins: list[_Numbers] = [np.zeros(0, np.int64)]
-        self._sizes: list[_Numbers] = [np.zeros(0, np.int64)]
-
-    def add(self, rows: _Numbers, begins: _Numbers, sizes: _Numbers) -> None:
-        self._rows.append(rows)
-        self._begins.append(begins)
-        self._sizes.append(sizes)
-
-    def column(self, address: int, broken: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
-        """In the order of the records, and in a record as they were found; without those of ``broken`` records."""
-        rows = np.concatenate(self._rows)
-        order = np.argsort(rows, kind="stable")
-        order = order[~broken[rows[order]]]
-        begins, sizes = np.concatenate(self._begins)[order], np.concatenate(self._sizes)[order]
-        addresses = np.where(sizes < 0, 0, begins + address).astype(np.uint64)
-        return binary_at(addresses, np.maximum(sizes, 0).astype(np.uint64))
-
-
-def _not_utf8(keys: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """For each key, whether it is not UTF-8."""
+def _of_block(block: bytes) -> Headers | None:
+    """The headers of one record; None where they cannot be read."""
+    if not block:
+        return []
+    headers: Headers = []
     try:
-        keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        return np.array([not _is_utf8(key) for key in keys.to_pylist()], bool)
-    return np.zeros(len(keys), bool)
+        count, at = _number(block, 0)
+        if count < 0:
+            return None
+        for _ in range(count):
+            key, at = _part(block, at)
+            value, at = _part(block, at)
+            if key is None:
+                return None
+            headers.append((key.decode(), value))
+    except (IndexError, ValueError):
+        return None
+    return headers
 
 
-def _is_utf8(key: bytes) -> bool:
-    try:
-        key.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _part(block: bytes, at: int) -> tuple[bytes | None, int]:
+    """The key or value that begins at ``at``, and where the next one does. Raises IndexError, and ValueError where it is not whole."""
+    size, at = _number(block, at)
+    if size == -1:
+        return None, at
+    if not 0 <= size <= len(block) - at:
+        raise ValueError("it ends within a value")
+    return block[at : at + size], at + size
+
+
+def _number(block: bytes, at: int) -> tuple[int, int]:
+    """The varint at ``at``, and what follows it. Raises IndexError at the end of the block, ValueError for one that is too long."""
+    number = 0
+    for index in range(_MOST_VARINT_BYTES):
+        byte = block[at + index]
+        number |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at + index + 1
+    raise ValueError("an integer has more than 64 bits")

@@ -126,24 +126,23 @@ class KafkaReader:
         self._consumer.assign([ClientPartition(p.topic, p.partition, self.positions[p]) for p in wanted])
 
     def _passed(self, consumed: Consumed) -> Iterator[RawBatch]:
+        """What of it lies within the ranges; moves the positions on."""
         for piece in consumed.pieces:
-            if piece.partition in self._open and piece.partition not in self.held:
-                yield from self._within(piece)
+            partition = piece.partition
+            if partition not in self._open or partition in self.held:
+                continue
+            end = self._ends[partition]
+            cut = piece.before(end)
+            if cut is not None:
+                yield cut
+            self.positions[partition] = min(piece.next_offset, end)
+            if piece.next_offset >= end:
+                self._close(partition)
         for partition, position in consumed.ended:  # after the records: the event follows them
             if partition in self._open and position >= self.positions[partition]:
                 self.positions[partition] = position
                 if self._ends[partition] != ENDLESS:
                     self._close(partition)
-
-    def _within(self, piece: RawBatch) -> Iterator[RawBatch]:
-        """The piece up to the end of its partition."""
-        partition, end = piece.partition, self._ends[piece.partition]
-        cut = piece.before(end)
-        if cut is not None:
-            yield cut
-        self.positions[partition] = min(piece.next_offset, end)
-        if piece.next_offset >= end:
-            self._close(partition)
 
     def _close(self, partition: TopicPartition) -> None:
         self._open.discard(partition)

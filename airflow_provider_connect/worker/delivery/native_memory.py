@@ -31,7 +31,9 @@ def binary_at(addresses: Words, sizes: Words) -> pa.Array:
     is_null = addresses == 0
     views = np.zeros((len(addresses), 4), np.int32)  # Arrow's binary views: size, prefix or bytes, buffer or bytes, offset or bytes
     windows = addresses >> np.uint64(_WINDOW_BITS)
-    used, views[:, 2] = np.unique(windows, return_inverse=True)
+    used = windows[:1]
+    if (windows != used).any():  # seldom: to sort them costs half as much as all else
+        used, views[:, 2] = np.unique(windows, return_inverse=True)
     views[:, 3] = addresses & np.uint64((1 << _WINDOW_BITS) - 1)
     short = np.flatnonzero(sizes <= _INLINE)
     if len(short):

@@ -91,7 +91,9 @@ class NativeMessages:
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
         """What is there, about so much at most; waits for the first record, up to ``timeout_seconds``. None: nothing came. Raises
         KafkaException."""
-        count = self._taken(0, 1) or self._taken(0, 1, timeout_seconds)
+        count = self._taken(0, 1)
+        if not count and timeout_seconds:
+            count = self._taken(0, 1, timeout_seconds)
         try:
             if not count:
                 return None

@@ -22,6 +22,7 @@ from confluent_kafka import KafkaError, Producer
 
 from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.worker.delivery.native_library import MESSAGE, NativeLibrary, client_of, native_library
+from airflow_provider_connect.worker.delivery.native_memory import Words
 
 _COPY = 0x2  # RD_KAFKA_MSG_F_COPY: the buffers may go once the call returns
 _ANY_PARTITION = -1
@@ -32,7 +33,6 @@ _PARTS = (_RKT, _PARTITION, _FLAGS, _VALUE, _TIMESTAMP, _KEY)  # of a record tha
 _WORDS = 9  # of rd_kafka_vu_t: which part it is, then a union of 64 bytes
 _DESCRIBED = 1_000  # records at once: their descriptions stay in the processor's cache
 _EMPTY = ctypes.create_string_buffer(1)  # where an empty value points to: a null pointer would make it a tombstone
-_Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class NativeQueue:
@@ -99,7 +99,7 @@ class NativeQueue:
         finally:
             self._library.rd_kafka_topic_destroy(handle)
 
-    def _put_described(self, words: _Words, headers: pa.Array | None) -> None:
+    def _put_described(self, words: Words, headers: pa.Array | None) -> None:
         """``words``: for each record its parts."""
         lengths: Iterable[int] = repeat(words.shape[1])
         if headers is not None and (named := _Headers(headers)).count:
@@ -165,7 +165,7 @@ class _Headers:
             self._parts[:, 0], self._parts[:, 1] = _HEADER, firsts[encoded.indices.to_numpy()]
             _point(self._parts[:, 2], self._parts[:, 3], self._values)
 
-    def behind(self, words: _Words) -> tuple[list[bytes], list[int]]:
+    def behind(self, words: Words) -> tuple[list[bytes], list[int]]:
         """The parts of each record, its headers' behind the others; how many parts it has."""
         parts = words.shape[1]
         counts = self._each + parts
@@ -181,7 +181,7 @@ class _Headers:
         return [whole[start:end] for start, end in pairwise(edges)], counts.tolist()
 
 
-def _room(count: int, handle: int, partition: int, *, has_key: bool) -> _Words:
+def _room(count: int, handle: int, partition: int, *, has_key: bool) -> Words:
     """For ``count`` descriptions, with what is the same in all of them: (records, parts, words)."""
     parts = _PARTS if has_key else _PARTS[:-1]
     words = np.zeros((count, len(parts), _WORDS), np.uint64)
@@ -192,7 +192,7 @@ def _room(count: int, handle: int, partition: int, *, has_key: bool) -> _Words:
     return words
 
 
-def _describe(words: _Words, messages: np.ndarray[Any, Any], timestamp: pa.Array | None) -> None:
+def _describe(words: Words, messages: np.ndarray[Any, Any], timestamp: pa.Array | None) -> None:
     """Write what ``rd_kafka_produceva`` wants of each record, where that of earlier ones stood."""
     words[:, 3, 1], words[:, 3, 2] = messages["payload"], messages["len"]
     if timestamp is not None:
@@ -206,7 +206,7 @@ def _as_binary(column: pa.Array | None) -> pa.Array | None:
     return column if column is None or column.type == pa.binary() else column.cast(pa.binary())
 
 
-def _point(pointers: _Words, lengths: _Words, column: pa.Array | None) -> None:
+def _point(pointers: Words, lengths: Words, column: pa.Array | None) -> None:
     """Set each record's pointer and length to its bytes in the column's buffer; a null stays a null pointer."""
     if column is None:
         return

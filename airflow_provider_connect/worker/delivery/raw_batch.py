@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from airflow_provider_connect.errors import TaskException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.log_consumer import Headers
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord
 
 _COLUMNS = ("value", "key", "headers", "timestamp", "offsets")
@@ -49,12 +50,10 @@ class RawBatch:
         return row_numbers(self.num_records, self.first_offset) if self.offsets is None else self.offsets
 
     def before(self, offset: int) -> RawBatch | None:
-        """The records below ``offset``; None: there are none."""
+        """The records below ``offset``; None where no record is."""
         if self.next_offset <= offset:
             return self
-        count = offset - self.first_offset
-        if self.offsets is not None:
-            count = int(np.searchsorted(self.offsets.to_numpy(), offset))
+        count = self._index_from(offset)
         if count <= 0:
             return None
         cut = {name: column.slice(0, count) for name in _COLUMNS if (column := getattr(self, name)) is not None}
@@ -76,13 +75,14 @@ class RawBatch:
 
     def index_of(self, offset: int) -> int | None:
         """Which record has this offset; None: no record has."""
-        if self.offsets is None:
-            index = offset - self.first_offset
-        else:
-            index = int(np.searchsorted(self.offsets.to_numpy(), offset))
-            if index < self.num_records and self.offsets[index].as_py() != offset:
-                return None
-        return index if 0 <= index < self.num_records else None
+        index = self._index_from(offset)
+        if not 0 <= index < self.num_records or (self.offsets is not None and self.offsets[index].as_py() != offset):
+            return None
+        return index
+
+    def _index_from(self, offset: int) -> int:
+        """The index of the first record at or behind ``offset``; outside of the batch where its records are all on one side."""
+        return offset - self.first_offset if self.offsets is None else int(np.searchsorted(self.offsets.to_numpy(), offset))
 
     def original(self, batch: Batch, index: int) -> ConsumedRecord:
         """The record from which record ``index`` of ``batch`` comes, which converters and transformations have created of this one."""
@@ -93,6 +93,11 @@ class RawBatch:
                 f"A transformation has changed the Kafka offset of a record of {self.partition} to {offset}, which was not read"
             )
         return self.record(found)
+
+
+def headers_column(rows: Iterable[Headers | None]) -> pa.Array:
+    """Headers of each record, or None where they cannot be read."""
+    return pa.array([None if row is None else [{"key": key, "value": value} for key, value in row] for row in rows], HEADERS_TYPE)
 
 
 def _at(column: pa.Array | None, index: int) -> Any:  # Any: what the column holds

@@ -29,12 +29,13 @@ from tests.integration.frames.conftest import FORMATS, OPTIONS
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, values_of
 from tests.integration.worker.killed_run import run_and_kill
+from tests.samples import sample
 
 pytestmark = pytest.mark.usefixtures("spark")
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 KILLS = [KillPoint(step, side, nth=2) for step in SOURCE_STEPS["exactly_once"] for side in ("before", "after")]
-SOME = [point if number == 2 else pytest.param(point, marks=pytest.mark.soak) for number, point in enumerate(KILLS)]
+SOME = sample(KILLS, 2)
 
 
 def write(folder: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> None:

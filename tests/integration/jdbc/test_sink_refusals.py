@@ -112,9 +112,7 @@ class Both:
         return set(self.reported["notes"].errors)
 
 
-@pytest.mark.parametrize(
-    "mode", ["insert", "upsert", *(pytest.param(one, marks=pytest.mark.soak) for one in ("insert and delete", "update"))]
-)
+@pytest.mark.parametrize("mode", sample(MODES, 0, 2))
 @pytest.mark.parametrize("where", sample(WHERE, *range(0, len(WHERE), 2)))
 def test_bad_records_are_those_that_would_be_refused_alone(postgresql_target: TargetDatabase, mode: str, where: str) -> None:
     both = Both(postgresql_target, mode, names_all="zero byte" not in WHERE[where].values())  # which COPY refuses
@@ -163,9 +161,7 @@ REFUSE = """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGI
 IF NEW.size = 13 THEN RAISE check_violation USING MESSAGE = 'not thirteen'; END IF; RETURN NEW; END $$"""
 
 
-@pytest.mark.parametrize(
-    "mode", ["insert", "upsert, some are there", *(pytest.param(one, marks=pytest.mark.soak) for one in ("upsert", "update"))]
-)
+@pytest.mark.parametrize("mode", sample(["insert", "upsert", "upsert, some are there", "update"], 0, 2))
 @pytest.mark.parametrize("kind", sample(WHEN, *range(0, len(WHEN), 2)))
 def test_whenever_the_database_checks_a_row(postgresql_target: TargetDatabase, mode: str, kind: str) -> None:
     mode, _, filled = mode.partition(", ")

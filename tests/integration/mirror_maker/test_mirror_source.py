@@ -17,6 +17,7 @@ from tests.integration.mirror_maker.mirror import MirrorEnvironment, Sent, in_tr
 from tests.integration.worker.environment import eventually
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.test_distances import distances
+from tests.samples import sample
 
 NOW_MS = int(time.time() * 1000)  # brokers delete what is older than a week
 
@@ -143,7 +144,7 @@ MORE_KILLS = [
 ]
 
 
-@pytest.mark.parametrize("kill_point", [*KILLS, *(pytest.param(point, marks=pytest.mark.soak) for point in MORE_KILLS)], ids=str)
+@pytest.mark.parametrize("kill_point", sample([*KILLS, *MORE_KILLS], *range(len(KILLS))), ids=str)
 def test_a_killed_run_loses_and_doubles_nothing(mirror: MirrorEnvironment, kill_point: KillPoint) -> None:
     topic = mirror.topic(partitions=2)
     sent = any_records(3_000, 2)

@@ -16,6 +16,7 @@ from airflow_provider_connect.sql_mirror.tables import connector_config, connect
 from airflow_provider_connect.wire import config_topic, offset_topic, status_topic
 from tests.integration.sql_mirror.conftest import Follow, until
 from tests.integration.sql_mirror.test_follower import CONFIG, count
+from tests.samples import sample
 
 CONNECTORS = 1000
 
@@ -54,9 +55,7 @@ def test_a_thousand_connectors(settings: WorkerSettings, database: Engine, follo
     print(f"{database.dialect.name}: {written} records in {took:.2f} s, {cpu:.2f} CPU-s: {written / took:.0f} records/s")
 
 
-@pytest.mark.parametrize(
-    "url", ["sqlite", *(pytest.param(one, marks=pytest.mark.soak) for one in ("postgresql", "mariadb"))], indirect=True
-)
+@pytest.mark.parametrize("url", sample(["sqlite", "postgresql", "mariadb"], 0), indirect=True)
 def test_nothing_to_do_costs_next_to_nothing(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
     follower = follow()
     until(lambda: count(database, position) > 0, follower)

@@ -12,6 +12,7 @@ from tests.integration.herder.killed_change import KillPoint
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.worker.environment import RunEnvironment
 from tests.integration.worker.note_runs import JSON, write_around_a_kill, write_changes
+from tests.samples import sample
 
 SESSION = "connectors.lake.delta_session:DeltaSession"
 KILL_POINTS = (
@@ -20,7 +21,7 @@ KILL_POINTS = (
     KillPoint(f"{SESSION}.commit", "after", 2),
     KillPoint(CommitStep.COMMIT_GROUP, "before", 1),
 )
-SOME = [point if number == 1 else pytest.param(point, marks=pytest.mark.soak) for number, point in enumerate(KILL_POINTS)]
+SOME = sample(KILL_POINTS, 1)
 
 
 def config(environment: RunEnvironment, topic: str, **more: str) -> dict[str, str]:

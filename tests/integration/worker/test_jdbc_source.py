@@ -28,6 +28,7 @@ from tests.e2e.killed_run import run_and_kill
 from tests.integration.worker.environment import RunEnvironment, values_of
 from tests.mariadb_server import MariadbServer
 from tests.reaching import reaching
+from tests.samples import sample
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 KEYS = {"incrementing.column.name": "id", "timestamp.column.name": "at"}
@@ -289,7 +290,7 @@ def test_reading_goes_on_behind_the_oldest_times_that_postgresql_has(shop: Shop,
 
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
 @pytest.mark.parametrize("column", TICKS_MS)
-@pytest.mark.parametrize("share", [0.2, 0.6, *(pytest.param(share, marks=pytest.mark.soak) for share in (0.0, 0.4))])
+@pytest.mark.parametrize("share", sample([0.0, 0.2, 0.4, 0.6], 1, 3))
 def test_only_ticks_that_are_over_are_read(shop: Shop, monkeypatch: pytest.MonkeyPatch, mode: str, column: str, share: float) -> None:
     """PostgreSQL rounds what it stores. Rows at each tenth of a tick and one read among them: the row after it comes with the next read."""
     shop.do(f"CREATE TABLE orders (id bigserial PRIMARY KEY, at {column} NOT NULL)")
