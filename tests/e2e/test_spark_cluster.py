@@ -31,6 +31,7 @@ from tests.java_plugins import FILE, installed_plugins
 from tests.spark_cluster import SparkCluster
 from tests.unit.plugins.locations import tree
 
+pytestmark = pytest.mark.soak
 PLUGIN = r'''
 import logging, time
 from airflow_provider_connect import errors
@@ -193,7 +194,6 @@ def test_two_tasks_run_on_two_executors_with_code_that_came_along(
     assert all("connect_where.zip" in origin and "airflow_provider_connect.zip" in origin for origin in origins)
 
 
-@pytest.mark.soak
 def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
     cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings
 ) -> None:
@@ -228,7 +228,6 @@ def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
         assert helper.endswith("/connect-plugins/0/where-1.5/helper.py")
 
 
-@pytest.mark.soak
 def test_a_java_connector_runs_on_an_executor_with_plugins_that_came_along(
     cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings
 ) -> None:
@@ -250,7 +249,6 @@ def test_a_java_connector_runs_on_an_executor_with_plugins_that_came_along(
     assert result.versions["connector"] == "4.3.1"
 
 
-@pytest.mark.soak
 def test_source_on_a_cluster(cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings) -> None:
     environment = SourceEnvironment.make(tmp_path, worker_settings(), "exactly_once")
     on_cluster(environment.runs, cluster, executors_python)
@@ -258,7 +256,6 @@ def test_source_on_a_cluster(cluster: SparkCluster, executors_python: Path, tmp_
     assert environment.verdict().holds_for("exactly_once")
 
 
-@pytest.mark.soak
 def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
     executors_python: Path, tmp_path: Path, worker_settings: MakeSettings
 ) -> None:

@@ -119,6 +119,7 @@ def assert_that_bodies_come_after_rights(url: str, passwords: Mapping[str, str])
         assert found == {"anonymous": 401, "viewer": 403, "user": may, "op": 400, "admin": 400}, route
 
 
+@pytest.mark.soak  # roles of FAB without each route: test_attacks
 @pytest.mark.timeout(600)
 def test_with_fab_each_role_and_a_user_with_one_dag_have_their_rights_on_every_route(fab: FabServer) -> None:
     owner = {"auth": ("owner", fab.passwords["owner"])}

@@ -91,6 +91,7 @@ def config(tmp_path: Path, unique: str) -> dict[str, str]:
     return {"connector.class": "FileStreamSource", "file": str(tmp_path / "input.txt"), "topic": f"lines-{unique}"}
 
 
+@pytest.mark.soak
 def test_a_connector_that_the_topic_does_not_know_is_defined_and_runs(
     author: Author, config: dict[str, str], unique: str, worker_settings: Callable[..., dict[str, str]]
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_config_that_cannot_run_fails_before_anything_moves(
     ]
 
 
+@pytest.mark.soak
 def test_a_config_that_cannot_run_is_in_the_statuses_with_its_reason(
     author: Author, config: dict[str, str], home: dict[str, str], unique: str, worker_settings: Callable[..., dict[str, str]]
 ) -> None:

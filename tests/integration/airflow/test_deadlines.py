@@ -29,6 +29,7 @@ def stored(airflow: Airflow, unique: str) -> Iterator[str]:
     wait_until(lambda: (found := airflow.client.get(dag)).status_code == 404 or found.json().get("is_stale"), "its DAG is gone")
 
 
+@pytest.mark.soak
 def test_an_overdue_run_of_a_stored_connector_has_a_notice(airflow: Airflow, stored: str, file_source: Connector) -> None:
     config = {**file_source[1], "airflow.schedule": "none", "airflow.on.deadline": "canary", "airflow.deadline.duration": "10s"}
     wrong = {**config, "airflow.on.deadline": "canary,os.system", "airflow.deadline.duration": "9s"}

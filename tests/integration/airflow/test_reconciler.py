@@ -50,6 +50,7 @@ def test_a_stopped_connector_is_started_by_unpausing_its_dag(airflow: Airflow, c
     wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, "STARTED")
 
 
+@pytest.mark.soak
 def test_a_run_triggered_while_paused_waits_and_runs_when_resumed(airflow: Airflow, connector: str) -> None:
     airflow.put_target_state(connector, TargetState.PAUSED)
     wait_until(lambda: airflow.is_paused(connector), "paused")
@@ -59,6 +60,7 @@ def test_a_run_triggered_while_paused_waits_and_runs_when_resumed(airflow: Airfl
     assert airflow.wait_for_run(connector, run) == "success"
 
 
+@pytest.mark.soak
 def test_a_run_in_progress_ends_after_its_batch_when_its_connector_is_paused(
     airflow: Airflow, connector: str, file_source: Connector
 ) -> None:

@@ -51,6 +51,7 @@ def done(airflow: Airflow, replay: str, name: str) -> Any:
     return found if found["is_done"] else None
 
 
+@pytest.mark.soak  # what a replay does, without Airflow: herder/test_replays
 @pytest.mark.timeout(1200)
 def test_dead_letters_are_replayed_as_dag_runs(
     airflow: Airflow, unique: str, file_sink: tuple[Path, dict[str, str]], tmp_path: Path

@@ -34,6 +34,7 @@ print("TEAMS", json.dumps([teams_of(dag_id) for dag_id in ("connect.unknown", "c
 _BUNDLES = [{"name": "connectors", "classpath": "airflow_provider_connect.dag_files.bundle.ConnectorsBundle", "kwargs": {}}]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("bundles", "unknown"), [(_BUNDLES, ["shop"]), ([], [None, "other", "shop"])])
 def test_a_dag_that_is_not_in_the_database_is_not_of_no_team(home: dict[str, str], bundles: list[object], unknown: list[str]) -> None:
     environment = home | {
