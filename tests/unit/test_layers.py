@@ -91,7 +91,7 @@ PICTURE = {
     "wire": "values to and from the exact bytes of the topics",
     "converters": "JSON, strings, bytes, numbers; Avro and JSON with a schema registry",
     "transforms": "Kafka Connect's transformations and predicates, and SQL over a batch (duckdb)",
-    "connectors": "files, logs, JDBC, lakes, mirrored clusters, Spark; like every plugin they import sdk and errors of ours alone",
+    "connectors": "files, logs, JDBC, lakes, mirrored clusters, Spark; like any plugin, they import only sdk and errors from here",
     "stores": "the topics (confluent_kafka): configs, offsets, statuses, batches",
     "plugins": "which there are, versions side by side, validation in a process of its own",
     "java": "Java plugins: what their jars declare; the JVM with Kafka Connect's own classes that runs them (py4j)",
