@@ -37,7 +37,11 @@ _listeners: dict[int, OnError] = {}  # by client; librdkafka's callbacks are fun
 def _report(client: int, code: int, reason: bytes | None, _: object) -> None:
     listener = _listeners.get(client)
     if listener is not None:
-        listener(KafkaError(code, (reason or b"").decode(errors="replace")))
+        listener(_error(code, reason))
+
+
+def _error(code: int, reason: bytes | None) -> KafkaError:
+    return KafkaError(code, (reason or b"").decode(errors="replace"))
 
 
 # It lives as long as the module: closing a client calls it too.
@@ -49,7 +53,7 @@ class NativeMessages:
 
     The consumer's own queue has most of its errors, and its callbacks, still, so ``Consumer.poll`` must be called now and then. Where a
     topic is gone, librdkafka puts an error among the records, and calls the callback for errors where it is met. confluent-kafka's own,
-    which every client has, ends the process outside of its calls; so ``on_error`` takes its place, for all errors of the client.
+    which every client has, ends the process outside of its calls; so ``on_error`` replaces it, for all errors of the client.
     """
 
     def __init__(self, consumer: Consumer, library: NativeLibrary, columns: frozenset[str], on_error: OnError) -> None:
@@ -140,8 +144,8 @@ class NativeMessages:
                 consumed.pieces.append(self._piece(partition, words[first:end]))
                 continue
             for row, code in zip(words[first:end], errors[first:end].tolist(), strict=True):
-                reason = ctypes.string_at(int(row[_VALUE]), int(row[_VALUE_SIZE])) if row[_VALUE] else b""
-                consumed.add_error(KafkaError(code, reason.decode(errors="replace")), partition, int(row[_OFFSET]))
+                reason = ctypes.string_at(int(row[_VALUE]), int(row[_VALUE_SIZE])) if row[_VALUE] else None
+                consumed.add_error(_error(code, reason), partition, int(row[_OFFSET]))
         return consumed
 
     def _piece(self, partition: TopicPartition, words: Words) -> RawBatch:
