@@ -169,9 +169,8 @@ def test_offsets_do_not_go_back_while_the_history_lags(mirrored: Mirrored, uniqu
     assert shown(herder.offsets(name)) == [(FIRST, {"next": 10})]
 
 
-@some_or_all(UNDO_KILL_POINTS)
 @pytest.mark.soak
-def test_a_killed_undo_has_changed_all_or_nothing(mirrored: Mirrored, unique: str, kill_points: list[KillPoint]) -> None:
+def test_a_killed_undo_has_changed_all_or_nothing(mirrored: Mirrored, unique: str) -> None:
     environment, herder = mirrored.environment, mirrored.herder
     name, topic = environment.connector, make_topic(environment.bootstrap, unique)
     for end in ("100", "200"):
@@ -180,7 +179,7 @@ def test_a_killed_undo_has_changed_all_or_nothing(mirrored: Mirrored, unique: st
     herder.stop(name)
     old, new = [(FIRST, {"next": 200}), (SECOND, {"next": 200})], [(FIRST, {"next": 100}), (SECOND, {"next": 100})]
     undo = Undo(herder.offsets_history(name).changes[1].to_ms, mirrored.url)
-    for kill_point in kill_points:
+    for kill_point in UNDO_KILL_POINTS:
         mirrored.catch_up()
         change_and_kill(environment, kill_point, undo)
         assert shown(herder.offsets(name)) in (old, new), kill_point
