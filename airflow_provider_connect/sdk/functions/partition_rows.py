@@ -141,7 +141,7 @@ class PartitionRows:
         if CURSOR in parameters_of(declared.function):
             given |= cursor_argument(declared.function, reached)
         self._yielded = _yielded(declared.function, given)
-        self._groups = _grouped(self._yielded, task.context.stopping)
+        self._groups = _grouped(self._yielded, task.context.stopping, can_resume=declared.has_cursor)
 
     def next(self) -> list[Batch] | None:
         """The batches of the next rows, which may be none; None at the end."""
@@ -261,15 +261,23 @@ def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generato
         yield result
 
 
-def _grouped(yielded: Generator[Any], stopping: Callable[[], bool]) -> Generator[tuple[Any, Any]]:
+def _grouped(yielded: Generator[Any], stopping: Callable[[], bool], *, can_resume: bool) -> Generator[tuple[Any, Any]]:
     """Rows and the cursor that came with them. Single dicts are collected until there are many, or they are large, or a second has
-    passed."""
+    passed. Those before an exception come before it, where ``can_resume``: else the next run reads them again."""
     single: list[Any] = []
     size = 0
     last: Any = None
     begun = time.monotonic()
     with closing(yielded):
-        for each in yielded:
+        while True:
+            try:
+                each = next(yielded)
+            except StopIteration:
+                break
+            except Exception:
+                if single and can_resume:
+                    yield single, last
+                raise
             rows, cursor = each if _is_pair(each) else (each, None)
             if isinstance(rows, Mapping):
                 single.append(dict(rows))  # the author may fill the same dict again

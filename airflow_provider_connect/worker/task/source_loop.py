@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.errors import DataException, RetriableException, plugin_code, trace_of
+from airflow_provider_connect.errors import DataException, FencedException, RetriableException, plugin_code, trace_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.source_delivery import SourceDelivery, SourceOffset
 from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 from airflow_provider_connect.worker.errors.failures import RetriedByNextRunException, unread
@@ -43,9 +45,10 @@ class SourceLoop:
     1 ``poll``, again after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
     4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the
     last commit, ``reporting`` that of a commit before, or nothing; a run without records has neither. ``committed`` is called after each
-    commit. ``requests`` None: the delivery decides where transactions end. Retries of
-    ``poll`` that end without success raise RetriedByNextRunException, after a commit of what was read before. ``tick`` is called in each
-    turn.
+    commit. ``requests`` None: the delivery decides where transactions end. ``tick`` is called in each turn.
+
+    A poll that fails, or whose records cannot be encoded, costs itself alone: what was read before is committed, then its exception is
+    raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
     """
 
     task: SourceTask
@@ -67,7 +70,7 @@ class SourceLoop:
     _written: set[str] = field(default_factory=set)
     _is_within_transaction: bool = False
     _next_poll: float = -math.inf
-    _failure: RetriedByNextRunException | None = None
+    _failure: Exception | None = None
 
     def run(self) -> StopReason | None:
         """Why the loop ended early, or None when there is nothing more."""
@@ -92,6 +95,9 @@ class SourceLoop:
             return self._until_end()
         except StoppedWhileRetrying:  # the records of that poll are not delivered, nor their offsets: they come again
             return self.stop.reason()
+        except _FailedPoll as failed:
+            self._failure = failed.cause
+            return None
 
     def _until_end(self) -> StopReason | None:
         while True:
@@ -99,7 +105,8 @@ class SourceLoop:
             if reason is not None:
                 return reason
             self.tick()
-            batches = self._poll()
+            with _failing_alone():
+                batches = self._poll()
             if batches is None:
                 return None
             if batches:
@@ -172,18 +179,21 @@ class SourceLoop:
         if self.requests.drop(with_offsets=True):
             self.metrics.drop()
 
-    def _send(self, batches: Iterable[Batch]) -> None:
-        encoded, offsets = [], []
+    def _send(self, batches: Sequence[Batch]) -> None:
+        encoded: list[EncodedBatch] = []
+        offsets: list[SourceOffset] = []
+        for batch in batches:
+            with _failing_alone():
+                encoded += self.pipeline.encode(batch)
+            offsets.extend(_offset_after(batch))
         for batch in batches:
             self.metrics.records_in += batch.num_records
             self.metrics.batches.add(batch.num_records)
-            for part in self.pipeline.encode(batch):
-                self.topics.prepare(part.topic)
-                self.metrics.records_out += part.num_records
-                self.metrics.bytes += part.num_bytes
-                self._written.add(part.topic)
-                encoded.append(part)
-            offsets.extend(_offset_after(batch))
+        for part in encoded:
+            self.topics.prepare(part.topic)
+            self.metrics.records_out += part.num_records
+            self.metrics.bytes += part.num_bytes
+            self._written.add(part.topic)
         self.delivery.deliver(encoded, offsets)
 
     def _commit(self, closing: Sequence[ProducerRecord] = ()) -> None:
@@ -203,6 +213,24 @@ class SourceLoop:
         except Exception as error:
             trace = self.mask(trace_of(error))
             log.error("The task's commit raised; its offsets are committed all the same\n%s", trace)  # noqa: TRY400  (masked)
+
+
+class _FailedPoll(Exception):
+    """A poll whose records are not delivered. Those before it are."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+@contextmanager
+def _failing_alone() -> Iterator[None]:
+    try:
+        yield
+    except (StoppedWhileRetrying, FencedException, _FailedPoll):
+        raise
+    except Exception as error:
+        raise _FailedPoll(error) from error
 
 
 def _offset_after(batch: Batch) -> list[SourceOffset]:

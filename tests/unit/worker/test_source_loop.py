@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,15 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.converters.plain import StringConverter
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
+from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.source_delivery import SourceOffset
 from airflow_provider_connect.worker.delivery.transaction_boundary import RequestedBoundary
+from airflow_provider_connect.worker.errors.tolerance import STRICT
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.worker.pipeline.stages import Converters
@@ -107,7 +111,7 @@ class Run:
         left: Iterator[StopReason | None] = iter(reasons)
         stop: Any = SimpleNamespace(reason=lambda: next(left, None))
         noted: Any = SimpleNamespace(prepare=lambda topic: None, note=lambda topics: self.events.append(f"active {sorted(topics)}"))
-        converter = StringConverter()
+        converter = Picky()
         converter.configure({}, is_key=False)
         self.loop = SourceLoop(
             task=self.task,
@@ -177,12 +181,65 @@ def test_a_stopped_loop_commits_what_it_has_delivered() -> None:
     assert run.events == ["deliver", "commit 2 and batch log", "active ['t']", "copy", "task.commit"]
 
 
-def test_a_loop_that_fails_aborts() -> None:
+def fails(error: Exception) -> Step:
     def fail(_: Source) -> Any:
-        raise OSError("the disk is gone")
+        raise error
 
-    run = Run(polled(2), fail, due=False)
-    with pytest.raises(OSError, match="the disk is gone"):
+    return fail
+
+
+def unfit(source: Source) -> Any:
+    """Records of which one fails, behind another batch: a poll is delivered whole or not at all, as its offsets may belong together."""
+    return [source.numbers(2), source.numbers(1).replace(value=pa.array(["unfit"]))]
+
+
+class Picky(StringConverter):
+    """Refuses a text."""
+
+    def from_connect_column(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array:
+        if "unfit" in values.to_pylist():
+            raise DataException("unfit")
+        return super().from_connect_column(topic, schema, values)
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is gone"), DataException("not JSON"), RetriableException("away")])
+def test_a_poll_that_fails_costs_none_of_the_polls_before_it(error: Exception) -> None:
+    run = Run(polled(2), fails(error), polled(2), due=False)
+    run.loop.pipeline.errors.settings = dataclasses.replace(STRICT, retry_timeout_ms=1)
+    run.loop.pipeline.errors.now = iter(range(9)).__next__
+    with pytest.raises((OSError, ConnectException), match=str(error)):
+        run.end()
+    assert run.delivery.records == ["0", "1"]
+    assert run.events == ["deliver", "commit 2 and batch log", "active ['t']", "copy", "task.commit", "abort"]
+    assert (run.metrics.records_in, run.metrics.records_out) == (2, 2)
+
+
+def test_records_that_cannot_be_encoded_cost_none_of_the_polls_before_them() -> None:
+    run = Run(polled(2), unfit, polled(2), due=False)
+    with pytest.raises(ConnectException, match="VALUE_CONVERTER"):
+        run.end()
+    assert run.delivery.records == ["0", "1"]
+    assert (run.metrics.records_in, run.metrics.records_out) == (2, 2)
+
+
+def test_a_first_poll_that_fails_commits_nothing() -> None:
+    run = Run(fails(DataException("not JSON")), due=False)
+    with pytest.raises(ConnectException, match="not JSON"):
+        run.end()
+    assert run.events == ["abort"]
+
+
+def test_a_delivery_that_fails_aborts() -> None:
+    run = Run(polled(2), polled(2), due=False)
+    deliver = run.delivery.deliver
+
+    def deliver_once(batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
+        if run.events:
+            raise RetriableException("the broker is away")
+        deliver(batches, offsets)
+
+    run.delivery.deliver = deliver_once  # type: ignore[method-assign]
+    with pytest.raises(RetriableException, match="the broker is away"):
         run.end()
     assert run.events == ["deliver", "abort"]
 

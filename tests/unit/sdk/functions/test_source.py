@@ -521,6 +521,24 @@ def test_without_a_cursor_a_run_that_has_begun_cannot_begin_again() -> None:
     assert not caught.value.retriable
 
 
+def test_rows_before_an_exception_of_the_function_come_before_it() -> None:
+    """Whole cursor values alone: more rows of the last one may have been to come. Without a cursor the next run reads them again."""
+
+    def rows(message: str) -> Iterator[dict[str, int]]:
+        yield {"id": 1}
+        yield {"id": 2}
+        yield {"id": 3}
+        raise OSError(message)
+
+    task = task_of(source(cursor="id")(rows), message="row 4 is broken")
+    [batch] = task.poll()[1:]
+    assert (batch.value.to_pylist(), batch.source_offset) == ([{"id": 1}, {"id": 2}], {"cursor": 2})
+    with pytest.raises(OSError, match="row 4 is broken"):
+        task.poll()
+    with pytest.raises(OSError, match="row 4 is broken"):
+        task_of(source(rows), message="row 4 is broken").poll()
+
+
 def test_stop_ends_the_function() -> None:
     ended: list[str] = []
 
