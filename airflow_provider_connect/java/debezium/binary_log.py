@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, PORTS, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL
+from airflow_provider_connect.connectors.jdbc.database.database_url import PORTS, DatabaseUrl
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.java.debezium.database_server import CONNECT_SECONDS, PORT, DatabaseServer, Within, given_keys, server_address
 

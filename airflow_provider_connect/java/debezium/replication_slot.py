@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_url import POSTGRESQL, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.java.debezium.database_server import CONNECT_SECONDS, PORT, DatabaseServer, Within, given_keys, server_address
 

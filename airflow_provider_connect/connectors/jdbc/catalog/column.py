@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 
@@ -34,6 +35,14 @@ class ColumnKind(StrEnum):
 
 INTEGERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
 TIMESTAMPS = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
+
+SPATIAL: Final = frozenset(
+    {
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
+        *("geometrycollection", "geomcollection"),
+    }
+)
+"""MySQL's words for types whose values are bytes: four of the reference system's number, then WKB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, PORTS, POSTGRESQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_url import PORTS, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.sdk.datasets import Dataset
 

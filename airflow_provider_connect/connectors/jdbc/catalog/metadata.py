@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, TIMESTAMPS, VIEW, Column, ColumnKind, Table, sql_text
+from airflow_provider_connect.connectors.jdbc.catalog.column import SPATIAL, TABLE, TIMESTAMPS, VIEW, Column, ColumnKind, Table, sql_text
 from airflow_provider_connect.connectors.jdbc.database.database import Database
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE, TINY_AS_BOOLEAN
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
 
@@ -29,7 +31,17 @@ def read_tables(database: Database, url: DatabaseUrl, types: Collection[str] = (
 def read_columns(database: Database, url: DatabaseUrl, table: TableName) -> list[Column]:
     """The columns of a table in their order; empty where there is no such table."""
     _, columns = _CATALOGS.get(url.dialect, (_inspected_tables, _inspected_columns))
-    return columns(database, table)
+    found = columns(database, table)
+    if url.options.get(TINY_AS_BOOLEAN) == "false":
+        return [
+            replace(column, kind=ColumnKind.INT8) if column.type_name == "tinyint" and column.kind is ColumnKind.BOOLEAN else column
+            for column in found
+        ]
+    return found
+
+
+def _is_tiny_boolean(column: Column) -> bool:
+    return column.type_name == "tinyint" and column.kind is ColumnKind.BOOLEAN
 
 
 # --- PostgreSQL -----------------------------------------------------------------------------------------------------------------------
@@ -178,7 +190,7 @@ _MYSQL_KINDS: Final = {
     "time": ColumnKind.TIME,
     "datetime": ColumnKind.TIMESTAMP,
     "timestamp": ColumnKind.TIMESTAMP_TZ,
-    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit"), ColumnKind.BYTES),
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", *SPATIAL), ColumnKind.BYTES),
     **dict.fromkeys(
         ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6"),
         ColumnKind.STRING,

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import connection_refusal, statement_refusal
 from airflow_provider_connect.connectors.jdbc.database.database_files import opening
-from airflow_provider_connect.connectors.jdbc.database.database_url import SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_options import SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase, missing_dialect
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.arrow import pa
 from collections.abc import Iterable
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, URL, parse_url
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_url import URL, parse_url, way_out
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import ConfigValue
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
@@ -60,18 +61,21 @@ def open_database(url: DatabaseUrl) -> Database:
 
 
 _ADBC: Final = {POSTGRESQL: "adbc_driver_postgresql", SQLITE: "adbc_driver_sqlite"}
-_DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", "mssql": "pymssql", "oracle": "oracledb"}
-_EXTRAS: Final = {POSTGRESQL: "jdbc", SQLITE: "jdbc", MYSQL: "mysql", MARIADB: "mysql"}
+_DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", MSSQL: "pymssql", ORACLE: "oracledb"}
+_EXTRAS: Final = {POSTGRESQL: "jdbc", SQLITE: "jdbc", MYSQL: "mysql", MARIADB: "mysql", MSSQL: "mssql", ORACLE: "oracle"}
 
 
 def missing_driver(url: DatabaseUrl) -> str | None:
     """What is not installed here, with the line that installs it; None: everything is, or SQLAlchemy has to find out."""
+    if url.dialect not in _EXTRAS:
+        is_there = RequiredPackages(url.dialect, ("sqlalchemy",), None).reason() is None
+        return missing_dialect(url) if is_there else f"There is no dialect for {url.dialect} here. {way_out(url.dialect)}"
     if url.dialect in _ADBC:
         needed = ["adbc_driver_manager", _ADBC[url.dialect], "nanoarrow", "sqlalchemy"]
     else:
         driver = _DRIVERS.get(url.dialect) if url.driver in (None, _DRIVERS.get(url.dialect)) else None
         needed = ["sqlalchemy", *([driver] if driver else [])]
-    return RequiredPackages(f"A connector to {url.dialect}", tuple(needed), _EXTRAS.get(url.dialect)).reason()
+    return RequiredPackages(f"A connector to {url.dialect}", tuple(needed), _EXTRAS[url.dialect]).reason()
 
 
 def require_driver(url: DatabaseUrl) -> None:

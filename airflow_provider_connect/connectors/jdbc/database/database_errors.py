@@ -32,6 +32,15 @@ class RefusedException(DataException):
         self.row = row
 
 
+class ValueException(DataException):
+    """An answer of the database has a value of another type than the rest of its column. ``column`` is the index in the answer."""
+
+    def __init__(self, column: int, value: object) -> None:
+        super().__init__(f"Column {column + 1} of the statement: the value {value} is of another type than those before it")
+        self.column = column
+        self.value = value
+
+
 _UNKNOWN_USER: Final = re.compile(
     r"password authentication failed|no password supplied|Access denied for user|role \"[^\"]*\" does not exist|no pg_hba\.conf entry"
     r"|is not permitted to log in|Login failed|ORA-01017|authentication failed",

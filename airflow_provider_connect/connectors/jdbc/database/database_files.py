@@ -1,4 +1,5 @@
-"""Which files of the host a database URL reaches: SQLite's file, the socket of a local server, and what a driver may open by itself.
+"""Which files of the host a database URL reaches: SQLite's file, the socket of a local server, those of TLS, and what a driver may open by
+itself.
 
 All of them must lie below the worker's allowed folders (``sdk.allowed_paths``). Knows nothing of connections.
 """
@@ -14,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, URL, DatabaseUrl, parse_url
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE, files_of
+from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING, AllowedPaths
 from airflow_provider_connect.sdk.config_def import ConfigValue
@@ -38,11 +40,18 @@ def reachable(url: DatabaseUrl) -> DatabaseUrl:
     """The same database with paths of the host resolved. Raises ConfigException when one lies outside of what is allowed."""
     if url.dialect == SQLITE:
         return dataclasses.replace(url, database=url.allowed.resolved(URL, url.database or ""))
+    url = _with_files_resolved(url)
     if url.dialect == POSTGRESQL:
         return _with_sockets_resolved(url)
     if not url.allowed.allow_all:
         _refuse_free_drivers(url)
     return url
+
+
+def _with_files_resolved(url: DatabaseUrl) -> DatabaseUrl:
+    """Certificates and keys. A relative path is one of the worker's folder, as of all files."""
+    found = {name: url.allowed.resolved(URL, path) for name, path in files_of(url.dialect, url.options).items()}
+    return dataclasses.replace(url, options={**url.options, **found}) if found else url
 
 
 @contextlib.contextmanager

@@ -13,17 +13,33 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from airflow_provider_connect.connectors.jdbc.database.database_options import (
+    MARIADB,
+    MSSQL,
+    MYSQL,
+    ORACLE,
+    POSTGRESQL,
+    READ_ONLY,
+    SQLITE,
+    TO_ERROR,
+    ZERO_DATES,
+    UnknownOptionError,
+    danger_of,
+    driver_options,
+    known_options,
+    names_of_known,
+)
+from airflow_provider_connect.connectors.jdbc.database.vendor_urls import UnknownFormError, common_form
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 
 URL: Final = "connection.url"
-POSTGRESQL, SQLITE, MYSQL, MARIADB = "postgresql", "sqlite", "mysql", "mariadb"
 
-_NAMES: Final = {"postgres": POSTGRESQL, "pgsql": POSTGRESQL, "sqlite3": SQLITE, "oracle": "oracle", "sqlserver": "mssql"}
-PORTS: Final = {POSTGRESQL: 5432, MYSQL: 3306, MARIADB: 3306}
+_NAMES: Final = {"postgres": POSTGRESQL, "pgsql": POSTGRESQL, "sqlite3": SQLITE, "sqlserver": MSSQL}
+PORTS: Final = {POSTGRESQL: 5432, MYSQL: 3306, MARIADB: 3306, MSSQL: 1433, ORACLE: 1521}
 _WITH_ADBC: Final = (POSTGRESQL, SQLITE)
-_DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", POSTGRESQL: "psycopg2", "mssql": "pymssql", "oracle": "oracledb"}
-_SCHEME: Final = re.compile(r"(?:jdbc:)?([A-Za-z0-9]+)(?:\+([A-Za-z0-9_]+))?:(.*)", re.DOTALL)
+_DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", POSTGRESQL: "psycopg2", MSSQL: "pymssql", ORACLE: "oracledb"}
+_SCHEME: Final = re.compile(r"(?:jdbc:)?([A-Za-z0-9][A-Za-z0-9_-]*)(?:\+([A-Za-z0-9_]+))?:(.*)", re.DOTALL)
 _AUTHORITY: Final = re.compile(r"//(?:([^@/]*)@)?([^/?]*)(?:/([^?]*))?(?:\?(.*))?", re.DOTALL)
 
 _OTHER_FORM: Final = re.compile(r"[;=()\s\"'<>]")
@@ -31,7 +47,8 @@ _IN_BRACKETS: Final = re.compile(r"\[[0-9A-Fa-f:.]++(?:%25[\w.-]++)?\](?::[0-9]+
 _OPTION_OF_PATH: Final = re.compile(r";[^;=]*+=")
 _OPTION_NAME: Final = re.compile(r"[A-Za-z][\w.-]*+")
 
-_JAVA_ONLY: Final = ("h2", "hsqldb", "derby", "db2", "informix", "as400", "teradata", "sybase", "firebirdsql")
+_JAVA_ONLY: Final = ("h2", "hsqldb", "derby", "db2", "informix", "informix-sqli", "as400", "teradata", "sybase", "firebirdsql")
+_INSTEAD: Final = {"jtds": "jdbc:sqlserver://…", "microsoft": "jdbc:sqlserver://…", "aws-wrapper": "the URL without aws-wrapper:"}
 _SQLALCHEMY_DRIVERS: Final = (
     *("psycopg2", "psycopg", "pg8000", "pymysql", "mysqldb", "mysqlconnector", "mariadbconnector", "cymysql"),
     *("pymssql", "oracledb", "pysqlite"),
@@ -63,11 +80,16 @@ class DatabaseUrl:
         return self.dialect in _WITH_ADBC
 
     @property
+    def zero_dates(self) -> str | None:
+        """What MySQL's 0000-00-00 is read as; None as by MariaDB's JDBC driver, whose word for it is null."""
+        return self.options.get(ZERO_DATES, TO_ERROR if self.dialect == MYSQL else None)
+
+    @property
     def address(self) -> str:
         """The database for messages: no user, no password, no options."""
         if self.dialect == SQLITE:
             return f"sqlite:{self.database}"
-        return f"{self.dialect}://{self._authority()}/{self.database or ''}"
+        return f"{self.dialect}://{self._authority()}/{self.database or self.options.get('service_name', '')}"
 
     @property
     def existing(self) -> DatabaseUrl:
@@ -80,9 +102,12 @@ class DatabaseUrl:
         if self.dialect == SQLITE:
             mode = self.options.get("mode")
             return f"file:{quote(self.database or '')}{f'?mode={mode}' if mode else ''}"
-        options = dict(self.options)
-        if self.schema is not None:
-            options["options"] = f"-csearch_path={_escaped(self.schema)}"
+        options = driver_options(self.dialect, self.options)
+        session = [] if self.schema is None else [f"-csearch_path={_escaped(self.schema)}"]
+        if READ_ONLY in self.options:
+            session.append("-cdefault_transaction_read_only=on")
+        if session:
+            options["options"] = " ".join(session)
         text = f"postgresql://{self._credentials()}{self._authority()}/{quote(self.database or '', safe='')}"
         return f"{text}?{urlencode(options, quote_via=quote)}" if options else text
 
@@ -94,7 +119,8 @@ class DatabaseUrl:
         driver = self.driver or _DRIVERS.get(self.dialect)
         name = "mysql" if self.dialect == MARIADB and driver is None else self.dialect
         text = f"{name}{f'+{driver}' if driver else ''}://{self._credentials()}{self._authority()}/{quote(self.database or '', safe='')}"
-        return f"{text}?{urlencode(self.options, quote_via=quote)}" if self.options else text
+        options = driver_options(self.dialect, self.options)
+        return f"{text}?{urlencode(options, quote_via=quote)}" if options else text
 
     def within(self, allowed: AllowedPaths) -> DatabaseUrl:
         """The same database, for a connector that may open these files."""
@@ -124,18 +150,31 @@ def parse_url(text: str) -> DatabaseUrl:
     if dialect == "jdbc":
         raise _refusal("jdbc:…", "The name of the database product is missing behind jdbc:.")
     _refuse_dangerous(dialect, _all_options(rest))
+    if dialect in _INSTEAD:
+        raise _refusal(f"jdbc:{dialect}:…", f"The driver {dialect} is Java's. Write {_INSTEAD[dialect]}")
     if dialect in _JAVA_ONLY:
-        raise _refusal(f"jdbc:{dialect}:…", f"No driver for {dialect} comes without Java. {_SUPPORTED}")
+        raise _refusal(f"jdbc:{dialect}:…", f"No driver for {dialect} comes without Java. {way_out(dialect)}")
     return _sqlite(rest) if dialect == SQLITE else _server(dialect, driver, rest)
 
 
 _ENCODED: Final = (
     "In user and password write %40 for @, %2F for /, %3A for : and %3F for ?, or use connection.user and connection.password."
 )
-_SUPPORTED: Final = "Use a URL of PostgreSQL, SQLite, MySQL or MariaDB, or of a database that SQLAlchemy has a driver for."
+
+
+def way_out(dialect: str) -> str:
+    """What to do about a database that there is no dialect for."""
+    return (
+        "Known are PostgreSQL, SQLite, MySQL, MariaDB, Oracle and SQL Server. "
+        f"For {dialect} run a JDBC connector of Java with the driver of {dialect} on plugin.path (docs/java-connectors.md)."
+    )
 
 
 def _server(dialect: str, driver: str | None, rest: str) -> DatabaseUrl:
+    try:
+        rest = common_form(dialect, rest)
+    except UnknownFormError as error:
+        raise _refusal(f"{dialect}:…", str(error)) from None
     if not rest.startswith("//"):
         if dialect != POSTGRESQL or not rest:
             raise _refusal(f"{dialect}:…", f"The host is missing: {dialect}://host:port/database")
@@ -179,7 +218,9 @@ def _host_and_port(dialect: str, text: str) -> tuple[str | None, int | None]:
     for part in text.split(","):  # libpq decodes what is in brackets, and a decoded path is a socket's folder
         if ("[" in part or "]" in part) and not _IN_BRACKETS.fullmatch(part):
             raise _refusal(f"{dialect}://…", "Square brackets hold an IPv6 address and nothing else, such as [::1].")
-    if "," in text:  # several hosts, which only libpq takes
+    if "," in text:
+        if dialect != POSTGRESQL:
+            raise _refusal(f"{dialect}://…", "Several hosts are tried for PostgreSQL alone. Name one host.")
         return (text, None)
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
@@ -221,13 +262,17 @@ def _refuse_dangerous(dialect: str, options: Iterable[tuple[str, str]]) -> None:
 
 def _known_options(dialect: str, given: Mapping[str, str], *, is_named: bool = True) -> dict[str, str]:
     """``is_named`` False: an unknown option may be a part of a password that was not encoded, and no message names it."""
-    options, unknown = known_options(dialect, given)
-    if unknown is not None and not is_named:
-        raise _refusal(f"{dialect}:…", f"An option is not known, or not with its value. In a password write %26 for &. {_ENCODED}")
-    if unknown is not None:
+    try:
+        return known_options(dialect, given)
+    except UnknownOptionError as error:
+        if not is_named:
+            reason = f"An option is not known, or not with its value. In a password write %26 for &. {_ENCODED}"
+            raise _refusal(f"{dialect}:…", reason) from None
+        if error.reason is not None:
+            raise _refusal(f"{dialect}:…{error.name}=…", f"The option {error.name} cannot have this value. {error.reason}") from None
         known = ", ".join(names_of_known(dialect)) or "none"
-        raise _refusal(f"{dialect}:…{unknown}=…", f"The option {unknown} is not known, or not with this value. Known are: {known}.")
-    return options
+        reason = f"The option {error.name} is not known, or not with this value. Known are: {known}."
+        raise _refusal(f"{dialect}:…{error.name}=…", reason) from None
 
 
 def _escaped(text: str) -> str:
@@ -237,107 +282,3 @@ def _escaped(text: str) -> str:
 
 def _refusal(shown: str, reason: str) -> ConfigException:
     return ConfigException.of(URL, shown, reason)
-
-
-# --- options: only those that are known to be harmless are taken ----------------------------------------------------------------------
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Options of our own driver for each dialect; those of Java's that have another name there; and what only tunes a Java driver.
-_TAKEN: Final[Mapping[str, frozenset[str]]] = {
-    POSTGRESQL: _words(
-        "sslmode connect_timeout application_name keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout "
-        "channel_binding require_auth gssencmode sslnegotiation sslsni ssl_min_protocol_version ssl_max_protocol_version "
-        "target_session_attrs load_balance_hosts host port krbsrvname"
-    ),
-    MYSQL: _words("charset connect_timeout read_timeout write_timeout"),
-    SQLITE: _words("mode"),
-}
-_RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
-    POSTGRESQL: {"applicationname": "application_name", "connecttimeout": "connect_timeout", "logintimeout": "connect_timeout"}
-}
-_DROPPED: Final[Mapping[str, frozenset[str]]] = {
-    POSTGRESQL: _words(
-        "targetservertype stringtype preparethreshold preparedstatementcachequeries preparedstatementcachesizemib "
-        "databasemetadatacachefields databasemetadatacachefieldsmib defaultrowfetchsize rewritebatchedinserts binarytransfer tcpkeepalive "
-        "tcpnodelay sockettimeout cancelsignaltimeout loadbalancehosts hostrecheckseconds protocolversion autosave cleanupsavepoints "
-        "quotereturningidentifiers assumeminserverversion readonly adaptivefetch logunclosedconnections disablecolumnsanitiser "
-        "escapesyntaxcallmode"
-    ),
-    MYSQL: _words(
-        "verifyservercertificate characterencoding useunicode servertimezone connectiontimezone forceconnectiontimezonetosession "
-        "usejdbccompliantimezoneshift uselegacydatetimecode zerodatetimebehavior tinyint1isbit yearisdatetype connecttimeout sockettimeout "
-        "allowpublickeyretrieval rewritebatchedstatements useserverprepstmts cacheprepstmts prepstmtcachesize prepstmtcachesqllimit "
-        "usecursorfetch defaultfetchsize autoreconnect maxreconnects nullcatalogmeanscurrent useinformationschema tcpkeepalive "
-        "usecompression permitmysqlscheme"
-    ),
-    SQLITE: _words("timeout busy_timeout journal_mode foreign_keys cache"),
-}
-_RUNS_CODE: Final = _words(
-    "init initsql init_command connectioninitsql autodeserialize queryinterceptors statementinterceptors exceptioninterceptors "
-    "connectionlifecycleinterceptors propertiestransform socketfactory socketfactoryarg sslfactory sslfactoryarg sslhostnameverifier "
-    "sslpasswordcallback authenticationpluginclassname authenticationplugins defaultauthenticationplugin clientinfoprovider "
-    "xmlfactoryfactory jaasapplicationname jaaslogin allowmultiqueries sessionvariables enable_load_extension load_extension plugin "
-    "driver options credentialtype gsslib javaobjectserializer profilereventhandler logger parseinfocachefactory auth_plugin_map conv "
-    "cursorclass"
-)
-_READS_FILES: Final = _words(
-    "allowloadlocalinfile allowurlinlocalinfile allowloadlocalinfileinpath local_infile localinfile sslcert sslkey sslrootcert sslcrl "
-    "sslcrldir sslpassword sslkeylogfile passfile service servicefile loggerfile read_default_file read_default_group "
-    "serverrsapublickeyfile truststore keystore trustcertificatekeystoreurl clientcertificatekeystoreurl trustcertificatekeystorepassword "
-    "clientcertificatekeystorepassword ssl_ca ssl_cert ssl_key ssl_capath servercertificate unix_socket localsocket pipe vfs uri"
-)
-_OFF: Final = ("false", "0", "no", "off")
-
-
-def danger_of(dialect: str, name: str, value: str) -> str | None:
-    """Why an option is refused whatever the database, and the way out; None for any other."""
-    word = name.lower()
-    if value.lower() in _OFF:
-        return None
-    if word in _RUNS_CODE:
-        return f"The option {name} can run code. Take it out of the URL."
-    if word in _READS_FILES:
-        way = ", or have the workers' admin set libpq's environment (PGSSLROOTCERT, PGPASSFILE, …)" if dialect == POSTGRESQL else ""
-        return f"The option {name} can read files of the worker. Take it out of the URL{way}."
-    return None
-
-
-def known_options(dialect: str, given: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
-    """The options for our own driver, and the first that is not known. ``given`` is by lower-case name, the dangerous ones taken out but
-    for those that are switched off."""
-    family = MYSQL if dialect == MARIADB else dialect
-    renamed, taken = _RENAMED.get(family, {}), _TAKEN.get(family, frozenset())
-    options: dict[str, str] = {}
-    for name, value in given.items():
-        encryption = _encryption(family, name, value)
-        if encryption is not None:
-            options |= encryption
-        elif renamed.get(name, name) in taken:
-            options[renamed.get(name, name)] = value
-        elif name not in _DROPPED.get(family, ()) and not (value.lower() in _OFF and name in _RUNS_CODE | _READS_FILES):
-            return options, name
-    return options, None
-
-
-def names_of_known(dialect: str) -> list[str]:
-    """The options of a dialect that do something, for error texts."""
-    family = MYSQL if dialect == MARIADB else dialect
-    return sorted(_TAKEN.get(family, ()))
-
-
-def _encryption(family: str, name: str, value: str) -> Mapping[str, str] | None:
-    """What the JDBC drivers' words for TLS are to ours; None for any other option, and for a word that they do not have."""
-    word = value.lower().replace("-", "_")
-    if family == POSTGRESQL and name == "ssl":
-        return {"sslmode": "verify-full"} if word in ("true", "") else {}
-    if family != MYSQL or name not in ("usessl", "requiressl", "sslmode"):
-        return None
-    if word in ("true", "required", "trust"):
-        return {"ssl_check_hostname": "true"}
-    if word == "verify_ca":
-        return {"ssl_verify_cert": "true"}
-    return {} if word in ("false", "disabled", "disable", "preferred") else None

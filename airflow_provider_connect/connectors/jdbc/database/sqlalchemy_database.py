@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import ssl
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.adbc_database import BATCH_BYTES
-from airflow_provider_connect.connectors.jdbc.database.database_errors import connection_refusal, statement_refusal
+from airflow_provider_connect.connectors.jdbc.database.database_errors import ValueException, connection_refusal, statement_refusal
 from airflow_provider_connect.connectors.jdbc.database.database_files import opening
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, SQLITE, URL, DatabaseUrl
-from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, way_out
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class SqlAlchemyDatabase:
             how: dict[str, Any] = {"poolclass": self._sqlalchemy.NullPool, "isolation_level": "AUTOCOMMIT"}
             if url.dialect == SQLITE:  # by its URI, which keeps to the path and the mode
                 how["creator"] = lambda: sqlite3.connect(url.adbc_uri, uri=True, check_same_thread=False)
+            elif url.dialect in (MYSQL, MARIADB) and (context := tls_context(url)) is not None:
+                how["connect_args"] = {"ssl": context}
             self.engine = self._sqlalchemy.create_engine("sqlite://" if url.dialect == SQLITE else url.sqlalchemy_url, **how)
         except (self._sqlalchemy.exc.NoSuchModuleError, ModuleNotFoundError) as error:
             raise ConfigException.of(URL, f"{url.dialect}:…", f"There is no Python driver for {url.dialect} here: {error}") from None
@@ -72,7 +76,7 @@ class SqlAlchemyDatabase:
             result = self._execute(sql, stream_results=True, max_row_buffer=_FETCHED_ROWS)
             names = list(result.keys())
             for found in _pieces(result, rows):
-                columns = [_column(name, values) for name, values in zip(names, zip(*found, strict=True), strict=True)]
+                columns = [_column(index, values) for index, values in enumerate(zip(*found, strict=True))]
                 yield pa.RecordBatch.from_arrays(columns, names)
 
     def cancel(self) -> None:
@@ -125,8 +129,65 @@ def _pieces(result: Any, rows: int) -> Iterator[list[Sequence[Any]]]:
         yield held
 
 
-def _column(name: str, values: tuple[Any, ...]) -> pa.Array:
+def _column(index: int, values: tuple[Any, ...]) -> pa.Array:
+    """Raises ValueException for what goes into no column of one type."""
+    values = tuple(",".join(sorted(value)) if isinstance(value, set) else value for value in values)
     try:
-        return pa.array([",".join(sorted(value)) if isinstance(value, set) else value for value in values])
+        return pa.array(values)
     except (pa.ArrowException, OverflowError) as error:
-        raise DataException(f"Column {name} of the statement has values that go into no column of ours: {error}") from error
+        raise ValueException(index, _odd_one(values)) from error
+
+
+def _odd_one(values: Sequence[Any]) -> object:
+    """A text among other values is what the driver could not read; else the first value that does not go with those before it."""
+    texts = [value for value in values if isinstance(value, str)]
+    if texts and any(value is not None and not isinstance(value, str) for value in values):
+        return texts[0]
+    for end in range(1, len(values) + 1):
+        try:
+            pa.array(values[:end])
+        except (pa.ArrowException, OverflowError):
+            return values[end - 1]
+    return None
+
+
+def missing_dialect(url: DatabaseUrl) -> str | None:
+    """Why there is no driver for a database that only SQLAlchemy may know; None where a package of it is installed."""
+    from sqlalchemy import exc
+    from sqlalchemy.engine import make_url
+
+    try:
+        make_url(url.sqlalchemy_url).get_dialect().import_dbapi()
+    except exc.NoSuchModuleError:
+        return f"There is no dialect for {url.dialect} here. {way_out(url.dialect)}"
+    except ImportError as error:
+        return f"The Python driver for {url.dialect} is not installed here: {error}. Install it on all hosts that run connectors."
+    return None
+
+
+# --- TLS to MySQL and MariaDB ---------------------------------------------------------------------------------------------------------
+
+
+def tls_context(url: DatabaseUrl) -> ssl.SSLContext | None:
+    """None: the URL asks for no encryption. A certificate to trust (``serverSslCert``) is checked, with the host's name only where
+    ``sslMode`` asks for it. Raises ConfigException for files that are missing or hold no certificate."""
+    options = {name: value for name, value in url.options.items() if name.startswith("ssl_")}
+    if not options:
+        return None
+    authority, certificate = options.get("ssl_ca"), options.get("ssl_cert")
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        context.check_hostname = "ssl_verify_identity" in options
+        if authority is None and "ssl_verify_cert" not in options:
+            context.verify_mode = ssl.CERT_NONE
+        if certificate is not None:
+            context.load_cert_chain(certificate, options.get("ssl_key"), password=_no_password)
+    except OSError as error:  # also ssl.SSLError
+        shown = ", ".join(f"{name}={value}" for name, value in options.items() if name in ("ssl_ca", "ssl_cert", "ssl_key"))
+        reason = f"TLS cannot begin: {error.strerror or error}. The files must be there, be readable by the worker and hold PEM."
+        raise ConfigException.of(URL, shown, reason) from None
+    return context
+
+
+def _no_password() -> str:
+    raise ssl.SSLError("the key is encrypted; write it without a password, readable by the worker's user alone")

@@ -10,7 +10,8 @@ from typing import Any, Final
 from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, ColumnKind
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.sink.columns import (

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database.database import Database
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable

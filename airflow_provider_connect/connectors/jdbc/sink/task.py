@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from airflow_provider_connect.connectors.jdbc.database.database import require_driver
-from airflow_provider_connect.connectors.jdbc.database.database_url import POSTGRESQL, DatabaseUrl, parse_url
+from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl, parse_url
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, dialect_of
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import PostgresqlStore
 from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession

@@ -6,12 +6,12 @@ expression declares its type and marks nulls in a column of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.catalog.column import SPATIAL, TIMESTAMPS, Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE, TO_ERROR, TO_NULL
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, NumericMapping
@@ -22,6 +22,7 @@ from airflow_provider_connect.sdk.arrow_schema import arrow_field, arrow_type
 from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType
 
 UTC: Final = "UTC"
+_SHOWN: Final = 200  # characters of a value in an error text
 _NANOS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -34,22 +35,32 @@ class ColumnReading:
     schema: Schema
     null_test: str | None = None
     time_zone: str = UTC
+    relation: str = ""  # for error texts
+
+    @property
+    def label(self) -> str:
+        """What error texts call it."""
+        return f"Column {self.name} of {self.relation}" if self.relation else f"Column {self.name}"
 
     @property
     def expressions(self) -> list[str]:
         return [self.expression] if self.null_test is None else [self.expression, self.null_test]
 
     def converted(self, column: pa.Array) -> pa.Array:
-        """The driver's column as one of ``arrow_type(schema)``. Raises DataException naming the column."""
+        """The driver's column as one of ``arrow_type(schema)``. Raises DataException naming column and value."""
         wanted = arrow_type(self.schema)
         if column.type.equals(wanted):
             return unwrapped_days(column) if pa.types.is_date32(wanted) else column
+        if pa.types.is_string(column.type) and pa.types.is_decimal(wanted):
+            return self._decimals(column, wanted)
         try:
-            if pa.types.is_string(column.type) and pa.types.is_decimal(wanted):
-                return self._decimals(column, wanted)
-            return _cast(column, self.schema, wanted, self.time_zone)
+            return self._cast(column, wanted)
         except pa.ArrowException as error:
-            raise DataException(f"Column {self.name} of type {column.type} does not fit schema type {self._kind}: {error}") from error
+            value = column[_first_refused(column, lambda some: self._cast(some, wanted))]
+            raise misfit(self.label, value, self.kind) from error
+
+    def _cast(self, column: pa.Array, wanted: pa.DataType) -> pa.Array:
+        return _cast(column, self.schema, wanted, self.time_zone)
 
     def _decimals(self, texts: pa.Array, wanted: pa.DataType) -> pa.Array:
         """Arrow's cast overflows silently where a number has more digits than the type, and raises where it is not a number."""
@@ -61,14 +72,12 @@ class ColumnReading:
             numbers = None
         if numbers is not None and not wide:
             return numbers
-        value = texts[wide[0]] if wide else texts[_first_refused(texts, wanted)]
-        raise DataException(
-            f"Column {self.name}: the value {value} does not fit a Decimal of {wanted.precision} digits, {wanted.scale} of them after the "
-            f"point. Name the column in {AS_TEXT}, so that its values become texts, or change the value."
-        )
+        value = texts[wide[0]] if wide else texts[_first_refused(texts, lambda some: some.cast(wanted))]
+        raise misfit(self.label, value, f"a Decimal of {wanted.precision} digits, {wanted.scale} of them after the point")
 
     @property
-    def _kind(self) -> str:
+    def kind(self) -> str:
+        """The schema's type as error texts have it."""
         return self.schema.name or self.schema.type.name
 
 
@@ -94,6 +103,11 @@ class RowReading:
         fields = [arrow_field(column.name, column.schema) for column in self.columns]
         return pa.StructArray.from_arrays(found, fields=fields)
 
+    def misfit(self, index: int, value: object) -> DataException:
+        """The error for a value that the driver could not read, at this index of its rows."""
+        column = [column for column in self.columns for _ in column.expressions][index]
+        return misfit(column.label, value, column.kind)
+
     def _converted(self, given: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for column in self.columns:
             values = next(given)
@@ -103,16 +117,35 @@ class RowReading:
             yield column.converted(values)
 
 
+def misfit(label: str, value: object, kind: str) -> DataException:
+    """The error for a value that no record can hold."""
+    shown = str(value)
+    return DataException(
+        f"{label}: the value {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'} does not fit {kind}. "
+        f"Name the column in {AS_TEXT}, so that its values become texts, or change the value."
+    )
+
+
 def readings_of(
-    columns: Sequence[Column], dialect: Dialect, *, mapping: NumericMapping, time_zone: str, source: str | None = None
+    columns: Sequence[Column],
+    dialect: Dialect,
+    *,
+    mapping: NumericMapping,
+    time_zone: str,
+    zero_dates: str | None = None,
+    relation: str = "",
 ) -> list[ColumnReading]:
-    """How each column is read. ``source`` stands before the names, where they need one."""
-    return [_reading(column, dialect, schema_of_column(column, mapping), time_zone, source) for column in columns]
+    """How each column is read. ``zero_dates``: what MySQL's 0000-00-00 is read as, None: null where the column may be null. ``relation`` is
+    for error texts."""
+    found = []
+    for column in columns:
+        reading = _reading(column, dialect, schema_of_column(column, mapping), time_zone, zero_dates)
+        found.append(replace(reading, relation=relation))
+    return found
 
 
-def _reading(column: Column, dialect: Dialect, schema: Schema, time_zone: str, source: str | None) -> ColumnReading:
-    name = dialect.quoted(column.name)
-    operand = name if source is None else f"{source}.{name}"
+def _reading(column: Column, dialect: Dialect, schema: Schema, time_zone: str, zero_dates: str | None) -> ColumnReading:
+    operand = dialect.quoted(column.name)
     zone = time_zone if column.kind is ColumnKind.TIMESTAMP else UTC
     if dialect.name == SQLITE:
         expression, nothing = _sqlite_expression(column, operand, schema)
@@ -120,6 +153,9 @@ def _reading(column: Column, dialect: Dialect, schema: Schema, time_zone: str, s
     if dialect.name == POSTGRESQL:
         return ColumnReading(column.name, _postgresql_expression(column, operand, schema), schema, None, zone)
     if dialect.name in (MYSQL, MARIADB):
+        if column.kind in _DATES and (zero_dates is not None or column.is_nullable):
+            expression, schema = _without_zero_dates(operand, column, schema, zero_dates or TO_NULL)
+            return ColumnReading(column.name, expression, schema, None, zone)
         return ColumnReading(column.name, _mysql_expression(column, operand), schema, None, zone)
     return ColumnReading(column.name, operand, schema, None, zone)
 
@@ -162,6 +198,19 @@ def sqlite_milliseconds(operand: str) -> str:
     return f"CASE typeof({operand}) WHEN 'integer' THEN {operand} ELSE {days} END"
 
 
+_DATES: Final = (ColumnKind.DATE, *TIMESTAMPS)
+
+
+def _without_zero_dates(operand: str, column: Column, schema: Schema, zero_dates: str) -> tuple[str, Schema]:
+    """As MySQL's JDBC driver does it by ``zeroDateTimeBehavior``. Dates of which only a part is zero are left to fail."""
+    if zero_dates == TO_ERROR:
+        return operand, schema
+    first_day = "DATE '0001-01-01'" if column.kind is ColumnKind.DATE else "TIMESTAMP '0001-01-01 00:00:00'"
+    instead = "NULL" if zero_dates == TO_NULL else first_day
+    expression = f"IF(LEFT(CAST({operand} AS CHAR), 10) = '0000-00-00', {instead}, {operand})"
+    return expression, schema.as_optional() if zero_dates == TO_NULL else schema
+
+
 _MYSQL_NUMBERS_AND_TIMES: Final = frozenset(  # whose kind is OTHER only where ``columns.as.text`` has them
     {
         *("tinyint", "smallint", "mediumint", "int", "bigint", "year", "float", "double", "decimal"),
@@ -173,6 +222,8 @@ _MYSQL_NUMBERS_AND_TIMES: Final = frozenset(  # whose kind is OTHER only where `
 def _mysql_expression(column: Column, operand: str) -> str:
     if column.type_name == "bit" and column.kind is ColumnKind.BOOLEAN:
         return f"CAST({operand} AS UNSIGNED)"
+    if column.kind is ColumnKind.OTHER and column.type_name in SPATIAL:
+        return f"ST_AsText({operand})"
     if column.kind is ColumnKind.OTHER and column.type_name in _MYSQL_NUMBERS_AND_TIMES:
         return f"CAST({operand} AS CHAR)"
     if column.kind is ColumnKind.TIME or column.type_name in ("set", "enum", "json", "uuid", "inet4", "inet6"):
@@ -186,6 +237,8 @@ def _mysql_expression(column: Column, operand: str) -> str:
 def _cast(column: pa.Array, schema: Schema, wanted: pa.DataType, zone: str) -> pa.Array:
     types, given = pa.types, column.type
     if types.is_timestamp(wanted):
+        if types.is_string(given):  # what its driver does not take for a time
+            column = column.cast(pa.timestamp("us"))
         return milliseconds(column, zone).cast(wanted)
     if types.is_boolean(wanted) and types.is_integer(given):
         return pc.not_equal(column, 0)
@@ -212,12 +265,12 @@ def _too_wide(texts: pa.Array, wanted: pa.DataType) -> list[int]:
     return found
 
 
-def _first_refused(texts: pa.Array, wanted: pa.DataType) -> int:
-    low, high = 0, len(texts)  # all before ``low`` are taken; one before ``high`` is not
+def _first_refused(column: pa.Array, cast: Callable[[pa.Array], object]) -> int:
+    low, high = 0, len(column)  # all before ``low`` are taken; one before ``high`` is not
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            texts.slice(low, middle - low).cast(wanted)
+            cast(column.slice(low, middle - low))
             low = middle
         except pa.ArrowException:
             high = middle

@@ -15,7 +15,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.source.column_reading import UTC, ColumnReading, RowReading, readings_of, sqlite_milliseconds
 from airflow_provider_connect.connectors.jdbc.source.far_times import INFINITY_MS, MINUS_INFINITY_MS
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
@@ -46,7 +46,14 @@ class RowQuery:
 
     @classmethod
     def of(cls, source: RowSource, settings: SourceSettings) -> RowQuery:
-        columns = readings_of(source.columns, source.dialect, mapping=settings.numeric_mapping, time_zone=settings.time_zone)
+        columns = readings_of(
+            source.columns,
+            source.dialect,
+            mapping=settings.numeric_mapping,
+            time_zone=settings.time_zone,
+            zero_dates=settings.url.zero_dates,
+            relation=source.name,
+        )
         reading = RowReading.of(columns, None if source.table is None else source.table.table)
         extra: tuple[str, ...] = ()
         timestamp_index = None

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, VIEW, Table, sql_text
 from airflow_provider_connect.connectors.jdbc.database.database import Database
-from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException
-from airflow_provider_connect.connectors.jdbc.database.database_url import POSTGRESQL
+from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException, ValueException
+from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
 from airflow_provider_connect.connectors.jdbc.source.column_reading import nanoseconds_of
 from airflow_provider_connect.connectors.jdbc.source.config import FROM_NOW, INCREMENTING, Mode
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
@@ -146,8 +146,11 @@ class RowReader:
 
     def _read(self, database: Database) -> Iterator[pa.RecordBatch]:
         assert self._until is not None
-        rows = self._settings.batch_rows
-        return Pages(rows, self._index_of_ties()).of(database.batches(self._query.rows(self.offset, self._until), rows))
+        rows, query = self._settings.batch_rows, self._query
+        try:
+            yield from Pages(rows, self._index_of_ties()).of(database.batches(query.rows(self.offset, self._until), rows))
+        except ValueException as error:
+            raise query.reading.misfit(error.column, error.value) from error
 
     def _reread_columns(self, database: Database) -> bool:
         """Read the columns again; returns whether they are others. Raises ConfigException where the mode cannot use them any more."""

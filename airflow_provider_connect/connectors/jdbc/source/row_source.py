@@ -15,7 +15,8 @@ from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_colum
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_INCLUDE
 from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException
-from airflow_provider_connect.connectors.jdbc.database.database_url import POSTGRESQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName, dialect_of
 from airflow_provider_connect.connectors.jdbc.source.config import INCREMENTING, NON_NULL, QUERY, TIMESTAMP
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, table_partition

@@ -51,7 +51,7 @@ def test_url_is_read(text: str) -> None:
         ("jdbc:mariadb://db/x?sessionVariables=sql_mode=''", ("sessionVariables", "run code")),
         ("jdbc:postgresql://db/x?socketFactory=a.B&socketFactoryArg=http://evil", ("socketFactory", "run code")),
         ("jdbc:postgresql://db/x?loggerFile=/tmp/x", ("loggerFile", "read files")),
-        ("postgresql://db/x?sslkey=/root/.ssh/id_rsa", ("sslkey", "read files", "PGSSLROOTCERT")),
+        ("postgresql://db/x?sslcrldir=/root", ("sslcrldir", "read files", "PGSSLROOTCERT")),
         ("postgresql://db/x?service=prod", ("service", "read files")),
         ("postgresql://db/x?options=-csession_preload_libraries=x", ("options", "run code")),
         ("postgresql://db/x?plugin=evil", ("plugin", "run code")),
@@ -63,7 +63,7 @@ def test_url_is_read(text: str) -> None:
         ("mysql+evil://db/x", ("evil", "not known")),
         ("jdbc:postgresql://db:port/x", ("port", "number")),
         ("jdbc:postgresql://db/x?nonsense=1", ("nonsense", "Known are", "sslmode")),
-        ("jdbc:mysql://db/x?sslMode=VERIFY_IDENTITY", ("sslmode", "Known are")),
+        ("jdbc:mysql://db/x?sslMode=SOMETIMES", ("sslmode", "Known are")),
         ("db.example.com/x", ("no database URL",)),
         ("jdbc:", ("missing behind jdbc:",)),
     ],
@@ -112,3 +112,80 @@ def test_drivers_get_urls_in_their_own_form() -> None:
     assert parse_url("jdbc:mariadb://db/x").with_credentials("u", "p").sqlalchemy_url == "mariadb+pymysql://u:p@db:3306/x"
     assert parse_url("jdbc:sqlite:/a b.db").existing.adbc_uri == "file:/a%20b.db?mode=rw"
     assert parse_url("jdbc:sqlite:/a.db").sqlalchemy_url == "sqlite:////a.db"
+
+
+VENDORS = {
+    "jdbc:oracle:thin:@host:1521/xe": DatabaseUrl("oracle", "host", 1521, options={"service_name": "xe"}),
+    "jdbc:oracle:thin:@//host/ORCLPDB1": DatabaseUrl("oracle", "host", 1521, options={"service_name": "ORCLPDB1"}),
+    "jdbc:oracle:thin:@host:1522:XE": DatabaseUrl("oracle", "host", 1522, "XE"),
+    "jdbc:oracle:thin:scott/tig%er@host:1521/xe": DatabaseUrl("oracle", "host", 1521, None, "scott", "tig%er", {"service_name": "xe"}),
+    "jdbc:oracle:thin:@(DESCRIPTION=(ADDRESS=(PROTOCOL=tcp)(HOST=h)(PORT=1523))(CONNECT_DATA=(SERVICE_NAME=s)))": DatabaseUrl(
+        "oracle", "h", 1523, options={"service_name": "s"}
+    ),
+    "jdbc:sqlserver://h:1434;databaseName=x": DatabaseUrl("mssql", "h", 1434, "x"),
+    "jdbc:sqlserver://h;user=sa;password={a;b}}c};encrypt=true;trustServerCertificate=true;database=x": DatabaseUrl(
+        "mssql", "h", 1433, "x", "sa", "a;b}c", {"encryption": "require"}
+    ),
+    "jdbc:sqlserver://;serverName=h;portNumber=1435;encrypt=false": DatabaseUrl("mssql", "h", 1435, options={"encryption": "request"}),
+    "mssql+pymssql://sa@h/x": DatabaseUrl("mssql", "h", 1433, "x", "sa", driver="pymssql"),
+}
+
+
+@pytest.mark.parametrize("text", VENDORS)
+def test_url_of_oracle_and_sql_server_is_read(text: str) -> None:
+    assert parse_url(text) == VENDORS[text]
+
+
+OPTIONS = {
+    "jdbc:mysql://db/x?zeroDateTimeBehavior=convertToNull": {"zerodatetimebehavior": "convert_to_null"},
+    "jdbc:mysql://db/x?zeroDateTimeBehavior=ROUND&tinyInt1isBit=false": {"zerodatetimebehavior": "round", "tinyint1isbit": "false"},
+    "jdbc:mysql://db/x?connectTimeout=2500&socketTimeout=0&yearIsDateType=false": {"connect_timeout": "3"},
+    "jdbc:mysql://db/x?useSSL=true&verifyServerCertificate=true": {"ssl_check_hostname": "true", "ssl_verify_cert": "true"},
+    "jdbc:mysql://db/x?sslMode=VERIFY_IDENTITY": {"ssl_verify_cert": "true", "ssl_verify_identity": "true"},
+    "jdbc:mariadb://db/x?sslMode=verify-full&serverSslCert=/tls/ca.pem": {
+        "ssl_verify_cert": "true",
+        "ssl_verify_identity": "true",
+        "ssl_ca": "/tls/ca.pem",
+    },
+    "jdbc:postgresql://db/x?targetServerType=preferSecondary": {"target_session_attrs": "prefer-standby"},
+    "jdbc:postgresql://db/x?readOnly=true&loadBalanceHosts=true": {"readonly": "true", "load_balance_hosts": "random"},
+    "jdbc:postgresql://db/x?sslmode=verify-ca&sslrootcert=/tls/ca.pem": {"sslmode": "verify-ca", "sslrootcert": "/tls/ca.pem"},
+}
+
+
+@pytest.mark.parametrize("text", OPTIONS)
+def test_an_option_that_changes_something_is_applied(text: str) -> None:
+    assert parse_url(text).options == OPTIONS[text]
+
+
+def test_a_connection_that_only_reads_is_one() -> None:
+    url = parse_url("jdbc:postgresql://db/x?readOnly=true&currentSchema=app")
+    assert url.adbc_uri.endswith("options=-csearch_path%3Dapp%20-cdefault_transaction_read_only%3Don")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("jdbc:mysql://db/x?zeroDateTimeBehavior=sometimes", ("zerodatetimebehavior",)),
+        ("jdbc:mysql://db/x?yearIsDateType=true", ("yearisdatetype", "as a number")),
+        ("jdbc:mysql://db/x?forceConnectionTimeZoneToSession=true", ("forceconnectiontimezonetosession", "db.timezone")),
+        ("jdbc:mysql://db/x?nullCatalogMeansCurrent=false", ("nullcatalogmeanscurrent", "table.include")),
+        ("jdbc:mysql://db/x?jdbcCompliantTruncation=false", ("jdbccomplianttruncation", "not known")),
+        ("jdbc:mysql://db/x?trustCertificateKeyStoreUrl=file:/tls/t.jks", ("trustCertificateKeyStoreUrl", "PEM", "serverSslCert")),
+        ("jdbc:mysql://a,b/x", ("Name one host",)),
+        ("jdbc:mysql:loadbalance://a,b/x", ("loadbalance", "Name one host")),
+        ("jdbc:sqlite:/x.db?foreign_keys=true", ("foreign_keys", "not enforced")),
+        ("jdbc:sqlserver://h;encrypt=true", ("trustservercertificate", "does not verify")),
+        ("jdbc:sqlserver://h;integratedSecurity=true", ("integratedsecurity", "connection.user")),
+        ("jdbc:sqlserver://h\\PROD;databaseName=x", ("instance", "port")),
+        ("jdbc:sqlserver://h;applicationIntent=ReadOnly", ("applicationintent", "Known are")),
+        ("jdbc:oracle:thin:@prod", ("tnsnames.ora", "jdbc:oracle:thin:@//host:1521/service")),
+        ("jdbc:oracle:thin:@tcps://h:2484/xe", ("tcps", "wallet")),
+        ("jdbc:jtds:sqlserver://h/x", ("jdbc:sqlserver://",)),
+        ("jdbc:db2://h:50000/x", ("db2", "driver of db2 on plugin.path")),
+    ],
+)
+def test_one_that_cannot_be_applied_is_refused_by_its_name(text: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigException, match=r"connection\.url") as refused:
+        parse_url(text)
+    assert [word for word in words if word not in refused.value.message] == []

@@ -10,13 +10,15 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import parse
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 
 CASES = [
     ("postgresql://db/shop", "adbc_driver_manager, adbc_driver_postgresql, nanoarrow", "'airflow-provider-connect[jdbc]'"),
     ("jdbc:sqlite:shop.db", "adbc_driver_sqlite", "'airflow-provider-connect[jdbc]'"),
     ("jdbc:mysql://db/shop", "pymysql", "'airflow-provider-connect[mysql]'"),
     ("jdbc:mariadb://db/shop", "sqlalchemy, pymysql", "'airflow-provider-connect[mysql]'"),
-    ("jdbc:sqlserver://db:1433/shop", "pymssql", "pymssql"),
+    ("jdbc:sqlserver://db:1433;databaseName=shop", "pymssql", "'airflow-provider-connect[mssql]'"),
+    ("jdbc:oracle:thin:@db:1521/shop", "oracledb", "'airflow-provider-connect[oracle]'"),
 ]
 
 
@@ -37,20 +39,32 @@ def test_a_driver_of_the_users_choice_is_left_to_sqlalchemy(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
+@pytest.mark.parametrize("product", ["hive2", "vertica", "snowflake"])
+def test_a_database_without_dialect_is_refused_with_the_next_step(
+    connector: type[JdbcSourceConnector] | type[JdbcSinkConnector], product: str
+) -> None:
+    allowing = connector()
+    allowing.allowed_paths = ALL_ALLOWED
+    (error,) = _errors(allowing, {"connection.url": f"jdbc:{product}://db:1/shop", "topic.prefix": "shop-", "topics": "t"})
+    assert f"There is no dialect for {product} here" in error
+    assert f"run a JDBC connector of Java with the driver of {product} on plugin.path" in error
+
+
+@pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
 def test_validation_names_the_extra_on_the_url(
     monkeypatch: pytest.MonkeyPatch, connector: type[JdbcSourceConnector] | type[JdbcSinkConnector]
 ) -> None:
     config = {"connection.url": "jdbc:postgresql://db/shop", "topic.prefix": "shop-", "topics": "t"}
-    assert _errors(connector, config) == []
+    assert _errors(connector(), config) == []
     for module in ("adbc_driver_manager", "adbc_driver_postgresql"):
         monkeypatch.setitem(sys.modules, module, None)
-    (error,) = _errors(connector, config)
+    (error,) = _errors(connector(), config)
     assert "pip install 'airflow-provider-connect[jdbc]'" in error
     assert error.startswith("Invalid value postgresql:… for configuration connection.url: ")
 
 
-def _errors(connector: type[JdbcSourceConnector] | type[JdbcSinkConnector], config: dict[str, str]) -> list[str]:
-    return [error for value in connector().validate(config) if value.name == "connection.url" for error in value.errors]
+def _errors(connector: JdbcSourceConnector | JdbcSinkConnector, config: dict[str, str]) -> list[str]:
+    return [error for value in connector.validate(config) if value.name == "connection.url" for error in value.errors]
 
 
 def test_so_does_opening_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_a_value_that_no_record_can_hold_ends_the_task_whatever_is_tolerated(tmp
                 row["id"] for piece in ([polled] if isinstance(polled, Batch) else polled) for row in there(piece.value).to_pylist()
             )
 
-    with pytest.raises(ConnectException, match=r"Column price: the value NaN does not fit a Decimal .* columns\.as\.text") as raised:
+    with pytest.raises(ConnectException, match=r"Column price of table .*: the value NaN does not fit a Dec.* columns\.as\.text") as raised:
         read_all()
     task.stop()
     assert rows == list(range(1, 11))
