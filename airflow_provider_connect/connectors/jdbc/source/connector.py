@@ -11,10 +11,19 @@ from typing import Any, ClassVar
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_tables
-from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_INCLUDE
+from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE
 from airflow_provider_connect.connectors.jdbc.database.database import Database, add_driver_errors, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
-from airflow_provider_connect.connectors.jdbc.source.config import CATALOG_PATTERN, CONFIG_DEF, ROWS_FROM, ROWS_TO, SCHEMA_PATTERN, Mode
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
+from airflow_provider_connect.connectors.jdbc.source.config import (
+    CATALOG_PATTERN,
+    CONFIG_DEF,
+    ROWS_FROM,
+    ROWS_TO,
+    SCHEMA_PATTERN,
+    TOPIC_PREFIX,
+    Mode,
+)
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import clock
@@ -100,7 +109,7 @@ class JdbcSourceConnector(SourceConnector):
 
 
 def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
-    """The tables that a config means. Raises ConfigException for names that no table has."""
+    """The tables that a config means. Raises ConfigException for names that no table has, and for two tables with one topic."""
     tables = [table for table in read_tables(database, settings.url, settings.table_types) if in_patterns(table, settings)]
     names = [table.name for table in tables]
     missing = settings.tables.missing(names)
@@ -110,8 +119,29 @@ def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
         reason = f"There is no such table of type {types} in {settings.url.address} that the user may read. There are: {known}."
         errors = [ConfigException.of(TABLE_INCLUDE, name, reason).message for name in missing]
         raise ConfigException("\n".join(errors), errors=errors)
-    chosen = set(settings.tables.chosen(names))
-    return [table for table in tables if table.name in chosen]
+    chosen = settings.tables.chosen(names)
+    refuse_shared_topics(chosen, settings.topic_prefix)
+    kept = set(chosen)
+    return [table for table in tables if table.name in kept]
+
+
+def refuse_shared_topics(names: Sequence[TableName], prefix: str) -> None:
+    """Raise ConfigException for tables of several schemas whose topic is the same: their rows could not be distinguished there."""
+    by_topic: dict[str, list[TableName]] = {}
+    for name in names:
+        by_topic.setdefault(name.table, []).append(name)
+    errors = [
+        ConfigException.of(
+            TABLE_INCLUDE,
+            ",".join(map(str, alike)),
+            f"Their rows would go into one topic, {prefix}{table}. Choose one by {SCHEMA_PATTERN}, {TABLE_INCLUDE} or {TABLE_EXCLUDE}, and "
+            f"read the other by a connector with another {TOPIC_PREFIX}.",
+        ).message
+        for table, alike in by_topic.items()
+        if len(alike) > 1
+    ]
+    if errors:
+        raise ConfigException("\n".join(errors), errors=errors)
 
 
 def marked(tables: Sequence[Table]) -> list[tuple[Table, bool]]:

@@ -15,6 +15,7 @@ from airflow_provider_connect.connectors.jdbc.database.dialect import TableName,
 from airflow_provider_connect.connectors.jdbc.source.column_reading import ColumnReading, milliseconds, nanoseconds_of, readings_of
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF, NumericMapping
+from airflow_provider_connect.connectors.jdbc.source.connector import refuse_shared_topics
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, known_offset, refuse_wrong, table_partition
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import Pages
@@ -381,3 +382,13 @@ def test_settings_have_older_names_too() -> None:
     settings = SourceSettings.of(CONFIG_DEF.parse({**config, "numeric.precision.mapping": "true"}))
     assert (settings.tables, settings.numeric_mapping) == (TableFilter.of(["a", "b"], ["c"]), NumericMapping.PRECISION_ONLY)
     assert schema_of_column(Column("c", ColumnKind.OTHER, "inet", False), settings.numeric_mapping) == STRING_SCHEMA
+
+
+# Topics
+
+
+def test_tables_of_two_schemas_with_one_topic_are_refused_by_both_names() -> None:
+    names = [TableName("orders", "a", "shop"), TableName("orders", "b", "shop"), TableName("items", "a", "shop")]
+    with pytest.raises(ConfigException, match=r"shop\.a\.orders,shop\.b\.orders .*one topic, x-orders\. .*schema\.pattern.*topic\.prefix"):
+        refuse_shared_topics(names, "x-")
+    refuse_shared_topics(names[1:], "x-")
