@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fnmatch
-import gzip
 import os
 import re
 import stat
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, cast
 
+from airflow_provider_connect.connectors.logs.compressed import GzipContent
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
@@ -27,6 +27,7 @@ _WILDCARDS: Final = frozenset("*?[")
 _ANY_DEPTH: Final = "**"
 _OLD: Final = frozenset({"old", "bak"})
 
+Content = BinaryIO | GzipContent
 Failures = dict[str, OSError]
 """Why folders and files could not be read, by their paths."""
 
@@ -51,7 +52,7 @@ class LogFile:
     def is_rotated(self) -> bool:
         return self.name != self.stem
 
-    def open(self, folder: AllowedFolder) -> BinaryIO | None:
+    def open(self, folder: AllowedFolder) -> Content | None:
         """The content, uncompressed; None: another file, or no file, has the name by now.
 
         An inode is used again as soon as its file is removed, by the next copy for example. So a rotated file must be as it was listed.
@@ -65,12 +66,8 @@ class LogFile:
         if (found.st_dev, found.st_ino) != (self.device, self.inode) or (self.is_rotated and is_changed):
             os.close(descriptor)
             return None
-        raw = os.fdopen(descriptor, "rb", buffering=0)
-        if not self.is_compressed:
-            return cast("BinaryIO", raw)
-        content = gzip.GzipFile(fileobj=raw, mode="rb")
-        content.myfileobj = raw  # closed with it
-        return cast("BinaryIO", content)
+        raw = cast("BinaryIO", os.fdopen(descriptor, "rb", buffering=0))
+        return GzipContent(raw) if self.is_compressed else raw
 
 
 @dataclass(frozen=True, slots=True)

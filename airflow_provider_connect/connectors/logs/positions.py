@@ -10,28 +10,26 @@ Source partitions: one a file; and one a folder, whose offset lists the files th
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
 import math
-import zlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
-from airflow_provider_connect.connectors.logs.files import Failures, LogFile, text_of_path
+from airflow_provider_connect.connectors.logs.compressed import DamagedException, GzipContent
+from airflow_provider_connect.connectors.logs.files import Content, Failures, LogFile, text_of_path
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.connector import OffsetReader
 
 FINGERPRINT_BYTES: Final = 1024
 MOST_MISSING: Final = 1000
 """Files of a folder that are remembered when they are gone."""
-BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile)
-"""What a compressed file raises that is cut short, or is not compressed."""
 
 Change = tuple[dict[str, object], dict[str, object]]
 """A source partition and its new offset; an empty one removes it."""
-Opened = Callable[[LogFile], BinaryIO | None]
+Opened = Callable[[LogFile], Content | None]
 
 
 class Identity(NamedTuple):
@@ -82,11 +80,17 @@ class Position:
         """Whether the file is as it was when its end was reached."""
         return (self.size, self.modified) == (file.size, file.modified)
 
-    def has_content_of(self, content: BinaryIO) -> bool:
-        """Whether ``content`` begins with what was read. An offset that was set by hand has no hashes, and fits all that is long enough."""
+    def has_content_of(self, content: Content, *, as_far_as_readable: bool = False) -> bool:
+        """Whether ``content`` begins with what was read. An offset that was set by hand has no hashes, and fits all that is long enough.
+        ``as_far_as_readable``: where damage lies before the position, the beginning decides."""
         length = min(self.bytes, FINGERPRINT_BYTES)
         for begin, wanted in ((0, self.head), (self.bytes - length, self.tail)):
-            found = _at(content, begin, length)
+            try:
+                found = _at(content, begin, length)
+            except DamagedException:
+                if begin and as_far_as_readable:
+                    return True
+                raise
             if len(found) < length or (wanted and fingerprint(found) != wanted):
                 return False
         return True
@@ -124,6 +128,7 @@ class FolderPositions:
     _listed: list[list[int]] | None = None
     _rested: Sequence[LogFile] = ()
     _rest_ends: float = 0
+    _now: int = 0
 
     def load(self) -> None:
         """Read the committed positions of the files that are listed."""
@@ -148,6 +153,7 @@ class FolderPositions:
         """What there is to read, in the order of ``files``. ``changes`` then has the offsets to be committed before anything of it, and
         ``failures`` the files that could not be read. ``skips_old``: a folder that was never read begins at the ends of its files."""
         self.failures = {}
+        self._now = now
         if self._rested and now < self._rest_ends and files == self._rested:
             return []
         found, arrived = self._recognised(files, now)
@@ -162,7 +168,7 @@ class FolderPositions:
                 found[identity] = file
         self._forget(now)
         self._list()
-        unread = ((identity, file, self.known[identity], now - file.modified > self.completes_after) for identity, file in found.items())
+        unread = ((identity, file, self.known[identity], self._is_final(file)) for identity, file in found.items())
         order = {(file.device, file.inode): number for number, file in enumerate(files)}
         waiting = sorted((Unread(*each) for each in unread if self._is_unread(*each)), key=lambda each: order[each.identity[:2]])
         self._rested = ()
@@ -179,8 +185,14 @@ class FolderPositions:
     def _is_unread(self, identity: Identity, file: LogFile, position: Position, is_final: bool) -> bool:
         if not position.is_at_rest(file):
             return file.size > 0 or position.size >= 0
-        is_left = not file.is_compressed and position.bytes < file.size
+        if file.is_compressed:
+            return is_final and not position.is_settled
+        is_left = position.bytes < file.size
         return is_left and is_final and (file.is_rotated or (self.flushes_open and not position.is_settled))
+
+    def _is_final(self, file: LogFile) -> bool:
+        """Whether no process goes on writing it, as far as that can be known."""
+        return self._now - file.modified > self.completes_after
 
     def _recognised(self, files: Sequence[LogFile], now: int) -> tuple[dict[Identity, LogFile], list[LogFile]]:
         """The files whose content is known, and the others. Known content that has left its file gets a generation."""
@@ -222,8 +234,8 @@ class FolderPositions:
             if content is None:  # renamed since: the next scan decides
                 return True
             with closing(content):
-                return position.has_content_of(content)
-        except BROKEN:  # of which one is an OSError
+                return position.has_content_of(content, as_far_as_readable=self._is_final(file))
+        except DamagedException:
             return False
         except OSError as error:  # the next scan decides
             self.failures[self.path_of(file)] = error
@@ -242,10 +254,10 @@ class FolderPositions:
                 head = _at(content, 0, FINGERPRINT_BYTES)
                 originals = (self._open_in(open_files, other) for other in files if _may_be_copied(other, file))
                 return any(original is not None and _is_part(file, content, head, original) for original in originals)
-        except (OSError, *BROKEN):  # what it is shows once it is read
+        except (OSError, DamagedException):  # what it is shows once it is read
             return False
 
-    def _open_in(self, open_files: contextlib.ExitStack, file: LogFile) -> BinaryIO | None:
+    def _open_in(self, open_files: contextlib.ExitStack, file: LogFile) -> Content | None:
         content = self.opened(file)
         return content if content is None else open_files.enter_context(closing(content))
 
@@ -255,23 +267,25 @@ class FolderPositions:
         if content is None:
             return None
         with closing(content):
+            head, is_damaged = _head_of(content)
+            if is_damaged and not self._is_final(file):
+                return None
             try:
-                head = _at(content, 0, FINGERPRINT_BYTES)
                 origin = self._origin(file, content, head)
                 is_copy = origin is None and file.is_rotated and any(self._is_copied(file, content, head, other) for other in files)
-                if is_copy or (file.is_rotated and not head):
+                if is_copy or (file.is_rotated and not head and not is_damaged):
                     return None
-            except BROKEN:
+            except DamagedException:
                 return None
-            end = _end_of(content, file) if skips_old else Position()
+            end = _end_of(content, file, is_final=self._is_final(file)) if skips_old else Position()
         identity = Identity(file.device, file.inode)
         self._missing.pop(identity, None)
         self.known[identity] = end if origin is None else self._drop(origin)
-        if self.known[identity].bytes:
+        if self.known[identity] != Position():
             self.changes.append((identity.partition, self.known[identity].offset(self.path_of(file))))
         return identity
 
-    def _origin(self, file: LogFile, content: BinaryIO, head: bytes) -> Identity | None:
+    def _origin(self, file: LogFile, content: Content, head: bytes) -> Identity | None:
         """The file that is gone, or has other content by now, with whose content this one begins; the one read furthest.
 
         What is short may be like other short files: then only a compressed file counts, or an origin whose file has new content."""
@@ -281,11 +295,12 @@ class FolderPositions:
             begin = head[: min(position.bytes, FINGERPRINT_BYTES)]
             if position.bytes == 0 or not position.head or fingerprint(begin) != position.head:
                 continue
-            if (file.is_compressed or identity.generation or position.bytes >= FINGERPRINT_BYTES) and position.has_content_of(content):
+            is_enough = file.is_compressed or identity.generation or position.bytes >= FINGERPRINT_BYTES
+            if is_enough and position.has_content_of(content, as_far_as_readable=self._is_final(file)):
                 found.append(identity)
         return max(found, key=lambda identity: self.known[identity].bytes, default=None)
 
-    def _is_copied(self, file: LogFile, content: BinaryIO, head: bytes, other: LogFile) -> bool:
+    def _is_copied(self, file: LogFile, content: Content, head: bytes, other: LogFile) -> bool:
         """Whether ``file`` is a copy of ``other``, which is still there as it was: it is to be read instead, until it is cut or removed.
 
         One that is cut since it was recognised counts as well: for the next scan it is the origin, whose position is known."""
@@ -324,7 +339,7 @@ def _may_be_copied(other: LogFile, file: LogFile) -> bool:
     return other is not file and not other.is_compressed and other.stem == file.stem
 
 
-def _is_part(file: LogFile, content: BinaryIO, head: bytes, original: BinaryIO) -> bool:
+def _is_part(file: LogFile, content: Content, head: bytes, original: Content) -> bool:
     """Whether ``original`` begins with what ``file`` holds, by its first kilobyte and, of what is not compressed, its last one."""
     begin = _at(original, 0, FINGERPRINT_BYTES)
     length = min(len(begin), len(head))
@@ -334,23 +349,29 @@ def _is_part(file: LogFile, content: BinaryIO, head: bytes, original: BinaryIO) 
     return file.is_compressed or _at(original, last, file.size - last) == _at(content, last, file.size - last)
 
 
-def _at(content: BinaryIO, begin: int, length: int) -> bytes:
+def _at(content: Content, begin: int, length: int) -> bytes:
     content.seek(begin)
     return content.read(length)
 
 
-def _end_of(content: BinaryIO, file: LogFile) -> Position:
-    """The position behind all that a file holds; what follows is the rest of a line unless it ends with one."""
-    size = _length(content) if file.is_compressed else content.seek(0, 2)
+def _head_of(content: Content) -> tuple[bytes, bool]:
+    """The first bytes, and whether damage is the reason that there are no more."""
+    if not isinstance(content, GzipContent):
+        return _at(content, 0, FINGERPRINT_BYTES), False
+    content.seek(0)
+    head = content.available(FINGERPRINT_BYTES)
+    return head, len(head) < FINGERPRINT_BYTES and content.damage is not None
+
+
+def _end_of(content: Content, file: LogFile, *, is_final: bool) -> Position:
+    """The position behind all that can be read of a file; what follows is the rest of a line unless it ends with one."""
+    size = content.seek(sys.maxsize) if isinstance(content, GzipContent) else content.seek(0, 2)
     length = min(size, FINGERPRINT_BYTES)
+    is_damaged = isinstance(content, GzipContent) and content.damage is not None
     head, tail = _at(content, 0, length), _at(content, size - length, length)
     is_inside = size > 0 and not tail.rstrip(b"\0").endswith(b"\n")
-    return Position(size, fingerprint(head), fingerprint(tail), is_inside=is_inside)
-
-
-def _length(content: BinaryIO) -> int:
-    content.seek(0)
-    return sum(len(piece) for piece in iter(lambda: content.read(1 << 20), b""))
+    end = Position(size, fingerprint(head), fingerprint(tail), is_inside=is_inside)
+    return replace(end, size=file.size, modified=file.modified, is_settled=True) if is_damaged and is_final else end
 
 
 def _files_of(listed: Mapping[str, Any]) -> list[list[int]]:

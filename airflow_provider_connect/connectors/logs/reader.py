@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
+from airflow_provider_connect.connectors.logs.compressed import Damage, GzipContent
+from airflow_provider_connect.connectors.logs.files import Content
 from airflow_provider_connect.connectors.logs.lines import Encoding, Entries, Lines
-from airflow_provider_connect.connectors.logs.positions import BROKEN, FINGERPRINT_BYTES, Position, Unread, fingerprint
+from airflow_provider_connect.connectors.logs.positions import FINGERPRINT_BYTES, Position, Unread, fingerprint
 from airflow_provider_connect.sdk.arrow import np, pa
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-log = logging.getLogger(__name__)
 SKIP_BYTES: Final = 64 << 20  # of a compressed file in one step
 
 
@@ -25,13 +25,15 @@ class ReplacedException(Exception):
 @dataclass(slots=True)
 class Piece:
     """Entries, and the bytes of the file up to the end of each; ``errors`` has why some are none. ``position`` is behind all of them;
-    without entries it alone has changed. ``position_at`` gives the position behind so many bytes of the file."""
+    without entries it alone has changed. ``position_at`` gives the position behind so many bytes of the file. ``damage``: why nothing
+    behind the entries can be read; ``position`` passes over it."""
 
     text: pa.Array
     ends: Sequence[int] | NDArray[np.int64]
     errors: dict[int, str]
     position: Position
     position_at: Callable[[int], Position]
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Limits:
 class LogReader:
     """Closes ``content`` at ``close``. Hashes are taken from what is read, so that positions are true to it."""
 
-    def __init__(self, content: BinaryIO, unread: Unread, encoding: Encoding, limits: Limits, entries: Entries | None) -> None:
+    def __init__(self, content: Content, unread: Unread, encoding: Encoding, limits: Limits, entries: Entries | None) -> None:
         self.unread = unread
         self.position = unread.position
         self._content = content
@@ -53,7 +55,8 @@ class LogReader:
         self._entries = entries
         self._is_compressed = unread.file.is_compressed
         self._is_final = unread.is_final or self._is_compressed
-        self._head = content.read(FINGERPRINT_BYTES)
+        self._damage: Damage | None = None
+        self._head = self._taken(FINGERPRINT_BYTES)
         self._encoding = encoding.ordered(self._head)
         self._before = b""  # what lies before the position, as far as a hash needs it
         self._rest = b""  # read, and not yet returned
@@ -65,11 +68,7 @@ class LogReader:
         if not self._is_sought and not self._seek():
             return None
         wanted = max(self._limits.piece_bytes, len(self._rest) + self._limits.piece_bytes // 2)
-        try:
-            data, is_end = self._read(wanted)
-        except BROKEN:
-            log.warning("File %s is not complete: it is read on when it has changed", self.unread.file.name)
-            return self._last()
+        data, is_end = self._read(wanted)
         if not self._is_compressed and self._is_replaced():
             raise ReplacedException
         if self.position.is_inside:
@@ -93,7 +92,7 @@ class LogReader:
             self._content.seek(self._skipped)
             return False
         self._content.seek(before)
-        self._before = self._content.read(self.position.bytes - before)
+        self._before = self._taken(self.position.bytes - before)
         self._is_sought = True
         return True
 
@@ -104,9 +103,17 @@ class LogReader:
         if not self._is_compressed:
             count = max(0, min(count, self.unread.file.size - begin))
             self._content.seek(begin)
-        more = self._content.read(count)
+        more = self._taken(count)
         is_end = len(more) < count if self._is_compressed else not more or begin + len(more) >= self.unread.file.size
         return self._rest + more, is_end
+
+    def _taken(self, count: int) -> bytes:
+        """The next bytes, as far as they can be read."""
+        if not isinstance(self._content, GzipContent):
+            return self._content.read(count)
+        taken = self._content.available(count)
+        self._damage = self._content.damage if len(taken) < count else None
+        return taken
 
     def _is_replaced(self) -> bool:
         """Whether what was read is no longer there: as far as the position, and at position 0, of which there is no hash, the beginning."""
@@ -121,8 +128,11 @@ class LogReader:
     def _lines(self, data: bytes, *, is_end: bool) -> Lines | None:
         """The complete entries, the text of lines that are too long included."""
         ends = self._encoding.line_ends(data)
-        is_last = is_end and self._is_final
-        if is_last and (self._is_compressed or self.unread.file.is_rotated) and len(data) > (ends[-1] if len(ends) else 0):
+        is_last = is_end and (self._is_final if self._damage is None else self.unread.is_final)
+        is_ended = self._is_compressed or self.unread.file.is_rotated
+        if self._damage is not None:
+            is_ended = self._damage.is_complete
+        if is_last and is_ended and len(data) > (ends[-1] if len(ends) else 0):
             ends = np.append(ends, len(data))  # no process will end it
         if not len(ends):
             return None
@@ -139,7 +149,7 @@ class LogReader:
         self._advance(data, end)
         if is_end:
             self.position = self._at_end()
-        return Piece(lines.text, lines.ends + first, errors, self.position, position_at)
+        return Piece(lines.text, lines.ends + first, errors, self.position, position_at, self._damage_text if is_end else None)
 
     def _pass_over(self, data: bytes, *, is_end: bool) -> Piece:
         """The rest of a line that is too long."""
@@ -158,14 +168,22 @@ class LogReader:
 
     def _last(self) -> Piece:
         self.position = self._at_end()
-        return self._moved({})
+        return self._moved({}, self._damage_text)
 
-    def _moved(self, errors: dict[int, str]) -> Piece:
-        return Piece(pa.array([], pa.string()), [], errors, self.position, lambda _: self.position)
+    def _moved(self, errors: dict[int, str], damage: str | None = None) -> Piece:
+        return Piece(pa.array([], pa.string()), [], errors, self.position, lambda _: self.position, damage)
+
+    @property
+    def _damage_text(self) -> str | None:
+        """None: there is no damage, or the file may be in the making."""
+        if self._damage is None or not self.unread.is_final:
+            return None
+        read, left = self.position.bytes, len(self._rest)
+        return f"{self._damage.reason}, at its byte {self._damage.at}: {read} bytes of its content were read{_left(left)}"
 
     def _at_end(self) -> Position:
         file = self.unread.file
-        is_settled = not len(self._encoding.line_ends(self._rest))
+        is_settled = not len(self._encoding.line_ends(self._rest)) if self._damage is None else self.unread.is_final
         return replace(self.position, size=file.size, modified=file.modified, is_settled=is_settled)
 
     def _positions(self, data: bytes) -> Callable[[int], Position]:
@@ -193,6 +211,10 @@ class LogReader:
     def _long(self, begin: int, length: int) -> str:
         limit = f"a line may have {self._limits.line_bytes} bytes (setting line.max.bytes)"
         return f"The line of {self.unread.file.name} at byte {begin} has {length} bytes or more: {limit}"
+
+
+def _left(count: int) -> str:
+    return f", and {count} more are no whole line" if count else ""
 
 
 def _last_bytes(before: bytes, data: bytes, length: int) -> bytes:

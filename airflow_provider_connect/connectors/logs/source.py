@@ -9,6 +9,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -29,7 +30,7 @@ from airflow_provider_connect.connectors.logs.config import (
 )
 from airflow_provider_connect.connectors.logs.files import PATHS, Failures, FolderFiles, LogFile, PathPattern, text_of_path
 from airflow_provider_connect.connectors.logs.formats import Parsed
-from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread, refuse_wrong
+from airflow_provider_connect.connectors.logs.positions import FolderPositions, Position, Unread, refuse_wrong
 from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
@@ -49,6 +50,8 @@ SCAN_SHARE: Final = 100
 """A scan takes one part of so many of the time …"""
 MOST_INTERVALS: Final = 10
 """… unless that would be later than after so many intervals."""
+TOLERANCE: Final = "errors.tolerance"
+_REMEDY: Final = f"Replace it by a whole copy, or have the rest passed over by {TOLERANCE}=all"
 MOST_NAMED: Final = 5
 """Of the paths that cannot be read, in one message."""
 
@@ -115,6 +118,14 @@ class FolderScan:
         return self._positions[path]
 
 
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What of a file cannot become a record, and the position behind it."""
+
+    error: DataException
+    behind: Position
+
+
 class LogSourceTask(SourceTask):
     """Reads the files of its share of the folders, the one changed longest ago first, each up to the size that it has when it is listed.
 
@@ -127,11 +138,13 @@ class LogSourceTask(SourceTask):
         self._reader: LogReader | None = None
         self._is_stopped = False
         self._reading = threading.Lock()
-        self._ready: deque[Batch | DataException | list[Batch]] = deque()
+        self._ready: deque[Batch | Flaw | list[Batch]] = deque()
         self._unread: deque[tuple[AllowedFolder, FolderPositions, Unread]] = deque()
-        self._folder: FolderPositions | None = None
+        self._opened: tuple[AllowedFolder, FolderPositions, Unread] | None = None
+        self._put_off: deque[tuple[Flaw, AllowedFolder, FolderPositions, Unread]] = deque()
         self._scans, self._next_scan = 0, 0.0
         self._is_incomplete = True  # whether a scan has not found all that there was
+        self._fails_at_errors = str(config.originals.get(TOLERANCE, "none")).lower() != "all"
         self._config = config  # behind what ``stop`` needs: these may raise
         self._lines = LineSettings.of(config)
         self._scan = FolderScan(config, self.allowed_paths, self.context.offset)
@@ -151,22 +164,46 @@ class LogSourceTask(SourceTask):
             self._close()
 
     def _next(self) -> Batch | Sequence[Batch] | None:
-        while not self._ready:
+        while True:
+            if self._ready:
+                ready = self._ready[0]
+                if isinstance(ready, Flaw) and self._unread and self._fails_at_errors:
+                    self._read_others_first(ready)
+                    continue
+                self._ready.popleft()
+                if isinstance(ready, Flaw):
+                    raise ready.error
+                return ready
             if self._reader is not None:
                 if not self._read(self._reader):
                     return []
             elif self._unread:
                 self._open(*self._unread.popleft())
+            elif self._put_off:
+                self._go_on(*self._put_off.popleft())
             elif self._scan.failures and (self._config[FOLLOW] or not self._is_due()):
                 raise self._failure()
             elif self._is_due():
                 self._list()
             else:
                 return [] if self._config[FOLLOW] else None
-        ready = self._ready.popleft()
-        if isinstance(ready, DataException):
-            raise ready
-        return ready
+
+    def _read_others_first(self, flaw: Flaw) -> None:
+        """The error ends the run: it comes when all other files are read, and this one goes on behind it."""
+        assert self._opened is not None
+        self._put_off.append((flaw, *self._opened))
+        self._ready.clear()
+        self._close()
+
+    def _go_on(self, flaw: Flaw, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
+        """Behind an error that was put off. Raises it."""
+        self._opened = folder, positions, unread
+        positions.known[unread.identity] = flaw.behind
+        if flaw.behind.size >= 0:
+            self._ready.append([self._marker(unread.identity.partition, flaw.behind.offset(positions.path_of(unread.file)))])
+        else:
+            self._unread.append((folder, positions, replace(unread, position=flaw.behind)))
+        raise flaw.error
 
     def _is_due(self) -> bool:
         if self._config[FOLLOW]:
@@ -202,7 +239,7 @@ class LogSourceTask(SourceTask):
             if content is None:  # renamed since
                 self._is_incomplete = True
                 return
-            self._folder = positions
+            self._opened = folder, positions, unread
             self._reader = LogReader(content, unread, self._lines.encoding, self._lines.limits, self._lines.entries)
         except OSError as error:
             self._scan.failures[positions.path_of(unread.file)] = error
@@ -211,8 +248,8 @@ class LogSourceTask(SourceTask):
 
     def _read(self, reader: LogReader) -> bool:
         """False: there was no whole entry yet."""
-        assert self._folder is not None
-        positions = self._folder
+        assert self._opened is not None
+        positions = self._opened[1]
         try:
             piece = reader.next()
         except ReplacedException:
@@ -233,7 +270,7 @@ class LogSourceTask(SourceTask):
             self._close()
         return True
 
-    def _records(self, piece: Piece, partition: Mapping[str, object], path: str) -> Iterator[Batch | DataException]:
+    def _records(self, piece: Piece, partition: Mapping[str, object], path: str) -> Iterator[Batch | Flaw]:
         """Batches of lines with the errors between them. Each batch has the position behind it, as do all errors before it."""
         parsed = self._lines.format.parsed(piece.text, None if self._lines.time is None else self._lines.time.field)
         errors = {row: f"A line of {path} up to byte {piece.ends[row]} is not of format {self._lines.format.name}" for row in parsed.errors}
@@ -245,9 +282,14 @@ class LogSourceTask(SourceTask):
             if row > begin:
                 offset = piece.position_at(int(piece.ends[row - 1])).offset(path)
                 yield _without(batch, blank, begin, row).replace(source_partition=partition, source_offset=offset)
-            yield DataException(errors[row])
+            yield Flaw(DataException(errors[row]), piece.position_at(int(piece.ends[row])) if row < len(batch) else piece.position)
             begin = min(row + 1, len(batch))
         rest = _without(batch, blank, begin, len(batch))
+        if piece.damage is not None:
+            if begin < len(batch):
+                yield rest.replace(source_partition=partition, source_offset=piece.position_at(int(piece.ends[-1])).offset(path))
+            yield Flaw(DataException(f"File {path} is damaged: {piece.damage}. {_REMEDY}"), piece.position)
+            rest = rest.slice(0, 0)
         yield rest.replace(source_partition=partition, source_offset=piece.position.offset(path))
 
     def _batch(self, parsed: Parsed, lines: pa.Array, path: str) -> Batch:

@@ -77,9 +77,9 @@ def logs(tmp_path: Path) -> Logs:
     return Logs(tmp_path)
 
 
-def started(config: dict[str, str]) -> SourceTask:
+def started(config: dict[str, str], offsets: Offsets | None = None) -> SourceTask:
     task = reaching(LogSourceConnector.task_class())
-    task.initialize(MemorySourceContext(config))
+    task.initialize(MemorySourceContext(config, offsets))
     task.start(LogSourceConnector().task_config(config))
     return task
 

@@ -1,0 +1,150 @@
+"""The content of a gzip file, damaged ones included: what can be read of them, and what is wrong. Knows nothing of lines and positions.
+
+Python's own reader raises where a file is damaged, and drops what it has read by then.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+_CHUNK_BYTES: Final = 64 << 10
+_GZIP: Final = 31  # zlib reads header and checksum
+_CHECKSUM_BYTES: Final = 4
+"""Of the sum; the length has as many behind it."""
+
+
+class DamagedException(Exception):
+    """Bytes were asked for that a damaged file does not have, or does not have yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Why a file cannot be read on, and at which of its bytes. ``is_complete``: it is known that no byte is missing before the end of what
+    was read."""
+
+    reason: str
+    at: int
+    is_complete: bool
+
+
+class GzipContent:
+    """Members one after another, as gzip reads them; zeros behind them are no damage. ``damage`` is what is wrong, as far as it was read.
+    Behind a wrong checksum reading goes on. Seeking back begins anew."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._begin()
+
+    def _begin(self) -> None:
+        self.damage: Damage | None = None
+        self._raw.seek(0)
+        self._position = 0
+        self._member = zlib.decompressobj(_GZIP)
+        self._members = 0
+        self._is_between = self._is_over = False
+        self._input, self._input_at = b"", 0
+        self._skipped = 0  # bytes of the input that are left of a member whose checksum was wrong
+
+    def read(self, count: int) -> bytes:
+        """As a file's. Raises DamagedException where damage leaves less than ``count`` bytes."""
+        found = self.available(count)
+        if len(found) < count and self.damage is not None:
+            raise DamagedException(self.damage.reason)
+        return found
+
+    def available(self, count: int) -> bytes:
+        """The next bytes, fewer where the file ends or is damaged."""
+        parts, left = [], count
+        while left > 0 and not self._is_over:
+            part = self._next(left)
+            parts.append(part)
+            left -= len(part)
+        self._position += count - left
+        return b"".join(parts)
+
+    def seek(self, position: int) -> int:
+        """Go there, or as far as it can be read."""
+        if position < self._position:
+            self._begin()
+        while self._position < position and self.available(min(position - self._position, 1 << 20)):
+            pass
+        return self._position
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def _next(self, most: int) -> bytes:
+        """Some of the next bytes, perhaps none yet."""
+        self._input = self._input or self._raw.read(_CHUNK_BYTES)
+        if not self._input:
+            return self._ended(most)
+        if self._is_between:
+            self._skip()
+            return b""
+        before = self._member.copy()
+        try:
+            found = self._member.decompress(self._input, most)
+        except zlib.error:
+            return self._rescued(before)
+        rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+        self._consume(len(self._input) - len(rest))
+        if self._member.eof:
+            self._end_member()
+        return found
+
+    def _ended(self, most: int) -> bytes:
+        """What is left to come out where the file ends."""
+        is_within = not self._is_between and self._input_at > 0
+        found = self._member.decompress(b"", most) if is_within else b""
+        if not found:
+            self._is_over = True
+            if is_within:
+                self._note("it ends before its compressed data does", is_complete=False)
+        return found
+
+    def _skip(self) -> None:
+        """Go to where the next member begins."""
+        rest = self._input[self._skipped :]
+        self._skipped = max(0, self._skipped - len(self._input))
+        rest = rest if self._skipped else rest.lstrip(b"\0")
+        self._consume(len(self._input) - len(rest))
+        if rest:
+            self._member, self._is_between = zlib.decompressobj(_GZIP), False
+
+    def _rescued(self, member: zlib._Decompress) -> bytes:
+        """What comes out before the error, found byte by byte."""
+        found: list[bytes] = []
+        is_first = self._members == 0
+        for index in range(len(self._input)):
+            try:
+                found.append(member.decompress(self._input[index : index + 1]))
+            except zlib.error as error:
+                self._consume(index + 1)
+                text = str(error).rpartition(": ")[2]
+                if text in ("incorrect data check", "incorrect length check"):
+                    self._skipped = _CHECKSUM_BYTES if "data" in text else 0
+                    self._note(f"its checksum is wrong ({text})", is_complete=True)
+                    self._end_member()
+                    break
+                self._is_over = True
+                if "header" in text and not is_first:
+                    self._note("what follows is no compressed data", is_complete=True)
+                else:
+                    self._note("it is not gzip" if "header" in text else f"its compressed data is invalid ({text})", is_complete=False)
+                break
+        return b"".join(found)
+
+    def _end_member(self) -> None:
+        self._members += 1
+        self._is_between = True
+
+    def _consume(self, count: int) -> None:
+        self._input = self._input[count:]
+        self._input_at += count
+
+    def _note(self, reason: str, *, is_complete: bool) -> None:
+        """The first damage is the one that is named; the last decides whether bytes are missing at the end."""
+        first = self.damage
+        self.damage = Damage(reason if first is None else first.reason, self._input_at if first is None else first.at, is_complete)
