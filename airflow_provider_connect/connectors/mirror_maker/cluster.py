@@ -73,6 +73,7 @@ _MAY_COME: Final = (
 )
 """What Java's clients call a RetriableException, of what requests of mirrors are answered."""
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
+_URL_SAFE: Final = str.maketrans("+/", "-_")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 
 
@@ -132,6 +133,23 @@ class Cluster:
         with self.translated("listing topics"):
             found = self.admin_client.list_topics(timeout=self._seconds).topics
         return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of topics (KIP-516), as Kafka's tools print them; without those that do not exist, and those of brokers without ids."""
+        names = sorted(set(topics))
+        futures = self.admin_client.describe_topics(client.TopicCollection(names), request_timeout=self._seconds) if names else {}
+        found = {}
+        for name, future in futures.items():
+            try:
+                number = str(future.result(self._seconds + 1).topic_id)
+            except client.KafkaException as error:
+                if error.args[0].code() != client.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._failure(error.args[0], f"describing topic {name}") from error
+            except concurrent.futures.TimeoutError as error:
+                raise self._failure(client.KafkaError(client.KafkaError._TIMED_OUT), f"describing topic {name}") from error
+            else:
+                found[name] = number.translate(_URL_SAFE).rstrip("=")
+        return {name: topic_id for name, topic_id in found.items() if topic_id.strip("A")}
 
     def groups(self) -> list[str]:
         """The ids of all consumer groups."""

@@ -8,6 +8,7 @@ from typing import Final
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.records import TopicPartition
 
+TOPIC_ID: Final = "topicId"
 ONLY_OFFSET: Final = {"offset": 0}
 """Of checkpoints and heartbeats, which have no position."""
 
@@ -20,6 +21,17 @@ def next_offset(offset: Mapping[str, object] | None) -> int | None:
     """Where reading goes on: an offset is that of the last record. -1: a partition without records was seen. None: there is no offset."""
     last = None if offset is None else offset.get("offset")
     return int(last) + 1 if isinstance(last, int | float) else None
+
+
+def source_offset(last: int, topic_id: str | None) -> dict[str, object]:
+    """The offset of the last record, with the id of the topic that has it: MirrorMaker reads over the id."""
+    return {"offset": last} | ({} if topic_id is None else {TOPIC_ID: topic_id})
+
+
+def is_of_other_topic(offset: Mapping[str, object] | None, topic_id: str | None) -> bool:
+    """Whether the topic was created anew since. An offset without an id, as MirrorMaker's, is of any topic."""
+    known = None if offset is None else offset.get(TOPIC_ID)
+    return known is not None and topic_id is not None and known != topic_id
 
 
 def refuse_wrong(partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from airflow_provider_connect.connectors.mirror_maker.client_config import isolation_level, validated
 from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, clusters
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
-from airflow_provider_connect.connectors.mirror_maker.offsets import next_offset, refuse_wrong, source_partition
+from airflow_provider_connect.connectors.mirror_maker.offsets import is_of_other_topic, next_offset, refuse_wrong, source_partition
 from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, RAW_CONVERTERS, SOURCE, of_task
 from airflow_provider_connect.connectors.mirror_maker.source_task import MirrorSourceTask
 from airflow_provider_connect.connectors.mirror_maker.topics import TopicSync, mirrored_topics
@@ -65,14 +65,18 @@ class MirrorSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
-        """Whether a partition has no offset yet or ends behind it: two requests to the source cluster."""
+        """Whether a partition has no offset yet, ends behind it, or is of a topic that was created anew: three requests to the source
+        cluster."""
         if not config["enabled"]:
             return False
         with clusters(config, self.allowed_paths) as (source, _):
             partitions = partitions_of(self._topics(source, config))
             ends = source.ends(partitions)
-        known = {partition: next_offset(offsets(source_partition(source.alias, partition))) for partition in partitions}
-        return any((start := known[partition]) is None or start != end for partition, end in ends.items())
+            ids = source.topic_ids(partition.topic for partition in partitions)
+        known = {partition: offsets(source_partition(source.alias, partition)) for partition in partitions}
+        if any(is_of_other_topic(known[partition], ids.get(partition.topic)) for partition in ends):
+            return True
+        return any((start := next_offset(known[partition])) is None or start != end for partition, end in ends.items())
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:

@@ -9,7 +9,12 @@ from typing import Final
 
 from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, admin
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
-from airflow_provider_connect.connectors.mirror_maker.offsets import next_offset, source_partition
+from airflow_provider_connect.connectors.mirror_maker.offsets import (
+    is_of_other_topic,
+    next_offset,
+    source_offset,
+    source_partition,
+)
 from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, SOURCE, of_task
 from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
 from airflow_provider_connect.errors import DataException, RetriableException
@@ -26,8 +31,8 @@ SILENCE_SECONDS: Final = 60.0
 
 class MirrorSourceTask(SourceTask):
     """Keys, values, headers and timestamps are not touched; a record keeps its partition. A run ends where the partitions ended at its
-    start. Source partition ``{"cluster", "partition", "topic"}``, offset ``{"offset": of the last record}``; behind the last record of a
-    run it covers transaction markers too."""
+    start. Source partition ``{"cluster", "partition", "topic"}``, offset ``{"offset": of the last record, "topicId"}``;
+    behind the last record of a run it covers transaction markers too."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorSourceTask"
     config_def = of_task(SOURCE, ConfigKey(PARTITIONS, Type.LIST))
@@ -40,10 +45,11 @@ class MirrorSourceTask(SourceTask):
         self._policy = ReplicationPolicy.of(config)
         self._poll_seconds = config["consumer.poll.timeout.ms"] / 1000
         partitions = [_partition_of(text) for text in config[PARTITIONS]]
+        self._ids = self._source.topic_ids(partition.topic for partition in partitions)
         ranges = self._ranges(partitions)
         self._returned = {partition: start for partition, (start, _) in ranges.items()}  # the next offset of each
         self._ends = {partition: end for partition, (_, end) in ranges.items()}
-        self._unseen = {partition for partition in ranges if self.context.offset(self._position_key(partition)) is None}
+        self._unseen = {partition for partition in ranges if not self._has_position(partition)}
         self._syncs = OffsetSyncs(self._source, self._target, config) if config["emit.offset-syncs.enabled"] else None
         if self._syncs is not None:
             self._syncs.begin(self._returned)
@@ -107,7 +113,11 @@ class MirrorSourceTask(SourceTask):
                 log.warning("Partition %s is not there any more", partition)
                 continue
             first, high = firsts[partition], highs.get(partition, ends[partition])
-            start = next_offset(self.context.offset(self._position_key(partition)))
+            offset, topic_id = self.context.offset(self._position_key(partition)), self._ids.get(partition.topic)
+            start = next_offset(offset)
+            if is_of_other_topic(offset, topic_id):
+                log.warning("Topic %s was created anew: partition %d is mirrored from its first record", *partition)
+                start = first
             if start is not None and not first <= start <= high:
                 log.warning("Partition %s holds offsets %d to %d, and not %d: auto.offset.reset decides", partition, first, high, start)
                 start = None
@@ -130,7 +140,7 @@ class MirrorSourceTask(SourceTask):
             batch.timestamp,
             partition.partition,
             self._position_key(partition),
-            {"offset": batch.next_offset - 1},
+            source_offset(batch.next_offset - 1, self._ids.get(partition.topic)),
         )
 
     def _positions(self) -> list[Batch]:
@@ -141,7 +151,12 @@ class MirrorSourceTask(SourceTask):
         self._returned |= {partition: ended[partition] for partition in moved}
         self._unseen.clear()
         remote = self._policy.remote_topic
-        return [Batch(remote(p.topic), source_partition=self._position_key(p), source_offset={"offset": ended[p] - 1}) for p in moved]
+        offsets = {p: source_offset(ended[p] - 1, self._ids.get(p.topic)) for p in moved}
+        return [Batch(remote(p.topic), source_partition=self._position_key(p), source_offset=offset) for p, offset in offsets.items()]
+
+    def _has_position(self, partition: TopicPartition) -> bool:
+        offset = self.context.offset(self._position_key(partition))
+        return offset is not None and not is_of_other_topic(offset, self._ids.get(partition.topic))
 
     def _position_key(self, partition: TopicPartition) -> Mapping[str, object]:
         return source_partition(self._source.alias, partition)

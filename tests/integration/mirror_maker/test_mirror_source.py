@@ -108,18 +108,23 @@ def test_a_mirror_may_begin_with_what_is_new(mirror: MirrorEnvironment) -> None:
     assert records(mirror.target, mirror.remote(topic)) == later
 
 
-def test_a_topic_that_was_created_anew_is_mirrored_from_its_first_record(mirror: MirrorEnvironment) -> None:
+@pytest.mark.parametrize(("count", "reset"), [(4, "earliest"), (9, "earliest"), (12, "latest"), (0, "earliest")])
+def test_a_topic_that_was_created_anew_is_mirrored_from_its_first_record(mirror: MirrorEnvironment, count: int, reset: str) -> None:
     topic = mirror.topic()
-    first, second = any_records(9, 1), any_records(4, 1, seed=9)
+    config = mirror.config(consumer_auto_offset_reset=reset)
+    mirror.run(config)
+    first, second = any_records(9, 1), any_records(count, 1, seed=9)
     produce(mirror.origin, topic, first)
-    mirror.run(mirror.config())
+    mirror.run(config)
     admin = AdminClient({"bootstrap.servers": mirror.origin})
     admin.delete_topics([topic])[topic].result(60)
     eventually(lambda: topic not in topics(mirror.origin))
     mirror.topic()
     produce(mirror.origin, topic, second)
-    mirror.run(mirror.config())
+    assert mirror.runs.readiness().state == WORK
+    mirror.run(config)
     assert records(mirror.target, mirror.remote(topic)) == first + second
+    assert mirror.runs.readiness().state == NO_WORK
 
 
 def test_new_topics_and_partitions_are_found(mirror: MirrorEnvironment) -> None:
