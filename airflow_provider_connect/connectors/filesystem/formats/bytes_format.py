@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
+from airflow_provider_connect.connectors.filesystem.formats.content import NONE
 from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen, Piece, Split, check_codec, unreadable
-from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, NONE, TextWriter, byte_splits, texts_of
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter, byte_splits, texts_of
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import is_json

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
+from airflow_provider_connect.connectors.filesystem.formats.content import ENCODING, NONE, UTF_8, checked_encoding
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
-    CHUNK_BYTES,
     KeptOpen,
     Piece,
     Split,
@@ -19,7 +19,8 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
     struct_columns,
     unreadable,
 )
-from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, NONE, TextWriter, opened
+from airflow_provider_connect.connectors.filesystem.formats.csv_rows import CsvRows
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
@@ -29,7 +30,6 @@ from airflow_provider_connect.sdk.json.writer import column_text
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema, SchemaType
 
 DELIMITER, HEADER = "csv.delimiter", "csv.header"
-_MOST_COLUMNS: Final = 4096
 _RULES: Final = JsonRules(is_numeric=True, fills_defaults=False)
 
 
@@ -45,6 +45,7 @@ class Csv:
         if header not in ("true", "false"):
             raise ConfigException.of(HEADER, header, "Set true or false.")
         self._has_header = header == "true"
+        self._encoding = checked_encoding(options.get(ENCODING, UTF_8))
 
     @property
     def extension(self) -> str:
@@ -57,61 +58,30 @@ class Csv:
         return CsvWriter(file, self._codec, check_struct(schema, "CSV"), delimiter=self._delimiter, has_header=self._has_header)
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        """A row with too few or too many columns is an exception of its own, behind the rows of its block."""
-        bad: list[DataException] = []
+        """A row with too few or too many columns, or that is not text, is an exception of its own, behind the rows of its block."""
         kept = KeptOpen(file)
+        rows = CsvRows(kept, self._codec, self._encoding, self._delimiter)
         try:
             names: list[str] | None = None
-            for batch in self._batches(kept, bad):
-                rows = batch
+            for batch in rows:
+                columns = batch
                 if names is None:
-                    names = _names(rows) if self._has_header else rows.schema.names
-                    rows = rows.slice(1) if self._has_header else rows
+                    names = _names(batch) if self._has_header else batch.schema.names
+                    columns = batch.slice(1) if self._has_header else batch
                 schema = Schema.struct({name: STRING_SCHEMA.as_optional() for name in names})
-                if rows.num_rows:
-                    yield pa.StructArray.from_arrays(rows.columns, fields=list(arrow_type(schema))), schema
-                yield from bad
-                bad.clear()
+                if columns.num_rows:
+                    yield pa.StructArray.from_arrays(columns.columns, fields=list(arrow_type(schema))), schema
+                yield from rows.take_bad()
+            yield from rows.take_bad()
+            if rows.fault is not None:
+                yield unreadable(kept, rows.fault)
         except (pa.ArrowException, OSError, DataException) as error:
-            yield from bad
+            yield from rows.take_bad()
             yield unreadable(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         """One: a line break may be within quotes, which only those know who read from the beginning."""
         return [Split(0, size)]
-
-    def _batches(self, file: KeptOpen, bad: list[DataException]) -> Iterator[pa.RecordBatch]:
-        """Rows of texts. In files of one column an empty line is a null, in others it is no row."""
-        if not opened(file, self._codec).read(1):
-            return
-        first = self._reader(file, bad, ignores_empty=True)
-        if len(first.schema) > 1:
-            yield from first
-            return
-        bad.clear()
-        yield from self._reader(file, bad, ignores_empty=False)
-
-    def _reader(self, file: KeptOpen, bad: list[DataException], *, ignores_empty: bool) -> Any:  # Any: pyarrow has no types
-        csv = import_module("pyarrow.csv")
-
-        def note(row: Any) -> str:
-            where = "" if row.number is None else f" {row.number}"
-            bad.append(DataException(f"Row{where} has {row.actual_columns} columns, not {row.expected_columns}: {row.text[:100]}"))
-            return "skip"
-
-        return csv.open_csv(
-            opened(file, self._codec),
-            read_options=csv.ReadOptions(use_threads=False, block_size=CHUNK_BYTES, autogenerate_column_names=True),
-            parse_options=csv.ParseOptions(
-                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=ignores_empty, invalid_row_handler=note
-            ),
-            convert_options=csv.ConvertOptions(
-                column_types={f"f{number}": pa.string() for number in range(_MOST_COLUMNS)},
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                null_values=[""],
-            ),
-        )
 
 
 def _names(rows: pa.RecordBatch) -> list[str]:

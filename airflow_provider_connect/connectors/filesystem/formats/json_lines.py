@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final, NoReturn
 
+from airflow_provider_connect.connectors.filesystem.formats.content import ENCODING, NONE, UTF_8, checked_encoding, marked_encoding
 from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen, Piece, Split, check_codec, unreadable
-from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, NONE, TextWriter, byte_splits, texts_of
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter, byte_splits, texts_of
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of
@@ -31,6 +32,7 @@ class JsonLines:
         if decimals not in ("BASE64", "NUMERIC"):
             raise ConfigException.of(DECIMAL_FORMAT, decimals, "Decimals are written as BASE64 or NUMERIC.")
         self._rules = JsonRules(is_numeric=decimals == "NUMERIC")
+        self._encoding = checked_encoding(options.get(ENCODING, UTF_8))
 
     @property
     def extension(self) -> str:
@@ -45,7 +47,7 @@ class JsonLines:
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
         kept = KeptOpen(file)
         try:
-            for lines in texts_of(kept, self._codec, b"\n", split):
+            for lines in texts_of(kept, self._codec, b"\n", split, self._encoding):
                 if isinstance(lines, DataException):
                     yield lines
                 else:
@@ -54,7 +56,10 @@ class JsonLines:
             yield unreadable(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        return byte_splits(size, wanted_bytes, self._codec)
+        """One, where characters are not UTF-8: a range of bytes may begin within one."""
+        file.seek(0)
+        _, encoding = marked_encoding(file.read(4)) or (b"", self._encoding)
+        return byte_splits(size, wanted_bytes if encoding == UTF_8 else size, self._codec)
 
 
 class JsonWriter(TextWriter):

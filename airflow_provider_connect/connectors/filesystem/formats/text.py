@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, CountedFile, KeptOpen, Split
+from airflow_provider_connect.connectors.filesystem.formats.content import NONE, Content
+from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, CountedFile, KeptOpen, Split, unreadable
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 
-NONE: Final = "none"
 EXTENSIONS: Final = {NONE: "", "gzip": ".gz", "zstd": ".zst", "lz4": ".lz4", "bz2": ".bz2"}
 """The codecs of text files, each with the end of its file names."""
 MOST_BYTES: Final = 32 << 20
@@ -41,13 +41,6 @@ class TextWriter:
             self.stream.close()
 
 
-def opened(file: KeptOpen, codec: str) -> pa.NativeFile:
-    """A file to read as it was before its compression."""
-    file.seek(0)
-    source = pa.PythonFile(file, "r")
-    return source if codec == NONE else pa.CompressedInputStream(source, codec)
-
-
 def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
     """Ranges of bytes; a compressed file can be read from its beginning alone."""
     if codec != NONE or not size:
@@ -55,15 +48,18 @@ def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
     return [Split(begin, min(begin + wanted_bytes, size)) for begin in range(0, size, wanted_bytes)]
 
 
-def texts_of(file: KeptOpen, codec: str, separator: bytes, split: Split | None) -> Iterator[pa.Array | DataException]:
-    """What stands between separators, as binary columns; behind the last one, where that is not empty.
+def texts_of(
+    file: KeptOpen, codec: str, separator: bytes, split: Split | None, encoding: str | None = None
+) -> Iterator[pa.Array | DataException]:
+    """What stands between separators, as binary columns; behind the last one, where that is not empty. Of a file that is damaged from some
+    point on, the texts before it, and a DataException. ``encoding`` as for ``Content``.
 
     A split has the texts that begin in it: it passes over what the split before ends with, and reads its own last text to its end. Its
     separator is one byte. A text of more than ``MOST_BYTES`` is a DataException.
     """
     begin, end = (0, None) if split is None or codec != NONE else (split.begin, split.end)
     base = max(begin - 1, 0)  # a text that begins at ``begin`` has a separator before it
-    stream = opened(file, codec)
+    stream = Content(file, codec, encoding)
     if base:
         stream.seek(base)
     is_passing, rest = begin > 0, b""
@@ -88,5 +84,7 @@ def texts_of(file: KeptOpen, codec: str, separator: bytes, split: Split | None) 
             yield DataException(f"The record at byte {base} has more than {MOST_BYTES} bytes")
             data, base, is_passing = b"", base + len(data), True
         rest = data
-    if rest:
+    if stream.fault is not None:
+        yield unreadable(file, stream.fault)
+    elif rest:
         yield pa.array([rest], pa.binary())

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.avro import AVRO_PACKAGES
 from airflow_provider_connect.connectors.filesystem.formats.bytes_format import SEPARATOR
+from airflow_provider_connect.connectors.filesystem.formats.content import ENCODING
 from airflow_provider_connect.connectors.filesystem.formats.csv import DELIMITER, HEADER
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, FORMATS, FileFormat, codec_of, file_format
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, location_of
@@ -80,6 +81,12 @@ CONFIG_DEF: Final = ConfigDef(
     ),
     ConfigKey(FINISHED_PATH, Type.STRING, "finished", doc="The folder below the URL that files are archived to. Nothing in it is read."),
     ConfigKey(BATCH_ROWS, Type.INT, 10_000, validator=Range(at_least=1), doc="How many records one poll returns at most."),
+    ConfigKey(
+        ENCODING,
+        Type.STRING,
+        "utf-8",
+        doc="The encoding of json and csv: utf-8, utf-16, iso-8859-1 (latin-1), windows-1252 … A file's byte-order mark decides first.",
+    ),
     ConfigKey(DELIMITER, Type.STRING, ",", doc="What stands between the columns of csv: one character, or \\t."),
     ConfigKey(HEADER, Type.BOOLEAN, True, doc="Whether the first line of csv has the names of its columns. If not, they are f0, f1 …"),
     ConfigKey(
@@ -210,7 +217,7 @@ def mistakes(settings: Mapping[str, Any]) -> Iterator[ConfigException]:
 
 
 def _options(settings: Mapping[str, Any]) -> dict[str, str]:
-    given = {DELIMITER: settings[DELIMITER], HEADER: str(settings[HEADER]), SEPARATOR: settings[SEPARATOR]}
+    given = {name: settings[name] for name in (ENCODING, DELIMITER, SEPARATOR)} | {HEADER: str(settings[HEADER])}
     return {key: value for key, value in given.items() if value is not None}
 
 

@@ -1,0 +1,193 @@
+"""The content of a text file: uncompressed, in UTF-8, without a byte-order mark. What precedes a fault is read before it.
+
+Knows neither lines nor records.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from typing import Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.arrow import pa
+
+ENCODING: Final = "encoding"
+UTF_8: Final = "utf-8"
+NONE: Final = "none"
+_STEP_BYTES: Final = 256 << 10  # uncompressed at once, and read again byte by byte where there is a fault
+_MARKS: Final = (
+    (codecs.BOM_UTF8, UTF_8),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins as that of UTF-16 does
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_WITHOUT_MARK: Final = {"utf-8-sig": UTF_8, "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+_OTHERS: Final = frozenset(
+    {
+        *("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "ascii"),
+        *("big5", "euc_jp", "euc_kr", "gb18030", "gbk", "koi8-r", "koi8-u", "mac-roman", "shift_jis"),
+    }
+)
+_FAMILIES: Final = ("iso8859-", "cp125", "cp437", "cp85")
+_UNREADABLE: Final = "connect.unreadable"
+_SURROGATE: Final = "\udc80"  # whose three bytes are not UTF-8, so that the record that has them is refused alone
+
+
+def checked_encoding(given: str) -> str:
+    """The name of an encoding, with a byte order. Raises ConfigException for what is no encoding of text."""
+    try:
+        name = codecs.lookup(given.strip()).name
+    except (LookupError, ValueError):
+        name = ""
+    name = _WITHOUT_MARK.get(name, name)
+    if name not in _OTHERS and not name.startswith(_FAMILIES):
+        reason = "This is no encoding of text files. Set utf-8, utf-16, iso-8859-1 (latin-1), windows-1252 or another."
+        raise ConfigException.of(ENCODING, given[:100], reason)
+    return name
+
+
+def marked_encoding(head: bytes) -> tuple[bytes, str] | None:
+    """The byte-order mark that a file begins with and the encoding that it stands for; None: there is none."""
+    return next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), None)
+
+
+class Content:
+    """Reads ``file`` from its beginning. ``encoding`` None: bytes as they are. A mark decides before ``encoding`` does.
+
+    ``fault`` is what is wrong with the compression, once all that precedes it was read: the content ends there. Errors of the store are
+    raised. Bytes that are not of the encoding become bytes that are not UTF-8.
+    """
+
+    def __init__(self, file: KeptOpen, codec: str, encoding: str | None) -> None:
+        file.seek(0)
+        self._stream = _Uncompressed(file, codec)
+        self._encoding = encoding
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._is_begun = False
+
+    @property
+    def fault(self) -> Exception | None:
+        return self._stream.fault
+
+    def seek(self, position: int) -> None:
+        """Go on from a byte of a file that is neither compressed nor in another encoding than UTF-8."""
+        self._stream.seek(position)
+        self._is_begun = True
+
+    def read(self, size: int) -> bytes:
+        """About so many bytes; none at the end."""
+        data = self._stream.read(size)
+        if not self._is_begun:
+            data = self._begun(data)
+        while self._decoder is not None:
+            text = self._decoder.decode(data, final=not data and self.fault is None)
+            if text or not data:
+                return text.encode(UTF_8, "surrogatepass")
+            data = self._stream.read(size)
+        return data
+
+    def _begun(self, data: bytes) -> bytes:
+        """What follows the mark. An empty piece would be the end of the content."""
+        self._is_begun = True
+        if self._encoding is None:
+            return data
+        while len(data) < len(codecs.BOM_UTF32_LE) and (more := self._stream.read(_STEP_BYTES)):
+            data += more
+        mark, name = marked_encoding(data) or (b"", self._encoding)
+        if name != UTF_8:
+            self._decoder = codecs.getincrementaldecoder(name)(_UNREADABLE)
+        return data[len(mark) :] or (self._stream.read(_STEP_BYTES) if mark else b"")
+
+
+class _Uncompressed:
+    def __init__(self, file: KeptOpen, codec: str) -> None:
+        self._file, self._codec = file, codec
+        self._source = _Source(file)
+        self._stream = None if codec == NONE else _stream(self._source, codec)
+        self._position = self._before = 0
+        self._is_slow = False
+        self.fault: Exception | None = None
+
+    def seek(self, position: int) -> None:
+        self._file.seek(position)
+
+    def read(self, size: int) -> bytes:
+        if self._stream is None:
+            return self._file.read(size)
+        pieces, left = [], size
+        while left > 0 and (piece := self._next(min(left, _STEP_BYTES))):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+
+    def _next(self, size: int) -> bytes:
+        if self.fault is not None or self._stream is None:
+            return b""
+        try:
+            data = bytes(self._stream.read(size)) if not self._is_slow else self._read_slowly(size)
+        except (pa.ArrowException, OSError):
+            if self._file.error is not None:
+                raise
+            self._stream = self._slow_stream()
+            return self._next(size)
+        self._position += len(data)
+        self._before = self._source.before
+        return data
+
+    def _slow_stream(self) -> pa.NativeFile:
+        """What the library has uncompressed before a fault it does not return. So the file is read again, a byte at a time from where the
+        fault may be."""
+        self._file.seek(0)
+        self._is_slow, self._source = True, _Source(self._file, single_from=self._before)
+        stream, left = _stream(self._source, self._codec), self._position
+        while left:
+            left -= len(stream.read(min(left, _STEP_BYTES)))
+        return stream
+
+    def _read_slowly(self, size: int) -> bytes:
+        assert self._stream is not None
+        found = bytearray()
+        try:
+            while len(found) < size and (byte := self._stream.read(1)):
+                found += byte
+        except (pa.ArrowException, OSError) as error:
+            if self._file.error is not None:
+                raise
+            self.fault = error
+        return bytes(found)
+
+
+class _Source(io.RawIOBase):
+    """Compressed bytes for the library. ``before`` is where the last read began; from ``single_from`` on each returns one byte."""
+
+    def __init__(self, file: KeptOpen, single_from: int | None = None) -> None:
+        super().__init__()
+        self._file, self._single_from = file, single_from
+        self._position = self.before = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._single_from is not None:
+            size = max(1, min(size, self._single_from - self._position))
+        self.before = self._position
+        data = self._file.read(size)
+        self._position += len(data)
+        return data
+
+
+def _stream(source: _Source, codec: str) -> pa.NativeFile:
+    return pa.CompressedInputStream(pa.PythonFile(source, "r"), codec)
+
+
+def _unreadable(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return _SURROGATE, error.end
+
+
+codecs.register_error(_UNREADABLE, _unreadable)
