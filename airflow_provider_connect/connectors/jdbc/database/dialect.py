@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, POSTGRESQL, SQLITE
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 
@@ -60,6 +60,11 @@ class Dialect:
     key_types: Mapping[str, str] = field(default_factory=dict)
     quotes: tuple[str, str] = ('"', '"')
     is_quoting: bool = True
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether two names of columns that differ by case alone are one name, quoted or not."""
+        return self.name in (SQLITE, MYSQL, MARIADB, MSSQL)
 
     def quoted(self, identifier: str) -> str:
         """A name as SQL. Without quoting (``quote.sql.identifiers=never``) only plain names pass: anything else could be SQL."""

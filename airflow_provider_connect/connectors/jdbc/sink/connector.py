@@ -146,12 +146,18 @@ def check_database(url: DatabaseUrl, dialect: Dialect, settings: SinkSettings, t
 
 
 def _refuse_missing(name: TableName, columns: dict[str, Column], settings: SinkSettings, dialect: Dialect) -> None:
+    known = {name.lower() for name in columns} if dialect.ignores_case else columns.keys()
+
+    def is_missing(field: str) -> bool:
+        name = column_name(field, dialect)
+        return (name.lower() if dialect.ignores_case else name) not in known
+
     keys = settings.pk_fields or (KAFKA_FIELDS if settings.pk_mode is PkMode.KAFKA else ())
     for field in keys if settings.pk_mode is not PkMode.NONE else ():
-        if column_name(field, dialect) not in columns:
+        if is_missing(field):
             reason = f"Table {name} has no column {field}. It has: {', '.join(columns)}."
             raise ConfigException.of(PK_FIELDS, ",".join(keys), reason)
     for field in sorted(settings.fields) if not settings.auto_evolve else ():
-        if column_name(field, dialect) not in columns:
+        if is_missing(field):
             reason = f"Table {name} has no column {field}. Add it, take it out, or set {AUTO_EVOLVE} to true."
             raise ConfigException.of(FIELDS, ",".join(sorted(settings.fields)), reason)

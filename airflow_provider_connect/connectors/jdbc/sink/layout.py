@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -45,6 +45,17 @@ class Layout:
     key_schema: Schema | None
     value_schema: Schema | None
     has_deletes: bool
+
+    def named_as(self, names: Iterable[str]) -> Layout:
+        """With the names of a table's columns, in a database that ignores case. Raises DataException for two fields of one column."""
+        known = {name.lower(): name for name in names}
+        renamed = tuple(replace(column, name=known.get(column.name.lower(), column.name)) for column in self.columns)
+        by_name: dict[str, str] = {}
+        for column, own in zip(renamed, self.columns, strict=True):
+            other = by_name.setdefault(column.name.lower(), own.name)
+            if other != own.name:
+                raise DataException(f"Fields {other} and {own.name} are one column: this database ignores case. Rename one (ReplaceField)")
+        return self if renamed == self.columns else replace(self, columns=renamed)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class SinkTables:
         self._settings = settings
         self._tables: dict[str, TargetTable] = {}
         self._writers: dict[str, TableWriter] = {}
+        self._given: dict[str, Layout] = {}  # from which each writer was made
         self._held: set[str] = set()  # tables that keep their columns until the transaction ends
 
     @property
@@ -49,14 +50,15 @@ class SinkTables:
     def writer(self, name: str, layout: Layout) -> TableWriter | None:
         """What writes records of ``layout``. None: they are deletes of a table that there is not yet. Raises TableChange."""
         writer = self._writers.get(name)
-        if writer is not None and writer.layout == layout:
+        if writer is not None and self._given.get(name) == layout:
             return writer
         table, statements = self._needed(name, layout)
         if statements:
             raise TableChange(name, layout, statements)
         if table is None:
             return None
-        writer = self._writers[name] = TableWriter(self._store, table, layout, self._settings)
+        writer = self._writers[name] = TableWriter(self._store, table, self._named(layout, table), self._settings)
+        self._given[name] = layout
         return writer
 
     def held_writer(self, name: str, layout: Layout, writer: TableWriter) -> TableWriter | None:
@@ -103,7 +105,11 @@ class SinkTables:
         table = self._tables.get(name) or self._store.read_table(target)
         if table is not None:
             self._tables[name] = table
-        return table, changes(layout, table, target, self._settings, self._store.dialect)
+        return table, changes(self._named(layout, table), table, target, self._settings, self._store.dialect)
+
+    def _named(self, layout: Layout, table: TargetTable | None) -> Layout:
+        """The layout with the names of the table's columns, where the database ignores case."""
+        return layout.named_as(() if table is None else table.columns) if self._store.dialect.ignores_case else layout
 
     def _forget(self, name: str) -> None:
         self._tables.pop(name, None)

@@ -91,11 +91,14 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
 
 def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
     """The columns, with those of ``columns.as.text`` as columns of which only the text is read."""
-    texts = settings.as_text
-    return [
-        replace(column, kind=ColumnKind.OTHER, precision=None, scale=None) if texts & {column.name, f"{table}.{column.name}"} else column
-        for column in columns
-    ]
+    ignores_case = dialect_of(settings.url.dialect).ignores_case
+    texts = {name.lower() for name in settings.as_text} if ignores_case else settings.as_text
+
+    def is_text(column: Column) -> bool:
+        names = (column.name, f"{table}.{column.name}")
+        return any((name.lower() if ignores_case else name) in texts for name in names)
+
+    return [replace(column, kind=ColumnKind.OTHER, precision=None, scale=None) if is_text(column) else column for column in columns]
 
 
 def _keys(settings: SourceSettings, columns: list[Column], name: str, *, knows_null: bool) -> tuple[Column | None, tuple[Column, ...]]:
