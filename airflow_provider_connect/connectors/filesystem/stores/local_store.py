@@ -104,6 +104,8 @@ class LocalStore:
         try:
             names = here.names()
         except FileNotFoundError:
+            if not os.path.isdir(self._root.path):
+                raise
             return
         found: list[tuple[str, os.stat_result]] = []
         for name in names:

@@ -566,6 +566,18 @@ def test_a_folder_that_is_missing_is_named_before_a_run(folder: Folder) -> None:
         folder.connector().check(folder.config)
 
 
+def test_a_folder_that_vanishes_fails_what_reads_it_by_name(folder: Folder) -> None:
+    """An empty folder has nothing new; one that is gone is a mount that is away or a wrong setting, and no end of the files."""
+    folder.add("a.json")
+    folder.run()
+    gone = folder.path.rename(folder.path.with_name("gone"))
+    for use in (folder.has_new_data, folder.tasks, lambda: folder.task(folder.config).poll()):
+        with pytest.raises(ConfigException, match=r"url: There is no folder .*Create it, or set the path of another"):
+            use()
+    gone.rename(folder.path)
+    assert not folder.has_new_data()
+
+
 @pytest.mark.parametrize(
     ("partition", "offset"),
     [
