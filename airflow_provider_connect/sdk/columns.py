@@ -18,6 +18,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.schema import DATE, TIMESTAMP, Schema, SchemaType, Struct
+from airflow_provider_connect.sdk.time_units import floored_to_ms
 
 
 def row_numbers(count: int, first: int = 0) -> pa.Array:
@@ -74,7 +75,7 @@ def _plain(value: object) -> object:
 
 def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
     """``column``, which may be chunked, as one array of the Arrow type of ``schema``; the same object if it is one already. Connect's times
-    have milliseconds: finer digits are cut off, at any level."""
+    have milliseconds: finer digits are cut off, at any level, and those of timestamps rounded down."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if schema is None:
@@ -83,7 +84,7 @@ def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
     if column.type.equals(wanted):
         return column
     try:
-        return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
+        return pc.cast(floored_to_ms(column), options=pc.CastOptions(wanted, allow_time_truncate=True))
     except pa.ArrowException as error:
         raise DataException(f"Column of {column.type} does not fit schema type {schema.type.name}: {error}") from error
 

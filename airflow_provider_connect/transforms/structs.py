@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, DataException
@@ -17,7 +18,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
 from airflow_provider_connect.sdk.java_text import in_hash_order
-from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType, Struct
+from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, of_key_and_value, one_by_one, schemaless_column
 from airflow_provider_connect.transforms.requirements import Names, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, children, schema_like, struct_column
@@ -53,28 +54,35 @@ class ExtractField(OneSide):
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
         require_struct(column, schema, _EXTRACTING)
-        for name in self._path:
-            if schema.type is not SchemaType.STRUCT:
-                raise DataException("Cannot look up fields on non-struct type")
-            field = schema.field(name)
-            if field is None:
-                raise DataException(f"Unknown field: {self._name}")
-            column, schema = child(column, field, fill=self.fills_null), field.schema
-        return self.replaced(batch, column, schema)
+        return self.replaced(batch, *_found(column, schema, self._path, fill=self.fills_null, missing=f"Unknown field: {self._name}"))
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, one_by_one(self._extracted, values))
-
-    def _extracted(self, value: Any) -> Any:
-        purpose = _EXTRACTING
-        for name in self._path:
-            if value is None:
-                return None
-            value, purpose = require_map(value, purpose).get(name), "nested field access"
-        return value
+        return self.replaced_values(batch, one_by_one(partial(_value_at, path=self._path, purpose=_EXTRACTING), values))
 
 
 ExtractFieldKey, ExtractFieldValue = of_key_and_value(ExtractField)
+
+
+def _found(column: pa.Array, schema: Schema, path: tuple[str, ...], *, fill: bool, missing: str) -> tuple[pa.Array, Schema]:
+    """The column and the schema of the field at the end of ``path``. ``fill``: the field's default for its nulls; structs on the way always
+    read as their defaults, as in Connect. Raises DataException with ``missing`` where the field does not exist."""
+    for step, name in enumerate(path, 1):
+        if schema.type is not SchemaType.STRUCT:
+            raise DataException("Cannot look up fields on non-struct type")
+        field = schema.field(name)
+        if field is None:
+            raise DataException(missing)
+        column, schema = child(column, field, fill=fill or step < len(path)), field.schema
+    return column, schema
+
+
+def _value_at(value: Any, path: tuple[str, ...], purpose: str) -> Any:
+    """The value at the end of ``path`` in nested maps, None where a map on the way is null or has no such entry."""
+    for name in path:
+        if value is None:
+            return None
+        value, purpose = require_map(value, purpose).get(name), "nested field access"
+    return value
 
 
 def field_path(text: str, config: Config) -> tuple[str, ...]:
@@ -220,7 +228,8 @@ _COPYING: Final = "copying fields from value to key"
 
 
 class ValueToKey(OneSide):
-    """A key made of fields of the value. The key that was is lost; the value stays."""
+    """A key made of fields of the value. The key that was is lost; the value stays. A path's field is named by the whole path, as in
+    Kafka 4.4."""
 
     class_name = f"{PACKAGE}.ValueToKey"
     side = "value"
@@ -234,31 +243,28 @@ class ValueToKey(OneSide):
             doc="Field names on the record value to extract as the record key.",
         ),
         REPLACE_NULL,
+        SYNTAX_VERSION,
     )
 
     def configure(self, config: Config) -> None:
         super().configure(config)
-        self._fields: list[str] = config[FIELDS]
+        self._paths = {name: field_path(name, config) for name in config[FIELDS]}
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
         require_struct(column, schema, _COPYING, allows_null=False)
-        chosen = [self._field_of(schema, name) for name in self._fields]
-        key_schema = Schema.struct({field.name: field.schema for field in chosen})
-        columns = [child(column, field, fill=self.fills_null) for field in chosen]
-        return batch.replace(key=struct_column(key_schema, columns, column), key_schema=key_schema)
+        found = {
+            name: _found(column, schema, path, fill=self.fills_null, missing=f"Field does not exist: {name}")
+            for name, path in self._paths.items()
+        }
+        key_schema = Schema.struct({name: of_field for name, (_, of_field) in found.items()})
+        return batch.replace(key=struct_column(key_schema, [values for values, _ in found.values()], column), key_schema=key_schema)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         return batch.replace(key=schemaless_column(one_by_one(self._key_of, values)), key_schema=None)
 
-    def _field_of(self, schema: Schema, name: str) -> Field:
-        field = schema.field(name) if schema.type is SchemaType.STRUCT else None
-        if field is None:
-            raise DataException(f"Field does not exist: {name}")
-        return field
-
     def _key_of(self, value: Any) -> dict[str, Any]:
         entries = require_map(value, _COPYING)
-        return in_hash_order((name, entries.get(name)) for name in self._fields)
+        return in_hash_order((name, _value_at(entries, path, _COPYING)) for name, path in self._paths.items())
 
 
 NAME, VERSION = "schema.name", "schema.version"

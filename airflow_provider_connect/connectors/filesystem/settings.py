@@ -162,7 +162,7 @@ CONFIG_DEF = ConfigDef(
     ConfigKey(
         TIMESTAMP_FIELD,
         default="timestamp",
-        doc="The field for RecordField: a number of milliseconds, a timestamp or ISO 8601 text.",
+        doc="The field for RecordField: a number of milliseconds, a timestamp, a date, or ISO 8601 text with or without a time.",
     ),
     ConfigKey(
         NULL_VALUES,

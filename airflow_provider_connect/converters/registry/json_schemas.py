@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import unquote
 
 from airflow_provider_connect.errors import DataException, SchemaException
 from airflow_provider_connect.sdk.json.values import JsonRules, read_value, write_value
@@ -106,6 +107,25 @@ def _parsed(text: str) -> Any:
     raise SchemaException(f"The JSON Schema has more than {MAX_DEPTH} levels")
 
 
+_TYPING: Final = frozenset({"type", "properties", "items", "$ref", "oneOf", "anyOf", "allOf", "enum", "const"})
+
+
+def _is_null(node: Any) -> bool:
+    """Whether null alone fits a branch, however it says so: a description or a title may stand beside."""
+    if not isinstance(node, dict):
+        return False
+    if "type" in node:
+        return node["type"] in ("null", ["null"])
+    return node.get("enum") == [None] or ("const" in node and node["const"] is None)
+
+
+def _part_of(node: Any, name: str) -> Any:
+    """The part of a document that a step of a pointer names; None where it has none."""
+    if isinstance(node, list):
+        return node[int(name)] if name.isdecimal() and int(name) < len(node) else None
+    return node.get(name) if isinstance(node, dict) else None
+
+
 @dataclass(slots=True)
 class _Reader:
     documents: Mapping[str, Any]
@@ -117,10 +137,14 @@ class _Reader:
             raise SchemaException(f"A JSON Schema must be an object, got {str(node)[:80]}")
         if "$ref" in node:
             return self._referred(str(node["$ref"]), document, version, optional)
-        for word in ("oneOf", "anyOf", "allOf"):
-            if word in node:
+        for word in ("oneOf", "anyOf"):
+            if word in node and "allOf" not in node:
                 return self._combined(node[word], document, version, optional)
+        if "allOf" in node:
+            return self._merged(node, document, version, optional)
         kind = node.get("type")
+        if kind is None:
+            kind = "object" if "properties" in node else "array" if "items" in node else None
         if isinstance(kind, list):
             others = [each for each in kind if each != "null"]
             if len(others) != 1:
@@ -128,28 +152,55 @@ class _Reader:
             return self.schema({**node, "type": others[0]}, document, version=version, optional=optional or len(kind) > 1)
         return self._with_attributes(self._plain(node, kind, document), node, version, optional)
 
-    def _referred(self, reference: str, document: str, version: int | None, optional: bool) -> Schema:
+    def _referred(self, reference: str, document: str, version: int | None, optional: bool, required: Sequence[Any] = ()) -> Schema:
+        """``required``: names that what refers to it requires too."""
         name, _, pointer = reference.partition("#")
         target = name or document
         full = f"{target}#{pointer}"
         if full in self.open:
             raise SchemaException(f"The JSON Schema {reference} lies within itself, which columns cannot hold")
         node = self.documents.get(target)
-        for part in filter(None, pointer.split("/")):
-            node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        for part in filter(None, unquote(pointer).split("/")):
+            node = _part_of(node, part.replace("~1", "/").replace("~0", "~"))
         if node is None:
             raise SchemaException(f"The JSON Schema has no {reference}")
         self.open.add(full)
         try:
-            return self.schema(node, target, version=version, optional=optional)
+            more = {"required": [*node.get("required", ()), *required]} if required and isinstance(node, dict) else {}
+            return self.schema({**node, **more} if more else node, target, version=version, optional=optional)
         finally:
             self.open.discard(full)
 
     def _combined(self, nodes: Any, document: str, version: int | None, optional: bool) -> Schema:
-        others = [each for each in nodes if each != _NULL] if isinstance(nodes, list) else []
+        others = [each for each in nodes if not _is_null(each)] if isinstance(nodes, list) else []
         if len(others) != 1:
             raise SchemaException(f"A JSON Schema that combines {len(others)} others has no columns; {_ONE} are read")
         return self.schema(others[0], document, version=version, optional=optional or len(others) < len(nodes))
+
+    def _merged(self, node: Mapping[str, Any], document: str, version: int | None, optional: bool) -> Schema:
+        """What fits all parts of ``allOf`` and the node around it: a struct of all their fields, or the type that the parts have which
+        name one. A value may be null where each of these parts allows it."""
+        parts = node["allOf"] if isinstance(node["allOf"], list) else []
+        parts = [{name: value for name, value in node.items() if name != "allOf"}, *parts]
+        required = [name for part in parts if isinstance(part, dict) for name in part.get("required", ())]
+        schemas = [self._part(part, document, required) for part in parts if isinstance(part, dict) and not _TYPING.isdisjoint(part)]
+        if not schemas or any(each.type is not schemas[0].type for each in schemas):
+            found = ", ".join(each.type.name for each in schemas) or "no type"
+            raise SchemaException(f"A JSON Schema with allOf has no columns: its parts have {found}, and one type is read")
+        schema = schemas[0]
+        if schema.type is SchemaType.STRUCT:
+            fields: dict[str, Schema] = {}
+            for each in (field for part in schemas for field in part.fields):
+                if fields.setdefault(each.name, each.schema).type is not each.schema.type:
+                    raise SchemaException(f"A JSON Schema with allOf has no columns: its parts have two types for {each.name}")
+            named = next((each for each in schemas if each.name is not None), schema)
+            schema = Schema.struct(fields, name=named.name, doc=named.doc, parameters=named.parameters)
+        return self._with_attributes(schema, node, version, optional or all(each.optional for each in schemas))
+
+    def _part(self, part: Mapping[str, Any], document: str, required: Sequence[Any]) -> Schema:
+        if "$ref" in part:
+            return self._referred(str(part["$ref"]), document, None, optional=False, required=required)
+        return self.schema({**part, "required": required} if "properties" in part else part, document)
 
     def _plain(self, node: Mapping[str, Any], kind: Any, document: str) -> Schema:
         symbols = [node["const"]] if "const" in node else node.get("enum")

@@ -43,7 +43,7 @@ _ENUM_DOC, _ENUM_DEFAULT = f"{NAMESPACE}.enum.doc.", f"{NAMESPACE}.enum.default.
 _RECORD_DOC, _FIELD_DOC, _FIELD_DEFAULT = f"{NAMESPACE}.record.doc", f"{NAMESPACE}.field.doc.", f"{NAMESPACE}.field.default"
 _FIXED_SIZE: Final = "connect.fixed.size"
 _MAP_ENTRY: Final = "MapEntry"
-_DEFAULT_PRECISION: Final = 64
+DEFAULT_PRECISION: Final = 64
 _WORDS: Final[Mapping[SchemaType, str]] = {
     **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32), "int"),
     SchemaType.INT64: "long",
@@ -125,7 +125,7 @@ class _Writer:
     def _with_attributes(self, schema: Schema, node: dict[str, Any]) -> Any:
         parameters = schema.parameters or {}
         if schema.logical_name == DECIMAL:
-            node |= {"scale": schema.scale, "precision": int(parameters.get(PRECISION, _DEFAULT_PRECISION))}
+            node |= {"scale": schema.scale, "precision": int(parameters.get(PRECISION, DEFAULT_PRECISION))}
         if self.rules.has_metadata:
             node |= self._metadata(schema, parameters)
         if schema.logical_name is not None:
@@ -275,10 +275,10 @@ def _plain(type: AvroType, rules: AvroRules) -> Schema:
 
 
 def _decimal(type: AvroType) -> Schema:
-    scale, precision = type.attributes.get("scale", 0), type.attributes.get("precision", _DEFAULT_PRECISION)
+    scale, precision = type.attributes.get("scale", 0), type.attributes.get("precision", DEFAULT_PRECISION)
     if not isinstance(scale, int) or not isinstance(precision, int):
         raise SchemaException("The scale and the precision of an Avro decimal must be integers")
-    is_given = precision != _DEFAULT_PRECISION
+    is_given = precision != DEFAULT_PRECISION
     return decimal_schema(scale, parameters={SCALE: str(scale)} | ({PRECISION: str(precision)} if is_given else {}))
 
 

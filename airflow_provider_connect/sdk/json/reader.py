@@ -23,7 +23,8 @@ from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, 
 
 _PREFIX: Final = b'{"v":'
 _NO_JSON: Final = (b"NaN", b"Inf")
-_LETTER_OUTSIDE_STRINGS: Final = r'(?s)^(?:[^"NI]|"(?:[^"\\]|\\.)*")*[NI]'  # by RE2: the time is linear
+LETTER_OUTSIDE_STRINGS: Final = r'(?s)^(?:[^"NI]|"(?:[^"\\]|\\.)*")*[NI]'  # by RE2: the time is linear
+"""Of JSON texts, those with a word that Python prints for a float and JSON does not know."""
 _QUOTED_NUMBER: Final = re.compile(rb':\s*"[-+0-9.eE]+"')
 _ROW: Final = re.compile(r"in row (\d+)$")
 _BLOCK_BYTES: Final = (1 << 31) - 1
@@ -100,7 +101,7 @@ def _refuse_no_json(texts: pa.Array, data: bytes) -> None:
     faster than the word, and the word faster than what is a string."""
     if not any(word[:1] in data and word in data for word in _NO_JSON):
         return
-    row = pc.index(pc.match_substring_regex(texts, _LETTER_OUTSIDE_STRINGS), True).as_py()
+    row = pc.index(pc.match_substring_regex(texts, LETTER_OUTSIDE_STRINGS), True).as_py()
     if row >= 0:
         raise NotPlain(row)
 
@@ -211,8 +212,6 @@ def _dense(schema: Schema, column: pa.Array, rules: JsonRules) -> pa.Array:
         raise NotPlain
     if schema.type is SchemaType.BYTES and logical is None:
         return _bytes(column)
-    if pa.types.is_floating(wanted):
-        return pc.add(column, pa.scalar(0, wanted))  # -0.0 reads as 0.0, as in Connect
     return column.cast(wanted)
 
 

@@ -89,6 +89,9 @@ def _write_collection(value: Any, rules: JsonRules) -> str:
     raise DataException(f"{type(value).__name__} does not have corresponding schema type.")
 
 
+_NO_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
 def number_text(text: str) -> str:
     """NaN and the infinities are texts in JSON."""
     return text if text[-1].isdigit() else f'"{text}"'
@@ -208,7 +211,10 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
 
 
 def read_value(schema: Schema | None, node: Any, rules: JsonRules) -> Any:  # Any: JSON in, a value of any schema out
-    """The value of a JSON node. As in Connect a node of another kind reads as that type's nothing (0, false, null) rather than fail."""
+    """The value of a JSON node. As in Connect a node of another kind reads as that type's nothing (0, false, null) rather than fail.
+
+    Otherwise than in Connect the texts ``NaN``, ``Infinity`` and ``-Infinity``, as which floats are written, are read as that float, and
+    -0.0 keeps its sign."""
     if schema is None:
         return _read_schemaless(node)
     if node is None:
@@ -226,7 +232,7 @@ def _read_schemaless(node: Any) -> Any:
     if isinstance(node, int):
         return wrapped(node, 64)
     if isinstance(node, Decimal):
-        return float(node) + 0.0
+        return float(node)
     if isinstance(node, list):
         return [_read_schemaless(entry) for entry in node]
     if isinstance(node, dict):
@@ -247,9 +253,9 @@ def _lowest_bits(number: Decimal) -> int:
 
 def _read_double(_schema: Schema, node: Any, _rules: JsonRules) -> float:
     if isinstance(node, bool) or not isinstance(node, int | Decimal):
-        return 0.0
+        return _NO_NUMBERS.get(node, 0.0) if isinstance(node, str) else 0.0
     try:
-        return float(node) + 0.0  # never -0.0, as in Connect
+        return float(node)
     except OverflowError:  # a whole number of 310 digits and more
         return math.inf if node > 0 else -math.inf
 

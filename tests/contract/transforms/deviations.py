@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Any, Final
 
@@ -12,7 +13,18 @@ _INSIDES: Final = ("java.lang.", "Cannot invoke", "InsertionSpec@", "fromIndex",
 
 def deviation(case: Json, wanted: Any, got: Any) -> str | None:
     """The reason of a difference; None if there is none."""
+    return _of_definition(case["class"], wanted, got) if isinstance(wanted, list) else _of_answer(case, wanted, got)
+
+
+def _of_definition(name: str, wanted: list[Json], got: list[Json]) -> str | None:
+    is_newer = name == "ValueToKey" and got[:-1] == wanted and got[-1]["name"] == "field.syntax.version"
+    return "Kafka 4.4 has paths here, and 4.3.1 was recorded" if is_newer else None
+
+
+def _of_answer(case: Json, wanted: Json, got: Json) -> str | None:
     name = case["class"].partition("$")[0]
+    if "-0.0" in json.dumps(case) and json.dumps(got).replace("-0.0", "0.0") == json.dumps(wanted):
+        return "-0.0 keeps its sign; Connect's JsonConverter, which read the case, loses it"
     expected = str(wanted.get("message", wanted.get("errors")))
     ours = str(got.get("message", got.get("errors")))
     if expected == ours and "failed" in wanted and "failed" in got:

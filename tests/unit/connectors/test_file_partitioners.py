@@ -21,6 +21,14 @@ from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 
+DATES = (
+    "1970-01-02",
+    "1970-01-02Z",
+    "1969-12-31",
+    "1970-01-01T00:00:02",
+    "1970-01-01T01:00:02.123456789+01:00",
+    "1969-12-31T23:59:59.9999",
+)
 ISO_8601 = ("1970-01-01T00:00:02", "1970-01-01T01:00:03+01:00", "1970-01-01 00:00:04.005Z")
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = 3_600_000
@@ -120,6 +128,10 @@ def test_a_wrong_pattern_is_refused(pattern: str) -> None:
         (pa.array([{"t": datetime.datetime(1970, 1, 1, 0, 0, 1)}]), [1000]),
         (pa.array([{"t": text} for text in ISO_8601]), [2000, 3000, 4005]),
         (json_column(['{"t": 9}', '{"t": "10"}']), [9, 10]),
+        (pa.array([{"t": text} for text in DATES]), [86_400_000, 86_400_000, -86_400_000, 2000, 2123, -1]),
+        (json_column(['{"t": "1970-01-02"}']), [86_400_000]),
+        (pa.array([{"t": datetime.date(1969, 12, 31)}]), [-86_400_000]),
+        (pa.array([{"t": -1}], pa.struct([("t", pa.timestamp("us"))])), [-1]),
     ],
 )
 def test_times_in_fields(values: pa.Array, expected: list[int]) -> None:

@@ -22,7 +22,7 @@ from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue, cast_column
 from airflow_provider_connect.transforms.cast_values import cast_value
 from airflow_provider_connect.transforms.java_regex import compile_regex
-from airflow_provider_connect.transforms.structs import FlattenValue, HoistFieldValue, SetSchemaMetadataValue
+from airflow_provider_connect.transforms.structs import FlattenValue, HoistFieldValue, SetSchemaMetadataValue, ValueToKey
 from airflow_provider_connect.transforms.timestamp_converter import TimestampConverterValue
 from tests.columns import there
 
@@ -131,3 +131,36 @@ def test_a_failing_record_is_named_whatever_lies_before_it() -> None:
         with pytest.raises(DataException, match=r"Value \(x\) was out of range") as raised:
             transformation.apply_batch(Batch("t", column_of(values, of_rows), value_schema=of_rows))
         assert raised.value.record == 3
+
+
+MIDDLE = Schema.struct({"b": INT32_SCHEMA.as_optional(), "c.d": STRING_SCHEMA.as_optional()}, optional=True)
+NESTED = Schema.struct({"a": MIDDLE, "n": INT32_SCHEMA})
+
+
+def test_a_key_is_made_of_nested_fields_by_paths() -> None:
+    """Kafka 4.4: the key's fields are named by their paths (KIP-821)."""
+    paths = "a.b,n,a.`c.d`"
+    value: dict[str, Any] = {"a": {"b": 1, "c.d": "x"}, "n": 2}
+    plain = applied(ValueToKey(), None, value, fields=paths, field_syntax_version="V2")
+    assert values_of(there(plain.key), None) == [{"a.b": 1, "n": 2, "a.`c.d`": "x"}]
+    struct = Struct(NESTED, {"a": Struct(MIDDLE, value["a"]), "n": 2})
+    typed = applied(ValueToKey(), NESTED, struct, fields=paths, field_syntax_version="V2")
+    assert typed.key_schema is not None
+    assert [(each.name, each.schema.type) for each in typed.key_schema.fields] == [
+        ("a.b", SchemaType.INT32),
+        ("n", SchemaType.INT32),
+        ("a.`c.d`", SchemaType.STRING),
+    ]
+    assert values_of(there(typed.key), typed.key_schema)[0].as_dict() == {"a.b": 1, "n": 2, "a.`c.d`": "x"}
+
+
+def test_a_path_of_a_key_through_null_is_null_and_one_that_does_not_exist_is_refused() -> None:
+    assert values_of(there(applied(ValueToKey(), None, {"a": None}, fields="a.b", field_syntax_version="V2").key), None) == [{"a.b": None}]
+    typed = applied(ValueToKey(), NESTED, Struct(NESTED, {"n": 2}), fields="a.b", field_syntax_version="V2")
+    assert there(typed.key).to_pylist() == [{"a.b": None}]
+    with pytest.raises(DataException, match=r"Field does not exist: a\.x"):
+        applied(ValueToKey(), NESTED, Struct(NESTED, {"n": 2}), fields="a.x", field_syntax_version="V2")
+
+
+def test_a_name_with_a_point_is_one_field_by_default() -> None:
+    assert values_of(there(applied(ValueToKey(), None, {"a.b": 1, "a": {"b": 2}}, fields="a.b").key), None) == [{"a.b": 1}]

@@ -24,12 +24,12 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.avro.avro_type import AvroType, parse_avro
-from airflow_provider_connect.sdk.avro.connect_schemas import avro_schema_text, connect_schema
+from airflow_provider_connect.sdk.avro.connect_schemas import DEFAULT_PRECISION, avro_schema_text, connect_schema
 from airflow_provider_connect.sdk.avro.decoder import decode_records
 from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_records
 from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
-from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.sdk.schema import DECIMAL, PRECISION, Schema, decimal_number
 
 AVRO_PACKAGES: Final = RequiredPackages("Reading Avro files", ("fastavro",), "filesystem")
 _MAGIC: Final = b"Obj\x01"
@@ -81,8 +81,22 @@ def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
         raise DataException(
             "Avro files hold values with a schema, and these have none. Use a converter that reads schemas, or the format json"
         )
+    _refuse_decimals(schema, "value")
     text = avro_schema_text(schema)
     return schema, text, parse_avro(text)
+
+
+def _refuse_decimals(schema: Schema, path: str) -> None:
+    """Avro's readers refuse a schema with a decimal whose scale is below zero or above its precision."""
+    if schema.logical_name == DECIMAL:
+        precision = decimal_number(schema, PRECISION, str(DEFAULT_PRECISION))
+        if not 0 <= schema.scale <= precision:
+            raise DataException(f"Avro files cannot hold the decimal {path} of scale {schema.scale} and precision {precision}")
+    for field in schema.fields:
+        _refuse_decimals(field.schema, f"{path}.{field.name}")
+    for name, inner in (("key", schema.key_schema), ("item", schema.value_schema)):
+        if inner is not None:
+            _refuse_decimals(inner, f"{path}.{name}")
 
 
 class AvroWriter:

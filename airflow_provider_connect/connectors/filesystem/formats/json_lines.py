@@ -13,8 +13,8 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
-from airflow_provider_connect.sdk.json.reader import NotPlain, check_documents, json_column
-from airflow_provider_connect.sdk.json.values import JsonRules
+from airflow_provider_connect.sdk.json.reader import LETTER_OUTSIDE_STRINGS, NotPlain, check_documents, json_column
+from airflow_provider_connect.sdk.json.values import JsonRules, write_value
 from airflow_provider_connect.sdk.json.writer import column_text
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, depth_of, may_have_long_number
 from airflow_provider_connect.sdk.schema import Schema
@@ -78,13 +78,22 @@ def _texts(values: pa.Array, schema: Schema | None, rules: JsonRules) -> pa.Arra
     if schema is not None:
         return column_text(schema, cast_to_schema(values, schema), rules)
     if is_json(values.type):
-        texts = values.storage.fill_null("null")
+        texts = _numbers_quoted(values.storage.fill_null("null"), rules)
         is_broken = pc.any(pc.match_substring_regex(texts, "[\\r\\n]")).as_py()  # line breaks between tokens are white space
         return pc.replace_substring_regex(texts, "[\\r\\n]", " ") if is_broken else texts
     if pa.types.is_null(values.type):
         return pa.array(["null"] * len(values), pa.string())
     found = schema_of(pa.field("value", values.type))
     return column_text(found, cast_to_schema(values, found), rules)
+
+
+def _numbers_quoted(texts: pa.Array, rules: JsonRules) -> pa.Array:
+    """JSON texts in which infinities and NaN, which Python prints as bare words, are quoted as JsonConverter writes them."""
+    is_odd = pc.match_substring_regex(texts, LETTER_OUTSIDE_STRINGS)
+    if not pc.any(is_odd).as_py():
+        return texts
+    quoted = [write_value(None, json.loads(text), rules) for text in texts.filter(is_odd).to_pylist()]
+    return pc.replace_with_mask(texts, is_odd, pa.array(quoted, texts.type))
 
 
 def _pieces(lines: pa.Array) -> Iterator[Piece]:

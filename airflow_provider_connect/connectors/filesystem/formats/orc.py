@@ -22,12 +22,14 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
 )
 from airflow_provider_connect.connectors.filesystem.formats.parquet import table_schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_field
 from airflow_provider_connect.sdk.schema import Schema
 
 _CODECS: Final = {"none": "uncompressed", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "zstd": "zstd"}
 _MOST_DIGITS: Final = 38
+_MOST_MS: Final = (1 << 63) // 1_000_000
+"""How far from 1970 an instant may be: Arrow reads ORC's timestamps in nanoseconds, in 64 bits."""
 
 
 class Orc:
@@ -96,6 +98,44 @@ def _stored_field(field: pa.Field) -> pa.Field:
     return field.with_type(_stored(field.type))
 
 
+def _refuse_far_times(column: pa.Array, path: str) -> None:
+    """Raises DataException for an instant that no reader of Arrow's would read again."""
+    if pa.types.is_timestamp(column.type):
+        numbers = column.cast(pa.int64())
+        far = numbers.filter(pc.or_(pc.greater(numbers, _MOST_MS), pc.less(numbers, -_MOST_MS)))
+        if len(far):
+            raise DataException(
+                f"ORC files hold timestamps of the years 1678 to 2261, and the field {path} has {far[0].as_py()} ms from 1970. Use another "
+                "format, or a string"
+            )
+    elif pa.types.is_struct(column.type):
+        for number, child in enumerate(column.flatten()):
+            _refuse_far_times(child, f"{path}.{column.type.field(number).name}")
+    elif pa.types.is_map(column.type):
+        first, last = column.offsets[0].as_py(), column.offsets[len(column)].as_py()
+        _refuse_far_times(column.keys.slice(first, last - first), f"{path}.key")
+        _refuse_far_times(column.items.slice(first, last - first), f"{path}.value")
+    elif pa.types.is_list(column.type):
+        _refuse_far_times(column.flatten(), f"{path}.item")
+
+
+def _masked(column: pa.Array) -> pa.Array:
+    """The column with null in each field of a struct that is null: Arrow's writer takes what is there for the value of the next struct."""
+    type = column.type
+    if pa.types.is_struct(type):
+        children = [_masked(child) for child in column.flatten()]
+        fields = [field.with_type(child.type).with_nullable(True) for field, child in zip(type, children, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null() if column.null_count else None)
+    if pa.types.is_map(type) or pa.types.is_list(type):
+        entries = _masked(column.values)
+        if pa.types.is_map(type):
+            masked = pa.map_(entries.type.field(0).with_nullable(False), entries.type.field(1))
+        else:
+            masked = pa.list_(type.value_field.with_type(entries.type))
+        return pa.Array.from_buffers(masked, len(column), column.buffers()[:2], offset=column.offset, children=[entries])
+    return column
+
+
 class OrcWriter:
     """Each write is a part of a stripe; the library decides where a stripe ends."""
 
@@ -112,9 +152,12 @@ class OrcWriter:
 
     def write(self, values: pa.Array) -> None:
         columns = struct_columns(values, self._schema, "ORC")
-        stored = [column.cast(field.type) for column, field in zip(columns, self._columns, strict=True)]
+        for column, field in zip(columns, self._columns, strict=True):
+            _refuse_far_times(column, field.name)
+        stored = [_masked(column.cast(field.type)) for column, field in zip(columns, self._columns, strict=True)]
         try:
-            self._writer.write(pa.Table.from_arrays(stored, schema=self._columns))
+            fields = [field.with_type(column.type) for column, field in zip(stored, self._columns, strict=True)]
+            self._writer.write(pa.Table.from_arrays(stored, schema=pa.schema(fields)))
         except pa.ArrowException as error:
             raise DataException(f"Values cannot be written to an ORC file: {error}") from error
         self._is_empty = False

@@ -13,6 +13,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc, pl
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import is_json
+from airflow_provider_connect.sdk.time_units import floored_to_ms
 
 
 class Extractor(StrEnum):
@@ -73,15 +74,19 @@ def _milliseconds(values: pa.Array, field: str) -> pa.Array:
 
 
 def _as_ms(values: pa.Array) -> Any:  # Any: pyarrow's casts
-    return values.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+    return floored_to_ms(values).cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+
+
+_DATE, _FINER = r"^(\d{4}-\d\d-\d\d)Z?$", r"(\.\d{3})\d+"
 
 
 def _parsed(values: pa.Array) -> pa.Array:
-    """ISO 8601 with and without a zone, which then is UTC; or the digits of milliseconds."""
+    """ISO 8601 with and without a zone, which then is UTC, or a date alone; or the digits of milliseconds."""
     if pc.all(pc.utf8_is_decimal(values), min_count=0).as_py():
         return values.cast(pa.int64()).cast(pa.timestamp("ms"))
-    has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
-    zoned = pc.if_else(has_zone, values, pc.binary_join_element_wise(values, "Z", ""))
+    texts = pc.replace_substring_regex(pc.replace_substring_regex(values, _DATE, r"\1T00:00"), _FINER, r"\1")
+    has_zone = pc.match_substring_regex(texts, r"T?\d\d:.*[+-]\d\d:?\d\d$|Z$|\d[T ]\d\d[+-]\d\d$")
+    zoned = pc.if_else(has_zone, texts, pc.binary_join_element_wise(texts, "Z", ""))
     return zoned.cast(pa.timestamp("ms", "UTC"))
 
 

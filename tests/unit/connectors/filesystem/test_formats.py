@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -339,6 +340,11 @@ def test_duckdb_reads_our_json(tmp_path: Path) -> None:
     [
         (json_column(['{"a":\n 1}', None]), b'{"a":  1}\nnull\n'),
         (pa.array([1, None]), b"1\nnull\n"),
+        (
+            column_of([{"a": math.inf, "b": "NaN"}, [-math.inf], {"a": "Infinity"}], None),
+            b'{"a":"Infinity","b":"NaN"}\n["-Infinity"]\n{"a":"Infinity"}\n',
+        ),
+        (json_column(['{"a":1e400}']), b'{"a":1e400}\n'),
         (pa.array(["a\nb"]), b'"a\\nb"\n'),
         (pa.nulls(2), b"null\nnull\n"),
         (pa.array([b"\x00"]), b'"AA=="\n'),
