@@ -119,6 +119,21 @@ def _is_null(node: Any) -> bool:
     return node.get("enum") == [None] or ("const" in node and node["const"] is None)
 
 
+def _symbols(node: Mapping[str, Any]) -> list[Any] | None:
+    """The values that alone are allowed, where a node names them."""
+    found = [node["const"]] if "const" in node else node.get("enum")
+    return found if isinstance(found, list) else None
+
+
+def _kind_of(symbols: list[Any]) -> str:
+    """The type of the values that alone are allowed. Raises SchemaException where they are of several types, or of none that is scalar."""
+    kinds = {type(each) for each in symbols if each is not None}
+    for word, allowed in (("string", {str}), ("boolean", {bool}), ("integer", {int}), ("number", {int, float})):
+        if kinds <= allowed:
+            return word
+    raise SchemaException(f"A JSON Schema of the values {str(symbols)[:80]} has no columns: values of one scalar type are read")
+
+
 def _part_of(node: Any, name: str) -> Any:
     """The part of a document that a step of a pointer names; None where it has none."""
     if isinstance(node, list):
@@ -150,6 +165,7 @@ class _Reader:
             if len(others) != 1:
                 raise SchemaException(f"A JSON Schema of the types {kind} has no columns; {_ONE} are read")
             return self.schema({**node, "type": others[0]}, document, version=version, optional=optional or len(kind) > 1)
+        optional = optional or (kind is None and None in (_symbols(node) or ()))
         return self._with_attributes(self._plain(node, kind, document), node, version, optional)
 
     def _referred(self, reference: str, document: str, version: int | None, optional: bool, required: Sequence[Any] = ()) -> Schema:
@@ -203,8 +219,10 @@ class _Reader:
         return self.schema({**part, "required": required} if "properties" in part else part, document)
 
     def _plain(self, node: Mapping[str, Any], kind: Any, document: str) -> Schema:
-        symbols = [node["const"]] if "const" in node else node.get("enum")
-        if isinstance(symbols, list) and kind in (None, "string"):
+        symbols = _symbols(node)
+        if kind is None and symbols is not None:
+            kind = _kind_of(symbols)
+        if isinstance(symbols, list) and kind == "string":
             named = {f"{ENUM}.{_NULL_SYMBOL if each is None else each}": _NULL_SYMBOL if each is None else str(each) for each in symbols}
             return Schema(SchemaType.STRING, parameters={ENUM: "", **named})
         given = node.get("connect.type")

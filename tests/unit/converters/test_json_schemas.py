@@ -68,6 +68,25 @@ def test_a_schema_of_parts_has_what_its_parts_have(node: dict[str, Any], wanted:
     assert field(node) == wanted
 
 
+@pytest.mark.parametrize(
+    ("node", "wanted"),
+    [
+        ({"enum": [1, 2]}, INT64_SCHEMA),
+        ({"const": True}, BOOLEAN_SCHEMA),
+        ({"enum": [1, 2.5]}, FLOAT64_SCHEMA),
+        ({"enum": [6, None]}, INT64_SCHEMA.as_optional()),
+    ],
+)
+def test_constants_have_the_type_of_their_values(node: dict[str, Any], wanted: Schema) -> None:
+    """They were STRING, as which their values are null."""
+    assert field(node) == wanted
+
+
+def test_texts_and_null_are_an_optional_enum() -> None:
+    found = field({"enum": ["a", None]})
+    assert (found.type, found.optional) == (STRING_SCHEMA.type, True)
+
+
 def test_parts_that_are_referred_to_are_merged_too() -> None:
     node = {"definitions": {"A": A, "B": B}, "allOf": [{"$ref": "#/definitions/A"}, {"$ref": "#/definitions/B"}, {"required": ["a"]}]}
     assert read(node) == A_AND_B
@@ -81,6 +100,8 @@ def test_parts_that_are_referred_to_are_merged_too() -> None:
         ({"allOf": [A, {"type": "object", "properties": {"a": {"type": "string"}}}]}, "two types for a"),
         ({"allOf": [{"minimum": 3}]}, "its parts have no type"),
         ({"allOf": []}, "its parts have no type"),
+        ({"enum": [6, "foo", [], {"foo": 12}]}, "values of one scalar type are read"),
+        ({"const": {"foo": "bar"}}, "values of one scalar type are read"),
         ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "combines 2 others"),
         ({"definitions": {"a": {"allOf": [{"$ref": "#/definitions/a"}]}}, "$ref": "#/definitions/a"}, "within itself"),
     ],
