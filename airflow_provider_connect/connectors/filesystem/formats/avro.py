@@ -29,7 +29,7 @@ from airflow_provider_connect.sdk.avro.decoder import decode_records
 from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_records
 from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
-from airflow_provider_connect.sdk.schema import DECIMAL, PRECISION, Schema, decimal_number
+from airflow_provider_connect.sdk.schema import DECIMAL, PRECISION, Schema
 
 AVRO_PACKAGES: Final = RequiredPackages("Reading Avro files", ("fastavro",), "filesystem")
 _MAGIC: Final = b"Obj\x01"
@@ -89,7 +89,7 @@ def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
 def _refuse_decimals(schema: Schema, path: str) -> None:
     """Avro's readers refuse a schema with a decimal whose scale is below zero or above its precision."""
     if schema.logical_name == DECIMAL:
-        precision = decimal_number(schema, PRECISION, str(DEFAULT_PRECISION))
+        precision = int((schema.parameters or {}).get(PRECISION, DEFAULT_PRECISION))
         if not 0 <= schema.scale <= precision:
             raise DataException(f"Avro files cannot hold the decimal {path} of scale {schema.scale} and precision {precision}")
     for field in schema.fields:

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc, pl
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import is_json
-from airflow_provider_connect.sdk.time_units import floored_to_ms
+from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
+from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA
 
 
 class Extractor(StrEnum):
@@ -74,7 +74,7 @@ def _milliseconds(values: pa.Array, field: str) -> pa.Array:
 
 
 def _as_ms(values: pa.Array) -> Any:  # Any: pyarrow's casts
-    return floored_to_ms(values).cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    return cast_to_schema(values, TIMESTAMP_SCHEMA).cast(pa.int64())
 
 
 _DATE, _FINER = r"^(\d{4}-\d\d-\d\d)Z?$", r"(\.\d{3})\d+"
