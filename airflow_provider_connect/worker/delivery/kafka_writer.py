@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.errors import RetriableException, StoreException
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException, cause_of, translated, translating
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException, cause_of, kafka_error, translated, translating
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
 from airflow_provider_connect.worker.delivery.refused_records import RefusedRecords
@@ -23,6 +24,10 @@ MAX_QUEUED_RECORDS = 500_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
 TOPIC_SECONDS = 30.0  # librdkafka's own time-out for a topic that was just created
 ANSWER_SECONDS = 60.0
+_OF_TOPIC = (
+    "a record passes the limit of the broker, and not of the client. Raise max.message.bytes of the topic, whose default is the brokers' "
+    "message.max.bytes"
+)
 _WAIT_SECONDS = 0.02
 _LOOK_SECONDS = 0.1
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_TOPIC})
@@ -62,8 +67,14 @@ class KafkaWriter:
 
     def write(self, batch: EncodedBatch) -> None:
         """Queue a batch. Raises what an earlier batch failed with."""
-        with translating(f"writing to topic {batch.topic}", self._producer):
-            self._write(batch)
+        try:
+            with translating(f"writing to topic {batch.topic}", self._producer):
+                self._write(batch)
+        except StoreException as error:
+            cause = None if error.__cause__ is None else kafka_error(error.__cause__)
+            if cause is None or cause.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+            raise StoreException(f"{error.message}: {_of_client(batch)}") from error
         self.check()
 
     def _write(self, batch: EncodedBatch) -> None:
@@ -125,7 +136,9 @@ class KafkaWriter:
         if error is not None:
             if error.code() == KafkaError._DESTROY:  # not the client's end: the records' partition is gone with its topic
                 error = KafkaError(KafkaError._UNKNOWN_PARTITION)
-            raise translated(cause_of(error, self._producer), "writing records") from None
+            failure = translated(cause_of(error, self._producer), "writing records")
+            is_too_large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in error.str()  # within an idempotent producer's fatal error too
+            raise StoreException(f"{failure.message}: {_OF_TOPIC}") if is_too_large else failure from None
 
     def _wait_for_room(self, count: int) -> None:
         producer = self._producer
@@ -194,6 +207,13 @@ class KafkaWriter:
             return
         if self._error is None and error.code() not in _TAKEN_BACK:
             self._error = error
+
+
+def _of_client(batch: EncodedBatch) -> str:
+    """Which limit a record has passed that the client itself refuses."""
+    lengths = (pc.max(pc.binary_length(column)).as_py() or 0 for column in (batch.key, batch.value) if column is not None)
+    largest = f"the largest key and value have {sum(lengths)} bytes"
+    return f"a record passes the limit of the client, and not of the broker; {largest}. Raise producer.override.max.request.size"
 
 
 def _messages(chunk: EncodedBatch) -> list[dict[str, Any]]:

@@ -27,11 +27,21 @@ def test_producer_settings_reach_the_producer_of_records(environment: RunEnviron
         environment.properties |= limits
     result = environment.run(environment.file_source(unique, delivery_guarantee=guarantee, **(limits if whose == "connector" else {})))
     assert result.state is RunState.FAILED
-    assert "MSG_SIZE_TOO_LARGE" in str(result.tasks[0].trace)
+    trace = str(result.tasks[0].trace)
+    assert "MSG_SIZE_TOO_LARGE" in trace
+    assert "have 3000 bytes. Raise producer.override.max.request.size" in trace
     wider = {"producer.override.max.request.size": "1000000"}
     environment.put_config(environment.file_source(unique, delivery_guarantee=guarantee, **wider))
     assert environment.run().state is RunState.DONE
     assert values_of(environment.bootstrap, unique) == ["x" * 3000]
+
+
+def test_a_record_that_the_topic_does_not_take_names_the_setting_of_the_topic(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique, 1, **{"max.message.bytes": "1000"})
+    environment.file.write_text(random.Random(7).randbytes(1500).hex() + "\n")
+    result = environment.run(environment.file_source(unique, delivery_guarantee="at_least_once"))
+    assert result.state is RunState.FAILED
+    assert "Raise max.message.bytes of the topic" in str(result.tasks[0].trace)
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
