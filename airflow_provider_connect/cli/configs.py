@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_connect.cli.connection import Verbs
 from airflow_provider_connect.cli.printing import visible
-from airflow_provider_connect.config.config_providers import ConfigProvider, airflow_values, variable_values, variables
+from airflow_provider_connect.config.config_providers import ConfigProvider, airflow_values, hidden_values, variable_values, variables
 from airflow_provider_connect.config.masking import config_secrets
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
@@ -62,7 +62,7 @@ def secrets_of(verbs: Verbs, name: str, config: Mapping[str, str], settings: Wor
     if unknown:
         named = cut(", ".join(unknown))
         print(visible(f"Variables that this host does not resolve, so that their values are not hidden: {named}"), file=sys.stderr)
-    return hidden | config_secrets(config) | set(values.values())
+    return hidden | config_secrets(config) | hidden_values(config, providers, values)
 
 
 def values_of_variables(config: Mapping[str, str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:

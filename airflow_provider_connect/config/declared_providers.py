@@ -7,11 +7,13 @@
     config.providers.«alias».param.«name»              what the provider is configured with
     config.providers.«alias».param.ttl.ms              for how long its values hold
     config.providers.«alias».access.«connectors»       what connectors may read; both are patterns of whole names
+    config.providers.«alias».secret                    false: what it gives is no secret; true by default
+    config.providers.«alias».public.keys               the pattern of whole keys of which the same holds
     config.providers.access.default                    for what has no such rule: deny (the default) or allow
 
 ``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and take ``param.allowlist.pattern``,
 ``param.ttl.ms`` and ``access``. Without a rule or an allowlist they and the environment are denied to every connector; files and providers
-of one's own are open, as in Kafka Connect. Knows nothing of where in a config a variable stands.
+of one's own are open, as in Kafka Connect, and so are public values. Knows nothing of where in a config a variable stands.
 """
 
 import importlib
@@ -44,7 +46,8 @@ class DeclaredProvider(ConfigProvider):
     """One declared provider, for one config of one connector: asks a path once, and notes for how long what it was asked for holds.
 
     ``make`` None: its values are handed in by who can look them up. ``allowlist`` None: everything. ``rules`` None: every connector; else
-    those that hold for this one. ``location`` is the text that rules match for a path and key.
+    those that hold for this one; ``has_rules`` False: they are the default, which denies no public value. ``public`` None: every value is
+    a secret; else those of the keys that it matches are none. ``location`` is the text that rules match for a path and key.
     """
 
     alias: str
@@ -52,6 +55,8 @@ class DeclaredProvider(ConfigProvider):
     ttl_ms: int | None = None
     allowlist: re.Pattern[str] | None = None
     rules: tuple[re.Pattern[str], ...] | None = None
+    public: re.Pattern[str] | None = None
+    has_rules: bool = True
     location: Callable[[str, str], str] = lambda path, key: f"{path}:{key}" if path else key
     shortest_ttl_ms: int | None = None
     _made: ConfigProvider | None = None
@@ -62,6 +67,10 @@ class DeclaredProvider(ConfigProvider):
         """Whether every connector may resolve all variables of the provider."""
         return self.rules is None and self.allowlist is None
 
+    def is_public(self, key: str) -> bool:
+        """Whether an admin has declared that the values of ``key`` are no secrets."""
+        return self.public is not None and self.public.fullmatch(key) is not None
+
     def refusal(self, connector: str | None, path: str, key: str) -> str:
         """Why ``connector`` may not look this up, and what would let it; empty: it may."""
         if "\0" in path or "\0" in key:
@@ -70,6 +79,8 @@ class DeclaredProvider(ConfigProvider):
         if self.allowlist is not None and not self.allowlist.fullmatch(location):
             return f"{prefix}.param.allowlist.pattern does not allow it; change the variable, or ask for a wider pattern"
         if self.rules is None or any(rule.fullmatch(location) for rule in self.rules):
+            return ""
+        if not self.has_rules and self.is_public(key):
             return ""
         return (
             f"no {prefix}.access setting of the worker lets this connector look it up; change the variable, or ask for the setting "
@@ -153,19 +164,31 @@ def _declared(alias: str, settings: Mapping[str, str], connector: str | None) ->
     params = {key.removeprefix(f"{prefix}param."): value for key, value in settings.items() if key.startswith(f"{prefix}param.")}
     ttl_ms = _ttl_ms(f"{prefix}param.ttl.ms", params.pop("ttl.ms", None))
     rules = _rules(f"{prefix}access.", settings, connector)
+    public = _public(prefix, settings)
     class_name = settings.get(f"{prefix}class")
     is_denied = connector is not None and not _trusts_authors(settings) and "allowlist.pattern" not in params
+    has_rules = rules is not None
     if rules is None and is_denied and _is_of_the_host(alias, class_name):
         rules = ()
     if alias not in AIRFLOW_PROVIDERS:
-        made = DeclaredProvider(alias, _provider(prefix, class_name, params), ttl_ms, None, rules)
+        made = DeclaredProvider(alias, _provider(prefix, class_name, params), ttl_ms, None, rules, public, has_rules)
         made.location = _LOCATIONS.get((class_name or "").strip().removeprefix(_KAFKA), made.location)
         return made
     if class_name is not None:
         raise ConfigException.of(f"{prefix}class", class_name, f"{alias} is Airflow's own: choose another alias")
     allowed = params.get("allowlist.pattern")
     allowlist = None if allowed is None else _pattern(f"{prefix}param.allowlist.pattern", allowed)
-    return DeclaredProvider(alias, None, ttl_ms, None if connector is None else allowlist, rules)
+    return DeclaredProvider(alias, None, ttl_ms, None if connector is None else allowlist, rules, public, has_rules)
+
+
+def _public(prefix: str, settings: Mapping[str, str]) -> re.Pattern[str] | None:
+    """The keys whose values are no secrets; None: there are none."""
+    text, keys = settings.get(f"{prefix}secret", "true"), settings.get(f"{prefix}public.keys", "")
+    if text.strip().lower() not in ("true", "false"):
+        raise ConfigException.of(f"{prefix}secret", text, "give true, or false where nothing that this provider gives is a secret")
+    if text.strip().lower() == "false":
+        return re.compile(".*", re.DOTALL)
+    return _pattern(f"{prefix}public.keys", keys) if keys.strip() else None
 
 
 def _is_of_the_host(alias: str, class_name: str | None) -> bool:

@@ -248,11 +248,13 @@ def _of_json(secret: str) -> set[str]:
 
 
 def secret_values(config: Mapping[str, str], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str]) -> set[str]:
-    """What must not be shown of ``config``: what its variables stand for, what keys that are named like secrets hold, passwords in URLs.
+    """What must not be shown of ``config``: what its variables stand for, unless the worker declares that it is no secret, what keys that
+    are named like secrets hold, passwords in URLs.
 
     Raises ConfigException when a provider's file cannot be read, or when the config names what its connector may not have.
     """
-    return set(config_providers.variable_values(config, providers, secrets).values()) | config_secrets(config)
+    values = config_providers.variable_values(config, providers, secrets)
+    return config_providers.hidden_values(config, providers, values) | config_secrets(config)
 
 
 def password_values(definition: ConfigDef, config: Mapping[str, str]) -> set[str]:

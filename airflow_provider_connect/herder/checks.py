@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_provider_connect.config.dag_settings import DEFINED_IN, LAG, PREFIX, RELEASED, DagCheck, dag_keys, lag_errors
@@ -25,6 +25,7 @@ from airflow_provider_connect.plugins.validation.reliability import foreign_erro
 from airflow_provider_connect.sdk.java_text import BLANKS, in_hash_order
 
 Given = Mapping[str, str | None]
+WithTopics = Callable[[str, Given], Given]
 
 
 def named(name: str, config: Given) -> dict[str, str | None]:
@@ -35,9 +36,17 @@ def named(name: str, config: Given) -> dict[str, str | None]:
     return {**config, "name": name}
 
 
-def checked(name: str, config: Given, probe: Probe | None, dag_check: DagCheck, others: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def checked(
+    name: str,
+    config: Given,
+    probe: Probe | None,
+    dag_check: DagCheck,
+    others: Mapping[str, Mapping[str, str]],
+    *,
+    with_topics: WithTopics = lambda _, config: config,
+) -> dict[str, str]:
     """``config`` once everything in it is right: the plugin takes it, it names nothing that is another connector's among ``others``, and
-    Airflow can make a DAG of its ``airflow.*`` keys.
+    Airflow can make a DAG of its ``airflow.*`` keys. ``with_topics`` gives a config the topics that its variables stand for.
 
     Raises BadRequestException or ConfigException, both 400, naming each key that is wrong; where one is missing, unknown ones too.
     """
@@ -48,7 +57,7 @@ def checked(name: str, config: Given, probe: Probe | None, dag_check: DagCheck, 
     errors += [NULL_VALUE for key, value in config.items() if value is None and key.startswith(PREFIX)]
     own = own_errors(name, {key: value for key, value in config.items() if value is not None}, dag_check)
     errors += [error for found in own.values() for error in found]
-    errors += foreign_errors(name, config, others)
+    errors += _foreign_errors(name, config, others, with_topics)
     if not errors and None in config.values():
         errors = [NULL_VALUE]
     if errors:
@@ -86,11 +95,16 @@ def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dic
     return errors
 
 
-def refuse_foreign(name: str, config: Mapping[str, str], state: ClusterConfigState) -> None:
+def refuse_foreign(name: str, config: Mapping[str, str], state: ClusterConfigState, with_topics: WithTopics) -> None:
     """Raises ConfigException for a config from a DAG file that names what is another connector's. The rest of it is checked by its runs."""
-    errors = foreign_errors(name, config, state.connector_configs)
+    errors = _foreign_errors(name, config, state.connector_configs, with_topics)
     if errors:
         raise ConfigException("\n".join(errors), errors=errors)
+
+
+def _foreign_errors(name: str, config: Given, others: Mapping[str, Mapping[str, str]], with_topics: WithTopics) -> list[str]:
+    known = {other: with_topics(other, config) for other, config in others.items()}
+    return foreign_errors(name, with_topics(name, config), known)  # type: ignore[arg-type]  # texts stay texts
 
 
 def with_own_values(validation: Validation, config: Given, dag_check: DagCheck) -> Validation:

@@ -31,15 +31,23 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorConfigs:
-    """See the module. ``now`` is a monotonic clock, in seconds."""
+    """See the module. ``with_topics`` gives a config the topics that its variables stand for; ``now`` is a monotonic clock, in seconds."""
 
     def __init__(
-        self, topics: Topics, lifecycle: Lifecycle, probe: Probe | None, dag_check: DagCheck, *, now: Callable[[], float] = time.monotonic
+        self,
+        topics: Topics,
+        lifecycle: Lifecycle,
+        probe: Probe | None,
+        dag_check: DagCheck,
+        *,
+        with_topics: checks.WithTopics = lambda _, config: config,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._configs, self._reader = topics
         self._lifecycle = lifecycle
         self._probe = probe
         self._dag_check = dag_check
+        self._with_topics = with_topics
         self._now = now
 
     def create(
@@ -51,15 +59,18 @@ class ConnectorConfigs:
         """
         name = name.strip(BLANKS)
         others = self._reader.configs().connector_configs
-        new = checks.checked(name, checks.named(name, config), self._probe, self._dag_check, others)
+        new = self._checked(name, checks.named(name, config), others)
         self._configs.create_connector(name, new, initial_state, author=author)
         self._lifecycle.created(name)
         return new
 
+    def _checked(self, name: str, config: checks.Given, others: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        return checks.checked(name, config, self._probe, self._dag_check, others, with_topics=self._with_topics)
+
     def check(self, name: str, config: checks.Given) -> None:
         """Raises what ``create`` would raise, and writes nothing."""
         state = self._reader.configs()
-        checks.checked(name, checks.named(name, config), self._probe, self._dag_check, state.connector_configs)
+        self._checked(name, checks.named(name, config), state.connector_configs)
         if name in state:
             raise AlreadyExistsException(f"Connector {name} already exists")
 
@@ -78,7 +89,7 @@ class ConnectorConfigs:
         state = self._reader.configs()
         known, others = state.connector_config(name), state.connector_configs
         checks.require_own(name, known)
-        new = checks.checked(name, checks.with_own_keys(checks.named(name, config), known), self._probe, self._dag_check, others)
+        new = self._checked(name, checks.with_own_keys(checks.named(name, config), known), others)
         old = self._write(name, new, author, require)
         self._follow(name, old, new)
         return new, old is None
@@ -96,7 +107,7 @@ class ConnectorConfigs:
             checks.require_own(name, known)
             checks.require_name_kept(patch)
             merged = checks.merged(known, restored(patch, known))
-            new = checks.checked(name, checks.named(name, merged), self._probe, self._dag_check, others)
+            new = self._checked(name, checks.named(name, merged), others)
             try:
                 self._configs.put_connector(name, new, expected=known, author=author)
             except ConflictException:
@@ -114,7 +125,7 @@ class ConnectorConfigs:
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
-            checks.refuse_foreign(name, config, state)
+            checks.refuse_foreign(name, config, state, self._with_topics)
             return [ConnectorRecord(name, dict(config), author=author)]
 
         author = None if version is None else f"{defined_in}@{version}"
@@ -122,7 +133,7 @@ class ConnectorConfigs:
         known = state.connector_config(name)
         if known == dict(config):
             return
-        checks.refuse_foreign(name, config, state)
+        checks.refuse_foreign(name, config, state, self._with_topics)
         if known is not None and (before := _state_before(known, config)) is not None:
             self._give_back(name, config, before, author)
             return

@@ -99,7 +99,7 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
         settle = self._offsets.settle
         self._lifecycle = Lifecycle(topics, self._statuses, launcher, settle=settle, graceful_seconds=seconds, sleep=sleep)
         self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
-        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check)
+        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check, with_topics=self._offsets.with_topics)
         self._past, self._author = ConnectorHistory(topics, self._connectors, self._offsets, recorded, sleep=sleep), author
         self._costs = RecordedCosts(topics.reader, recorded, settings.prices)
         own, previewer_of = (self._connectors, self._offsets, self._lifecycle), self._require_previewer

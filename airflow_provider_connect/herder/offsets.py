@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Self, TypeVar
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -45,6 +45,7 @@ from airflow_provider_connect.model.records import ConfigRecord, FencingRecord
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.plugins.validation.reliability import TOPIC_SETTINGS
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
@@ -56,6 +57,7 @@ _ATTEMPTS = 5
 
 log = logging.getLogger(__name__)
 
+_Text = TypeVar("_Text", str, str | None)
 Kinds = SourceOffsetChanges | SinkOffsetChanges
 Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 
@@ -143,6 +145,14 @@ class OffsetKeeper:
         """What decides which topics of which cluster a sink with this config reads, with its variables' values; None: it is a source."""
         resolved = self._resolved(name, config, lambda key: _is_of_type(key) or ".override." in key)
         return resolved if self._is_sink(resolved) else None
+
+    def with_topics(self, name: str, config: Mapping[str, _Text]) -> Mapping[str, _Text]:
+        """``config`` with the topics that variables stand for in it, which are no secrets; as it is where there is no value."""
+        named = {key: text for key in TOPIC_SETTINGS if (text := config.get(key)) and config_providers.variables({key: text})}
+        if named:
+            with suppress(ConnectException):
+                return {**config, **self._resolve({"name": name, **named})}
+        return config
 
     def values_of(self, name: str, variables: Sequence[str]) -> list[str]:
         """What the variables stand for, as connector ``name`` may have them; one of an unknown provider is left as it is. Raises

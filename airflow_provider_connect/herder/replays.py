@@ -181,7 +181,7 @@ class Replays:
         )
 
     def _config(self, sink: str, asked: ReplayRequest, shown: Shown) -> dict[str, str]:
-        config = config_of(self._reader.configs(), sink)
+        config = self._offsets.with_topics(sink, config_of(self._reader.configs(), sink))
         if live := config.get(BACKFILL_OF):
             raise BadRequestException(
                 f"Connector {sink} is a backfill of {live}, which ends with its ranges, and would not read what is written to its topics: "

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from airflow_provider_connect.config.config_providers import variables
+from airflow_provider_connect.config.config_providers import is_public, variables
 from airflow_provider_connect.config.masking import Mask, config_secrets
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException, NotFoundException
@@ -43,7 +43,7 @@ class SinkVerbs:
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
         """How far the sinks among ``names`` are behind their topics, by Connect's metric names; see ``metrics.sink_lags``."""
         known = self._topics.reader.configs().connector_configs
-        configs = {name: known[name] for name in names if name in known}
+        configs = {name: self._offsets.with_topics(name, known[name]) for name in names if name in known}
         return sink_lags(self.settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
 
     def distances(self, names: Collection[str]) -> dict[str, Distance]:
@@ -56,7 +56,7 @@ class SinkVerbs:
 
         Raises NotFoundException; BadRequestException for a source, and for a sink that reads another cluster than the worker's.
         """
-        config = config_of(self._topics.reader.configs(), name)
+        config = self._offsets.with_topics(name, config_of(self._topics.reader.configs(), name))
         if self._offsets.reads_elsewhere(name, config):
             raise BadRequestException(f"Connector {name} reads another cluster than the worker's, so its lag is not known here")
         found = partition_lags(self.settings, config, self._offsets.offsets(name))
@@ -73,7 +73,7 @@ class SinkVerbs:
         """
         if not 1 <= limit <= MOST_DEAD_LETTERS:
             raise BadRequestException(f"limit is a number from 1 to {MOST_DEAD_LETTERS}, not {limit}")
-        config = config_of(self._topics.reader.configs(), name)
+        config = self._offsets.with_topics(name, config_of(self._topics.reader.configs(), name))
         has_headers = has_context_headers(config)
         if not config.get(DEAD_LETTERS, "").strip():
             return DeadLetters(None, has_headers, [], True, 0)
@@ -96,7 +96,8 @@ class SinkVerbs:
         return DeadLetters(topic, has_headers, rows, found.is_whole, len(found.kept) - len(rows))
 
     def _secrets(self, name: str, config: Mapping[str, str], shown: Shown) -> set[str]:
-        visible, named = shown(config), variables(config)
+        visible, providers = shown(config), self.settings.config_providers(name)
+        named = [text for text in variables(config) if not is_public(text, providers)]
         try:
             values = self._offsets.values_of(name, named) if named else []
         except ConfigException as error:

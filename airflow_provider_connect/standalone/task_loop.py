@@ -150,7 +150,7 @@ class TaskLoop:
         if self._values is None or time.monotonic() >= self._values[1]:
             providers = settings.config_providers(self._payload.connector)
             values = config_providers.variable_values(self._payload.connector_config, providers, self._payload.secrets)
-            self._host.mask.add(values.values())
+            self._host.mask.add(config_providers.hidden_values(self._payload.connector_config, providers, values))
             resolved = config_providers.resolve(self._payload.connector_config, secrets=values)
             ttl_ms = config_providers.shortest_ttl_ms(providers)
             self._values = resolved, math.inf if ttl_ms is None else time.monotonic() + ttl_ms / 1000

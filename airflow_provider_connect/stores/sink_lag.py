@@ -76,6 +76,8 @@ def topics_of_sink(config: Mapping[str, str], admin: TopicAdmin) -> dict[str, in
 
 def _topics(config: Mapping[str, str], admin: TopicAdmin, committed: Iterable[str]) -> dict[str, int]:
     """Partition counts of the topics that the sink names, that match its pattern, or of which it has committed offsets."""
+    if "${" in (config.get("topics") or ""):  # a server's variable: what the sink has read is known
+        return admin.partitions(committed)
     found = topics_of_sink(config, admin)
     if found is None:
         raise BadRequestException("Only a sink has a lag, but the connector names neither topics nor topics.regex")

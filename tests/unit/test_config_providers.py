@@ -12,9 +12,12 @@ from airflow_provider_connect.config.config_providers import (
     providers_of,
     resolve,
     shortest_ttl_ms,
+    unresolved_warnings,
     variables,
     warn_of_open_files,
+    with_public_values,
 )
+from airflow_provider_connect.config.masking import secret_values
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk import ConfigData, ConfigProvider
 
@@ -272,7 +275,7 @@ STRUCTURAL = [
 def test_no_variable_stands_where_names_and_classes_do(key: str, secrets_file: Path) -> None:
     """They are shown: as groups of a validation, in statuses, as topics."""
     variable = f"${{file:{secrets_file}:user}}"
-    with pytest.raises(ConfigException, match="this setting holds names, which are shown, and takes no variable") as refused:
+    with pytest.raises(ConfigException, match=r"this setting (holds|names) .* and takes no (secret|variable)") as refused:
         resolve({key: f"a,{variable}"}, providers_of(HOST, "orders"))
     assert f"Invalid value {variable} for configuration {key}: " in refused.value.message
     assert resolve({key: "a,${nobody:x}"}, providers_of(HOST, "orders")) == {key: "a,${nobody:x}"}, "no variable of ours"
@@ -289,6 +292,98 @@ def test_a_value_too_short_to_be_hidden_is_refused(value: str, tmp_path: Path) -
         resolve({"pin": variable}, providers_of(settings, "orders"))
     assert f"Invalid value {variable} for configuration pin: " in refused.value.message
     assert resolve({"pin": variable}, providers_of(settings | {"config.providers.access.default": "allow"}, "orders")) == {"pin": value}
+
+
+IDENTITY = (
+    "name",
+    "connector.class",
+    "connector.plugin.version",
+    "consumer.override.group.id",
+    "offsets.storage.topic",
+    "transforms.t.type",
+)
+
+
+@pytest.fixture
+def team_file(tmp_path: Path) -> Path:
+    file = tmp_path / "env.properties"
+    file.write_text("topic=orders\nbatch.size=20\nqueue=late\npassword=canary-of-the-team\n")
+    return file
+
+
+@pytest.mark.parametrize("declared", [{"secret": "false"}, {"public.keys": "topic|batch\\..*|queue"}, {"secret": " FALSE "}], ids=str)
+def test_values_that_are_declared_public_stand_in_every_setting_and_are_shown(declared: dict[str, str], team_file: Path) -> None:
+    settings = HOST | {f"config.providers.file.{key}": value for key, value in declared.items()}
+    at = f"file:{team_file}"
+    config = {
+        "topics": f"${{{at}:topic}},x",
+        "batch.size": f"${{{at}:batch.size}}",
+        "errors.deadletterqueue.topic.name": f"${{{at}:queue}}",
+    }
+    providers = providers_of(settings, "orders")
+    assert list(resolve(config, providers).values()) == ["orders,x", "20", "late"]
+    assert secret_values(config, providers, {}) == set()
+    assert with_public_values(config, providers) == resolve(config, providers)
+
+
+def test_values_that_no_pattern_declares_public_stay_secrets(team_file: Path) -> None:
+    settings = HOST | {"config.providers.file.public.keys": "topic"}
+    providers, password = providers_of(settings, "orders"), f"${{file:{team_file}:password}}"
+    both = {"url": f"//${{file:{team_file}:topic}}:{password}@h", "topics": f"${{file:{team_file}:topic}}"}
+    assert secret_values(both, providers, {}) >= {"canary-of-the-team"}
+    assert "orders" not in secret_values(both, providers, {})
+    assert with_public_values(both, providers) == {"url": f"//orders:{password}@h", "topics": "orders"}
+    with pytest.raises(
+        ConfigException, match=r"ask for the worker setting config\.providers\.file\.public\.keys=password if it is no secret"
+    ):
+        resolve({"topics": password}, providers)
+    with pytest.raises(
+        ConfigException, match=r"fewer than 4 characters.* config\.providers\.file\.public\.keys=batch\.size if it is no secret"
+    ):
+        resolve({"batch.size": f"${{file:{team_file}:batch.size}}"}, providers)
+
+
+def test_a_public_value_in_a_setting_that_is_named_like_a_secret_is_hidden(team_file: Path) -> None:
+    providers = providers_of(HOST | {"config.providers.file.secret": "false"}, "orders")
+    config = {"connection.password": f"${{file:{team_file}:password}}", "topics": f"${{file:{team_file}:topic}}"}
+    assert secret_values(config, providers, {}) == {"canary-of-the-team"}
+    assert with_public_values(config, providers) == config | {"topics": "orders"}
+
+
+@pytest.mark.parametrize("key", IDENTITY)
+def test_what_names_the_connector_takes_no_public_value_either(key: str, team_file: Path) -> None:
+    """It is read where no provider is asked, and decides which rules hold and which settings are passwords."""
+    providers = providers_of(HOST | {"config.providers.file.secret": "false"}, "orders")
+    with pytest.raises(ConfigException, match="this setting names the connector, its plugins or what is its alone, and takes no variable"):
+        resolve({key: f"${{file:{team_file}:topic}}"}, providers)
+
+
+def test_public_values_of_the_host_need_no_rule_but_obey_those_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH", "20")
+    public = HOST | {"config.providers.env.public.keys": "BATCH"} | {"config.providers.variable.secret": "false"}
+    given = {"${variable:region}": "eu"}
+    config = {"batch.size": "${env:BATCH}", "topics": "${variable:region}"}
+    assert resolve(config, providers_of(public, "orders"), given) == {"batch.size": "20", "topics": "eu"}
+    with pytest.raises(ConfigException, match=r"no config\.providers\.env\.access setting"):
+        resolve({"x": "${env:HOME}"}, providers_of(public, "orders"))
+    with pytest.raises(ConfigException, match=r"no config\.providers\.env\.access setting"):
+        resolve(config, providers_of(public | {"config.providers.env.access.staff": ".*"}, "orders"), given)
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [({"secret": "no"}, r"Invalid value no for configuration config\.providers\.file\.secret"), ({"public.keys": "("}, "Invalid regex")],
+)
+def test_a_wrong_declaration_of_public_values_is_refused(declared: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigException, match=text):
+        providers_of(HOST | {f"config.providers.file.{key}": value for key, value in declared.items()}, "orders")
+
+
+def test_a_topic_of_a_provider_that_is_not_declared_is_warned_about_with_the_settings_that_declare_it() -> None:
+    (text,) = unresolved_warnings({"topics": "${env:TOPIC}"}, {}, {})
+    assert "config.providers=env and config.providers.env.class=EnvVarConfigProvider, with config.providers.env.public.keys=TOPIC" in text
+    (text,) = unresolved_warnings({"connection.url": "${env:URL}"}, {}, {})
+    assert "public.keys" not in text
 
 
 def test_files_without_allowed_paths_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:

@@ -128,16 +128,17 @@ class PluginProbe:
         self._log_broken()
         mask = Mask(secret_values({key: text for key, text in config.items() if text}, providers, secrets))
         mask.add(self.passwords(resolved))
+        written = config_providers.with_public_values(config, providers, secrets)
         java = self._java_connector(resolved)
         if java is not None:
             with _masking(mask):
-                return _masked(self._java.validate(java, resolved), config, resolved, mask)
+                return _masked(self._java.validate(java, resolved), written, resolved, mask)
         answer = self._ask(self._locations(resolved), {"ask": "validate", "config": resolved}, mask)
         try:
             validation = validation_of(answer)
         except (KeyError, TypeError, ValueError) as error:
             raise ConnectException(f"The plugin's process answered with what is no validation: {error}") from error
-        return _masked(validation, config, resolved, mask)
+        return _masked(validation, written, resolved, mask)
 
     def alter_offsets(
         self,
@@ -275,7 +276,7 @@ def _without_ending(name: str) -> str:
 
 
 def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | None], mask: Mask) -> Validation:
-    """Values that variables stand for show as the variable, secrets as hidden."""
+    """Values that variables stand for show as ``config`` has them: as the variable, but for public ones. Secrets show as hidden."""
 
     def shown(value: ConfigValueView) -> ConfigValueView:
         text = value.value

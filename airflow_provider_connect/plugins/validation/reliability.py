@@ -21,7 +21,8 @@ GROUP: Final = "consumer.override.group.id"
 OF_CONNECTORS: Final = "connect-"
 DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 CLASS_KEY: Final = "connector.class"
-_TOPICS: Final = ("topic", "topics", "topic.prefix", DEAD_LETTERS)
+TOPIC_SETTINGS: Final = ("topic", "topics", "topics.regex", "topic.prefix", DEAD_LETTERS)
+"""In which connectors name topics of records."""
 _OWN_OFFSETS: Final = "A source's records may not go to the topic of its offsets (offsets.storage.topic). Name another."
 WORKER_LACKS_IT: Final = "This worker does not have exactly-once source support enabled."
 CONNECTOR_LACKS_IT: Final = "The connector does not support exactly-once semantics with the provided configuration."
@@ -219,7 +220,7 @@ def foreign_errors(name: str, config: Mapping[str, str | None], others: Mapping[
 
 
 def _topics_named(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    return [(key, topic.strip()) for key in _TOPICS for topic in (config.get(key) or "").split(",") if topic.strip()]
+    return [(key, topic.strip()) for key in TOPIC_SETTINGS for topic in (config.get(key) or "").split(",") if topic.strip()]
 
 
 def check_group(settings: WorkerSettings, config: Mapping[str, str | None], found: dict[str, ConfigValue]) -> None:

@@ -49,9 +49,12 @@ class PreviewRunner:
             **self._secrets(settings.originals),
             **config_providers.airflow_values(config, settings.config_providers(connector), self._secrets),
         }
+        hidden = set[str]()
         for texts, providers in ((settings.originals, settings.config_providers()), (config, settings.config_providers(connector))):
-            secrets |= config_providers.variable_values(texts, providers, secrets)  # the process has not this one's environment
-        mask = Mask({*secrets.values(), *config_secrets(config), *config_secrets(settings.originals)})
+            values = config_providers.variable_values(texts, providers, secrets)
+            hidden |= config_providers.hidden_values(texts, providers, values)
+            secrets |= values  # the process has not this one's environment
+        mask = Mask({*hidden, *config_secrets(config), *config_secrets(settings.originals)})
         mask.add(self._passwords(config_providers.resolve(config, secrets=secrets)))
         request = PreviewRequest(connector, dict(config), records, seconds * _READING_SHARE, version)
         if not self._free.acquire(timeout=_QUEUE_SECONDS):

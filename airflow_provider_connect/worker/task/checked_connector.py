@@ -50,7 +50,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class CheckedConnector:
     """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never to be published or logged.
-    ``variables`` are those values by variable; ``plugins`` what each key's class name stands for, in the version chosen.
+    ``variables`` are those values by variable, ``hidden`` those of them that are secrets; ``plugins`` what each key's class name stands
+    for, in the version chosen.
     ``topic_creation`` None: the connector makes no topics. ``declared`` are the settings that its ``validate`` reports on."""
 
     name: str
@@ -59,6 +60,7 @@ class CheckedConnector:
     raw: Mapping[str, str]
     resolved: Mapping[str, str] = field(repr=False)
     variables: Mapping[str, str] = field(repr=False)
+    hidden: frozenset[str] = field(repr=False)
     settings: ConnectorSettings
     topic_creation: TopicCreation | None = None
     declared: frozenset[str] = frozenset()
@@ -68,8 +70,8 @@ class CheckedConnector:
         return self.plugins.connector
 
     def secrets(self) -> set[str]:
-        """What must not be shown: the values of variables, and of keys of type PASSWORD or named like secrets, of the connector's class."""
-        return {*self.variables.values(), *password_values(self.connector.config_def, self.resolved), *config_secrets(self.raw)} - {""}
+        """What must not be shown: the secrets that variables stand for, and the values of keys of type PASSWORD or named like secrets."""
+        return {*self.hidden, *password_values(self.connector.config_def, self.resolved), *config_secrets(self.raw)} - {""}
 
     @property
     def is_java(self) -> bool:
@@ -111,7 +113,8 @@ def check_connector(
     note(secret_values(raw, providers, secrets))
     try:
         choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, versions, version)
-        return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), choice, note)
+        values = config_providers.variable_values(raw, providers, secrets)
+        return _checked(name, raw, values, choice, note, hidden=frozenset(config_providers.hidden_values(raw, providers, values)))
     except ConfigException as error:
         raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
     except Exception as error:  # (the connector's own code: validators, recommenders)
@@ -120,7 +123,9 @@ def check_connector(
 
 
 @plugin_code()
-def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice, hide: HideSecrets) -> CheckedConnector:
+def _checked(
+    name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice, hide: HideSecrets, *, hidden: frozenset[str]
+) -> CheckedConnector:
     resolved = config_providers.resolve(raw, secrets=variables)
     plugin = _plugin(name, resolved, choice)
     connector: Connector = (java_class if plugin.is_java else connector_class)(plugin, choice.settings)()
@@ -158,7 +163,7 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
     if errors or checked is None or plugins is None:
         unknown = [] if plugin.is_java else _unknown_settings(connector, raw, declared, _OF_PLUGINS)
         raise refused(name, errors, misspellings(errors, unknown))
-    return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked, creation, declared)
+    return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, hidden, checked, creation, declared)
 
 
 def refuse_foreign(name: str, define: Mapping[str, str], state: ClusterConfigState) -> None:

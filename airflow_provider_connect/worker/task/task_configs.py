@@ -124,7 +124,7 @@ def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
     if value == checked.resolved.get(key):
         return checked.raw.get(key, value)  # the connector's own default is no secret
     for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
-        for form in (secret, secret.strip()):  # connectors trim what they are given
+        for form in (secret, secret.strip()) if secret in checked.hidden else ():  # connectors trim what they are given
             if len(form) >= SHORTEST:
                 value = value.replace(form, variable)
     return value

@@ -57,6 +57,18 @@ def test_a_rotated_secret_is_seen_by_the_next_run_and_shown_nowhere(
     assert f"${{file:{secrets}:password}}" in reported
 
 
+def test_values_that_the_worker_declares_public_name_a_topic_and_a_number_and_are_shown(
+    environment: RunEnvironment, secrets: Path, unique: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_topic(environment.bootstrap, unique)
+    secrets.write_text(f"topic={unique}\nbatch.size=20\n")
+    environment.properties["config.providers.file.public.keys"] = "topic|batch\\..*"
+    result = environment.run(environment.numbers(f"${{file:{secrets}:topic}}", size=f"${{file:{secrets}:batch.size}}", until="30"))
+    assert result.state is RunState.DONE, result.error
+    assert values_of(environment.bootstrap, unique) == [f"0-{number}" for number in range(30)]
+    assert "[hidden]" not in everything_reported(environment, result, caplog.text)
+
+
 def test_a_task_ends_when_a_value_has_to_be_resolved_anew_and_the_next_run_goes_on(
     environment: RunEnvironment, secrets: Path, unique: str
 ) -> None:

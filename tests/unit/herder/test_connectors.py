@@ -2,6 +2,7 @@
 
 import pytest
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
     AlreadyExistsException,
     BadRequestException,
@@ -285,6 +286,20 @@ def test_nothing_of_another_connector_is_named(environment: RunEnvironment) -> N
         environment.herder.patch_connector_config("second", group)
     with pytest.raises(ConfigException, match=r"configuration offsets\.storage\.topic: Records of connector second are there"):
         environment.herder.create_connector("third", {**CONFIG, "offsets.storage.topic": "lines"})
+
+
+def test_nothing_of_another_connector_is_named_by_a_variable(environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_TEAM", "first-offsets")
+    monkeypatch.setenv("LINES", "lines")
+    env = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider", "config.providers.env.secret": "false"}
+    environment.settings = WorkerSettings.of({**environment.settings.originals, **env})
+    environment.herder = environment.another_herder()
+    environment.herder.create_connector("first", {**CONFIG, "topic": "${env:LINES}", "offsets.storage.topic": "first-offsets"})
+    for key in ("topics", "errors.deadletterqueue.topic.name"):
+        with pytest.raises(ConfigException, match=f"for configuration {key}: Connector first keeps its offsets there"):
+            environment.herder.create_connector("second", {**SINK, key: "${env:OF_TEAM}"})
+    with pytest.raises(ConfigException, match="Records of connector first are there"):
+        environment.herder.create_connector("third", {**CONFIG, "topic": "x", "offsets.storage.topic": "lines"})
 
 
 @pytest.mark.parametrize("name", ["\u00a0c\u00a0", "\u0085c", "c\u2003"])

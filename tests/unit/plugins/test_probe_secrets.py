@@ -48,6 +48,27 @@ def test_a_validation_shows_none(probe: PluginProbe, leak: str) -> None:
     assert CANARIES.found_in(shown.encode()) == set()
 
 
+def test_a_validation_shows_what_the_worker_declares_public(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TOPIC": "orders", "BATCH": "20", "FOLDER": "canary"}.items():
+        monkeypatch.setenv(name, value)
+    env = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider", "config.providers.env.access..*": ".*"}
+    config = {
+        "name": "c",
+        "connector.class": "FileStreamSink",
+        "topics": "${env:TOPIC}",
+        "tasks.max": "${env:BATCH}",
+        "file": "/${env:FOLDER}",
+    }
+    with PluginProbe(WorkerSettings.of(env | {"config.providers.env.public.keys": "TOPIC|BATCH"})) as probe:
+        found = {value.name: value for _, value in probe.validate("FileStreamSink", config).configs}
+    assert {name: found[name].value for name in ("topics", "tasks.max", "file")} == {
+        "topics": "orders",
+        "tasks.max": "20",
+        "file": config["file"],
+    }
+    assert [error for value in found.values() for error in value.errors if value.name in ("topics", "tasks.max")] == []
+
+
 @pytest.mark.parametrize("leak", ["bad", "absent", "value"])
 def test_a_refusal_of_offsets_shows_none(probe: PluginProbe, leak: str) -> None:
     with pytest.raises((ConnectException, NotImplementedError), match=r"\[hidden\]") as caught:
