@@ -16,23 +16,23 @@ from airflow_provider_connect.errors import (
 )
 from airflow_provider_connect.herder.ports import Probe
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, few_errors
+from airflow_provider_connect.model.config_limits import cut, few_errors
 from airflow_provider_connect.model.connector_keys import misspellings
-from airflow_provider_connect.model.connector_settings import NULL_VALUE, text_errors
+from airflow_provider_connect.model.connector_settings import NO_CLASS, NULL_VALUE, text_errors
 from airflow_provider_connect.model.ids import check_name
 from airflow_provider_connect.model.views import ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.validation.reliability import foreign_errors
-from airflow_provider_connect.sdk.java_text import BLANKS, in_hash_order
+from airflow_provider_connect.sdk.java_text import BLANKS
 
 Given = Mapping[str, str | None]
 WithTopics = Callable[[str, Given], Given]
 
 
 def named(name: str, config: Given) -> dict[str, str | None]:
-    """``config`` with the name in it. Raises BadRequestException when it names another connector."""
-    given = config.get("name", name)
-    if given != name:
-        raise BadRequestException(f"Connector name configuration ({cut(str(given))}) doesn't match connector name in the URL ({name})")
+    """``config`` with the name in it, which null does not name. Raises BadRequestException when it names another connector."""
+    given = config.get("name")
+    if given is not None and given != name:
+        raise BadRequestException(f"Connector name configuration ({cut(given)}) doesn't match connector name in the URL ({name})")
     return {**config, "name": name}
 
 
@@ -51,7 +51,7 @@ def checked(
     Raises BadRequestException or ConfigException, both 400, naming each key that is wrong; where one is missing, unknown ones too.
     """
     if config.get("connector.class") is None:
-        raise BadRequestException(f"Connector config {cut(_java_map(config), LONGEST_ERROR)} contains no connector type")
+        raise BadRequestException(NO_CLASS)
     validation = _validation(config, probe)
     errors = [error for _, value in validation.configs for error in value.errors]
     errors += [NULL_VALUE for key, value in config.items() if value is None and key.startswith(PREFIX)]
@@ -84,7 +84,7 @@ def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dic
         if key in config:
             reason = "it is set for connectors that a DAG file defines"
             errors[key] = [ConfigException.of(key, config[key], reason).message]
-    errors |= {key: [error] for key, error in text_errors(config).items()}
+    errors |= {key: [error] for key, error in text_errors(config).items() if key != "name"}  # of that Connect's own check reports it
     try:
         check_name(name)
     except ConfigException as error:
@@ -159,8 +159,3 @@ def require_own(name: str, config: Mapping[str, str] | None) -> None:
             "and restarted, and its offsets can be changed. A connector whose file is gone is released after airflow.missing.dag.grace "
             "(by default ten minutes)"
         )
-
-
-def _java_map(config: Given) -> str:
-    entries = in_hash_order((key, "null" if value is None else value) for key, value in config.items())
-    return f"{{{', '.join(f'{key}={value}' for key, value in entries.items())}}}"

@@ -38,7 +38,7 @@ def _check_name(name: str, value: Any) -> None:
         return  # that it is missing is reported already
     if not value:
         raise ConfigException.of(name, value, "String may not be empty")
-    control = [ord(character) for character in value if ord(character) < 32 or ord(character) == 127]
+    control = [ord(character) for character in value if ord(character) < 32 or 127 <= ord(character) < 160]
     if control:
         codes = ", ".join(map(str, control))
         raise ConfigException.of(name, value, f"String may not contain control sequences but had the following ASCII chars: {codes}")

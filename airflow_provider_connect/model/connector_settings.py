@@ -20,6 +20,7 @@ from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import ConfigValue, Type, parse_type
 from airflow_provider_connect.sdk.java_text import text_of
 
+NO_CLASS: Final = "Connector config contains no connector type"
 NULL_VALUE: Final = "Null value can not be supplied as the configuration value."
 _CLIENTS: Final = ("producer", "consumer", "admin")
 

@@ -168,7 +168,9 @@ def _number(request: Request, name: str) -> int | None:
 
 def _named(name: str, config: bodies.Config) -> bodies.Config:
     """``config`` with the connector's name in it. Raises BadRequestException where it holds another."""
-    given = config.setdefault("name", name)
+    given = config.get("name")
+    if given is None:
+        config["name"] = given = name
     if given != name:
         raise BadRequestException(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
     return config

@@ -37,6 +37,7 @@ _PIECE = 64 * 1024
 MOST_BYTES = 8192
 _NOT_ENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
+_ENCODED = re.compile("(%[0-9A-Fa-f]{2})")
 _LEFT_AS_IS = "/;:@!$&'()*+,=~"
 
 log = logging.getLogger(__name__)
@@ -188,5 +189,7 @@ def _text(segment: bytes) -> str:
 
 
 def location_segment(name: str) -> str:
-    """``name`` as it stands in a Location header: what a path may hold is left as it is, as Kafka Connect leaves it."""
-    return quote(name, safe=_LEFT_AS_IS)
+    """``name`` as it stands in a Location header: what a path may hold is left as it is, as Kafka Connect leaves it, and so is what may
+    be encoded already (``%2F``); one slash at its beginning is the path's own."""
+    parts = _ENCODED.split(name.removeprefix("/"))
+    return "".join(part if number % 2 else quote(part, safe=_LEFT_AS_IS) for number, part in enumerate(parts))

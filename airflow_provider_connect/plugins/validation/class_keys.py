@@ -4,7 +4,7 @@ Connect's words (contract §5.4). Loads the classes that a config names, and no 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException, PluginVersionException
@@ -22,12 +22,24 @@ INTERFACES: Final[Mapping[PluginKind, type[PluginClass]]] = {
     PluginKind.PREDICATE: Predicate,
 }
 
+_KAFKA: Final = "org.apache.kafka.connect."
+_CONNECTS: Final[Mapping[str, tuple[str, Sequence[PluginKind]]]] = {
+    f"{_KAFKA}transforms.Transformation": ("interface", (PluginKind.TRANSFORMATION,)),
+    f"{_KAFKA}transforms.predicates.Predicate": ("interface", (PluginKind.PREDICATE,)),
+    f"{_KAFKA}storage.Converter": ("interface", (PluginKind.CONVERTER,)),
+    f"{_KAFKA}storage.HeaderConverter": ("interface", (PluginKind.HEADER_CONVERTER,)),
+    f"{_KAFKA}converters.NumberConverter": ("class", (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER)),
+}
+"""Types of Kafka Connect that are no plugins, but what plugins are made of: the word that Java has for each, and which plugins are it."""
+_ABSTRACT: Final = "This class is abstract and cannot be created."
+
 
 def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> list[Plugin]:
     """Every version of the plugin that ``key`` names. Raises ConfigException for a name that no plugin of this kind has."""
     plugins = catalog.used_by(named, kind, is_java=False)
     if plugins:
         return plugins
+    _refuse_abstract(catalog, kind, named)
     others = catalog.named(named)
     if any(plugin.kind is kind for plugin in others):
         raise ConfigException.of(key, named, f"Class {named} is a Java plugin, which a Python connector cannot use.")
@@ -37,6 +49,17 @@ def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> lis
     raise ConfigException.of(key, named, f"Class {named} could not be found.{catalog.unread(named)}")
 
 
+def _refuse_abstract(catalog: PluginCatalog, kind: PluginKind, named: str) -> None:
+    """Raises ConfigException for a class of Kafka Connect that cannot be created, such as ``Cast``, of which ``Cast$Key`` is a part."""
+    nested = [plugin for plugin in catalog.plugins() if not plugin.is_java and plugin.class_name.startswith(f"{named}$")]
+    word, kinds = _CONNECTS.get(named, ("class", [plugin.kind for plugin in nested]))
+    if kind in kinds:
+        names = ", ".join(dict.fromkeys(plugin.class_name for plugin in nested))
+        raise ConfigException(f"{_ABSTRACT} Did you mean {names}?" if names else _ABSTRACT)
+    if kinds:
+        raise ConfigException(f"Class {word} {named} does not implement the {INTERFACES[kind].__name__} interface")
+
+
 def instance_of(plugin: Plugin, kind: PluginKind, key: str) -> Any:
     """An instance of the plugin's class, which is an ``INTERFACES[kind]``. Raises ConfigException in Connect's words."""
     loaded = plugin.load()
@@ -44,7 +67,7 @@ def instance_of(plugin: Plugin, kind: PluginKind, key: str) -> Any:
     if not isinstance(loaded, type) or not issubclass(loaded, interface):
         raise ConfigException(f"Class class {plugin.class_name} does not implement the {interface.__name__} interface")
     if inspect.isabstract(loaded):
-        raise ConfigException("This class is abstract and cannot be created.")
+        raise ConfigException(_ABSTRACT)
     try:
         inspect.signature(loaded).bind()
     except (TypeError, ValueError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,8 +25,9 @@ from airflow_provider_connect.errors import (
     PluginNotFoundException,
     PluginVersionException,
 )
-from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, refuse_many_aliases
+from airflow_provider_connect.model.config_limits import cut, refuse_many_aliases
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def, strip_framework_keys
+from airflow_provider_connect.model.connector_settings import NO_CLASS
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.model.versions import UNDEFINED, requirement
@@ -36,7 +38,7 @@ from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation,
 from airflow_provider_connect.plugins.validation.java_probe import JavaProbe
 from airflow_provider_connect.plugins.validation.probe_messages import keys_of, validation_of
 from airflow_provider_connect.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
-from airflow_provider_connect.plugins.validation.validation import java_map, key_view
+from airflow_provider_connect.plugins.validation.validation import key_view
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,15 @@ _PASSED_ON: Final = (
     *(f"{key}.{VERSION_ENDING}" for key in _SETTINGS_OF_PLUGINS),
 )
 """The worker settings that a validation needs. The others, and the secrets in them, never reach the plugins' process."""
+
+_POLICY: Final = "ConnectorClientConfigOverridePolicy"
+_PROVIDER_CLASS: Final = re.compile(r"config\.providers\.[^.]{1,255}\.class")
+_WITHOUT_SETTINGS: Final = (
+    *(f"org.apache.kafka.common.config.provider.{name}ConfigProvider" for name in ("Directory", "EnvVar", "File")),
+    *(f"org.apache.kafka.connect.connector.policy.{name}{_POLICY}" for name in ("All", "Allowlist", "None", "Principal")),
+)
+"""Plugins of Kafka Connect that ``GET /connector-plugins/«p»/config`` refuses (contract §3.5)."""
+_IN_MESSAGES: Final = ("sink", "source", "converter", "header_converter", "transformation", "predicate")
 
 Given = Mapping[str, str | None]
 
@@ -98,6 +109,9 @@ class PluginProbe:
         """
         found = self._catalog.named(plugin)
         if not found:
+            if self._has_no_settings(plugin):
+                kinds = ", ".join(sorted(PluginKind, key=_IN_MESSAGES.index))
+                raise BadRequestException(f"Invalid plugin class {cut(plugin)}. Valid types are {kinds}.")
             raise PluginNotFoundException(f"Unknown plugin {plugin}.")
         chosen = self._version_of(plugin, found, version, location)
         keys = self._own_keys(chosen)
@@ -117,7 +131,7 @@ class PluginProbe:
         """
         named = config.get(CLASS_KEY)
         if named is None:
-            raise BadRequestException(f"Connector config {cut(java_map(config), LONGEST_ERROR)} contains no connector type")
+            raise BadRequestException(NO_CLASS)
         if plugin is not None and not _without_ending(named).endswith(_without_ending(plugin)):
             raise BadRequestException(f"Included connector type {cut(named)} does not match request type {cut(plugin)}")
         refuse_many_aliases(config)
@@ -197,6 +211,13 @@ class PluginProbe:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _has_no_settings(self, name: str) -> bool:
+        """Whether it is a class that Kafka Connect or the worker settings have, of another kind than the API describes."""
+        declared = {text.strip().replace(":", ".") for key, text in self._settings.originals.items() if _PROVIDER_CLASS.fullmatch(key)}
+        known = {*_WITHOUT_SETTINGS, *declared}
+        simple = {each.rpartition(".")[2] for each in known}
+        return name.replace(":", ".") in known | simple | {each.removesuffix("ConfigProvider").removesuffix(_POLICY) for each in simple}
 
     def _version_of(self, named: str, found: Sequence[Plugin], version: str | None, location: str | None) -> Plugin:
         try:

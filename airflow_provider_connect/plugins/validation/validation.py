@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, PluginVersionException
-from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
 from airflow_provider_connect.model.connector_keys import names_of, own_config_def, strip_framework_keys, unknown_settings
-from airflow_provider_connect.model.connector_settings import NULL_VALUE, check_topics
+from airflow_provider_connect.model.connector_settings import NO_CLASS, NULL_VALUE, check_topics
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
@@ -51,7 +50,7 @@ def validate_config(choice: PluginChoice, config: Given) -> Validation:
     no class, an unknown class, a wrong version range."""
     named = config.get(CLASS_KEY)
     if named is None:
-        raise BadRequestException(f"Connector config {cut(java_map(config), LONGEST_ERROR)} contains no connector type")
+        raise BadRequestException(NO_CLASS)
     texts = {key: text for key, text in config.items() if text is not None}
     versions = choice.catalog.named(named, CONNECTOR_KINDS)
     definition = ConnectorDefinition(choice, config, versions)
@@ -60,12 +59,6 @@ def validate_config(choice: PluginChoice, config: Given) -> Validation:
     except PluginVersionException as error:
         return _without_connector(named, definition.bare(), config, error.message)
     return _Validating(choice, config, plugin, definition).whole()
-
-
-def java_map(config: Given) -> str:
-    """A config as Java prints a HashMap of it."""
-    entries = in_hash_order((key, "null" if text is None else text) for key, text in config.items())
-    return f"{{{', '.join(f'{key}={text}' for key, text in entries.items())}}}"
 
 
 def _without_connector(named: str, definition: ConfigDef, config: Given, error: str) -> Validation:
@@ -83,7 +76,7 @@ class _Validating:
     def __init__(self, choice: PluginChoice, config: Given, plugin: Plugin, definition: ConnectorDefinition) -> None:
         self._choice = choice
         self._config = config
-        self._visible = strip_framework_keys(config)  # type: ignore[arg-type]  # nulls are values here, and reported
+        self._visible = strip_framework_keys({key: text for key, text in config.items() if text is not None})
         self._plugin = plugin
         self._is_sink = plugin.kind is PluginKind.SINK
         self._definition = definition
@@ -153,10 +146,12 @@ class _Validating:
                 value.value = None
 
     def _own_values(self, connector: Connector) -> dict[str, ConfigValue]:
-        values = connector.validate(self._visible)
+        values = connector.validate(self._visible)  # a null is the framework's to report, and no code of a connector expects one
         if values is None:
             raise BadRequestException(f"{self._plugin.class_name}.validate() must return a Config that is not null.")
         found = {value.name: value for value in values}
+        for name in found.keys() & {key for key, text in self._config.items() if text is None}:
+            found[name] = dataclasses.replace(found[name], value=None, errors=[])
         for key in self._our_keys(connector).values():
             found.update({value.name: value for value in ConfigDef(key).validate(self._config)})
         for name, errors in backfill_errors(self._visible, connector).items():

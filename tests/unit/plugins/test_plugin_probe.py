@@ -26,6 +26,8 @@ from tests.unit.plugins.locations import source, tree
 
 FILE_SOURCE = {"connector.class": "FileStreamSource", "name": "f", "file": "/x", "topic": "t"}
 FILE_SINK = {"connector.class": "FileStreamSink", "name": "f", "file": "/x", "topics": "t"}
+KAFKA = "org.apache.kafka.connect"
+ABSTRACT = "This class is abstract and cannot be created."
 BEHAVIOURS = {
     "Sleeping": "import time\ntime.sleep(3600)",
     "Spinning": "while True: pass",
@@ -257,6 +259,85 @@ def test_refusals(probe: PluginProbe) -> None:
         probe.config_keys("WideSource", "")
     with pytest.raises(BadRequestException, match="Invalid version specification: \\[1"):
         probe.config_keys("WideSource", "[1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("FileConfigProvider", "File", "EnvVar", "org.apache.kafka.common.config.provider.DirectoryConfigProvider"),
+        *("All", "PrincipalConnectorClientConfigOverridePolicy", "airflow_provider_connect.config.built_in_providers.EnvVarConfigProvider"),
+    ],
+)
+def test_plugins_of_other_kinds_have_no_settings_to_show(plugin_path: Path, name: str) -> None:
+    own = {"config.providers": "v", "config.providers.v.class": "airflow_provider_connect.config.built_in_providers.EnvVarConfigProvider"}
+    with PluginProbe(settings(plugin_path, **own)) as probe, pytest.raises(BadRequestException) as refused:
+        probe.config_keys(name)
+    kinds = "sink, source, converter, header_converter, transformation, predicate"
+    assert refused.value.message == f"Invalid plugin class {name}. Valid types are {kinds}."
+
+
+@pytest.mark.parametrize("key", ["topic", "file"])
+@pytest.mark.parametrize("kind", ["Source", "Sink"])
+def test_a_null_never_reaches_a_connectors_own_code(probe: PluginProbe, kind: str, key: str) -> None:
+    given = FILE_SOURCE if kind == "Source" else FILE_SINK
+    found = probe.validate(None, {**given, key: None})
+    assert [error for _, value in found.configs for error in value.errors] == ["Null value can not be supplied as the configuration value."]
+    assert next(value.value for _, value in found.configs if value.name == key) is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"connector.class": "DeltaSink", "topics": "t", "delta.table.path": None},
+        {"connector.class": "SparkSource", "topic": None, "format": None},
+        {"connector.class": "SparkSink", "topics": "t", "format": None},
+    ],
+)
+def test_a_null_of_any_connectors_key_is_reported(probe: PluginProbe, given: dict[str, str | None]) -> None:
+    found = probe.validate(None, {"name": "f", **given})
+    for key in (key for key, text in given.items() if text is None):
+        assert next(value.errors for _, value in found.configs if value.name == key) == (
+            "Null value can not be supplied as the configuration value.",
+        )
+
+
+@pytest.mark.parametrize(
+    ("key", "named", "error"),
+    [
+        ("transforms.a.type", "transforms.Cast", f"{ABSTRACT} Did you mean {KAFKA}.transforms.Cast$Key, {KAFKA}.transforms.Cast$Value?"),
+        ("transforms.a.type", "transforms.Transformation", ABSTRACT),
+        (
+            "transforms.a.type",
+            "transforms.predicates.Predicate",
+            f"Class interface {KAFKA}.transforms.predicates.Predicate does not implement the Transformation interface",
+        ),
+        ("predicates.a.type", "transforms.predicates.Predicate", ABSTRACT),
+        ("predicates.a.type", "transforms.Cast", f"Class class {KAFKA}.transforms.Cast does not implement the Predicate interface"),
+        ("value.converter", "storage.Converter", ABSTRACT),
+        ("header.converter", "storage.HeaderConverter", ABSTRACT),
+        ("key.converter", "converters.NumberConverter", ABSTRACT),
+    ],
+)
+def test_classes_of_connect_that_cannot_be_created(probe: PluginProbe, key: str, named: str, error: str) -> None:
+    stages = {key.partition(".")[0]: "a"} if key.endswith(".type") else {}
+    found = probe.validate(None, {**FILE_SOURCE, **stages, key: f"{KAFKA}.{named}"})
+    assert next(value.errors for _, value in found.configs if value.name == key) == (error,)
+
+
+@pytest.mark.parametrize("support", ["disabled", "preparing"])
+@pytest.mark.parametrize("word", ["required", "REQUIRED"])
+def test_exactly_once_is_refused_by_a_worker_without_it(plugin_path: Path, support: str, word: str) -> None:
+    with PluginProbe(settings(plugin_path, **{"exactly.once.source.support": support})) as probe:
+        found = errors_of(probe, **{key.replace(".", "__"): text for key, text in FILE_SOURCE.items()}, exactly__once__support=word)
+    assert found == {"exactly.once.support": ["This worker does not have exactly-once source support enabled."]}
+
+
+def test_control_characters_of_iso_stand_in_no_name(probe: PluginProbe) -> None:
+    reason = "String may not contain control sequences but had the following ASCII chars: 0, 133"
+    found = probe.validate(None, {**FILE_SOURCE, "name": "a\0b\x85"})
+    assert next(value.errors for _, value in found.configs if value.name == "name") == (
+        f"Invalid value a\0b\x85 for configuration name: {reason}",
+    )
 
 
 def test_texts_of_the_contract(probe: PluginProbe) -> None:

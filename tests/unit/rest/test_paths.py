@@ -66,6 +66,10 @@ def test_a_mounted_app_reads_what_lies_below_its_prefix() -> None:
         ("a?b#c", "a%3Fb%23c"),
         ("a/b;c", "a/b;c"),
         ("a{b}", "a%7Bb%7D"),
+        ("..%2Fx", "..%2Fx"),
+        ("a%2e%zz", "a%2e%25zz"),
+        ("../x", "../x"),
+        ("/a", "a"),
     ],
 )
 def test_a_location_encodes_what_kafka_connect_encodes(name: str, segment: str) -> None:
