@@ -108,7 +108,7 @@ def compiled_plugin(folder: Path, class_name: str, service: str) -> Path:
 def _install(what: Sequence[str], folder: Path, libraries: Sequence[str] = ()) -> None:
     folder.mkdir()
     for coordinates in what:
-        asked = SimpleNamespace(plugin=f"maven:{coordinates}", path=str(folder), libraries=libraries, ivy_settings=None, installer=None)
+        asked = SimpleNamespace(plugins=[f"maven:{coordinates}"], path=str(folder), libraries=libraries, ivy_settings=None, installer=None)
         try:
             plugins.install(asked)
         except SystemExit as refused:

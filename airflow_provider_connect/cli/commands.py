@@ -201,6 +201,7 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         "of a zip, tar or jar; to remove one: its location's name",
         metavar="PLUGIN",
     )
+    packages = Arg(("plugins",), help="As for remove; several, one after the other", nargs="+", metavar="PLUGIN")
     libraries = Arg(
         ("--with",),
         dest="libraries",
@@ -274,7 +275,7 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
                 "install",
                 "Install a plugin beside its other versions, by uv or pip; of Java, by Ivy",
                 "plugins.install",
-                package,
+                packages,
                 path,
                 installer,
                 libraries,

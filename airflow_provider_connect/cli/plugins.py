@@ -61,17 +61,19 @@ def _short(text: str) -> str:
 
 @errors_printed()
 def install(arguments: Any) -> None:
-    """A location of its own in one directory of plugin.path, whole or not at all; the installer's output goes to standard error."""
+    """Each in a location of its own in one directory of plugin.path, whole or not at all; the installer's output goes to standard error.
+    What is installed before one that cannot be stays."""
     libraries = [java_installation.Coordinates.of(f"{java_installation.MAVEN}{library}").text for library in arguments.libraries or ()]
-    if libraries and not arguments.plugin.startswith(java_installation.MAVEN):
+    if libraries and not all(plugin.startswith(java_installation.MAVEN) for plugin in arguments.plugins):
         raise BadRequestException("--with names libraries for a plugin of Maven's repository, maven:GROUP:ARTIFACT:VERSION")
-    if java_installation.is_java(arguments.plugin):
-        settings = None if arguments.ivy_settings is None else Path(arguments.ivy_settings).absolute()
-        fetch = _fetch(settings, libraries)
-        _print_installed(java_installation.install(arguments.plugin, _directory(arguments.path), fetch, _scan, announce))
-        return
-    installer = PackageInstaller.of(Tool(arguments.installer) if arguments.installer else None)
-    _print_installed(install_plugin(arguments.plugin, _directory(arguments.path), installer))
+    directory = _directory(arguments.path)
+    for plugin in arguments.plugins:
+        if java_installation.is_java(plugin):
+            settings = None if arguments.ivy_settings is None else Path(arguments.ivy_settings).absolute()
+            _print_installed(java_installation.install(plugin, directory, _fetch(settings, libraries), _scan, announce))
+            continue
+        installer = PackageInstaller.of(Tool(arguments.installer) if arguments.installer else None)
+        _print_installed(install_plugin(plugin, directory, installer))
 
 
 def _print_installed(installed: InstalledPlugins) -> None:

@@ -23,6 +23,8 @@ from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
 ATTEMPTS = 3
 PROGRESS_SECONDS = 3.0
+_NOT_FOUND = re.compile(r"\s*::\s*(\S+)#(\S+);(\S+): not found")
+_NO_ANSWER = ("Server access", "SERVER ERROR", "Host ", "Connection ", "timed out", "UnknownHost", "SSL", "unreachable")
 PINS = Path(__file__).with_name("jars.sha512")
 
 
@@ -70,13 +72,19 @@ def fetch_libraries(
     command += [] if settings is None else ["-settings", str(settings)]
     command += ["-confs", "default", "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     for attempt in range(1, ATTEMPTS + 1):
-        failure = _run(command, notify)
+        failure, missing = _run(command, notify)
+        if missing:
+            names = ", ".join(missing)
+            raise ConnectException(f"There is no {names} in {_repository(settings)}: check group, artifact and version")
         if failure is None and any(folder.iterdir()):
             notify(f"fetched {len(list(folder.iterdir()))} files")
             return
         notify(f"attempt {attempt} of {ATTEMPTS} did not get everything")
-    where = "Maven's central repository" if settings is None else f"the repositories of {settings}"
-    raise ConnectException(f"Cannot fetch {', '.join(libraries)} from {where}. Ivy reports: {failure}")
+    raise ConnectException(f"Cannot fetch {', '.join(libraries)} from {_repository(settings)}. Ivy reports: {failure}")
+
+
+def _repository(settings: Path | None) -> str:
+    return "Maven's central repository" if settings is None else f"the repositories of {settings}"
 
 
 def check_files(folder: Path, pins: Path = PINS) -> None:
@@ -96,8 +104,9 @@ def check_files(folder: Path, pins: Path = PINS) -> None:
         )
 
 
-def _run(command: Sequence[str], notify: Callable[[str], None]) -> str | None:
-    """Runs Ivy, reporting every few seconds how far it got, also while Ivy prints nothing. None, or the last lines of a failure."""
+def _run(command: Sequence[str], notify: Callable[[str], None]) -> tuple[str | None, list[str]]:
+    """Runs Ivy, reporting every few seconds how far it got, also while Ivy prints nothing. None, or the last lines of a failure; and
+    what its repositories lack."""
     lines: list[str] = []
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
@@ -109,8 +118,16 @@ def _run(command: Sequence[str], notify: Callable[[str], None]) -> str | None:
             notify(f"  {_progress(list(lines))} ({time.monotonic() - started:.0f} s)")
             reading.join(PROGRESS_SECONDS)
     if ivy.returncode == 0 and not any("UNRESOLVED DEPENDENCIES" in line or "FAILED DOWNLOADS" in line for line in lines):
-        return None
-    return " / ".join(lines[-12:])
+        return None, []
+    return " / ".join(lines[-12:]), _missing(lines)
+
+
+def _missing(lines: Sequence[str]) -> list[str]:
+    """Libraries that are not in the repositories: another attempt would bring none. Empty where a repository did not answer."""
+    if any(word in line for line in lines for word in _NO_ANSWER):
+        return []
+    found = (_NOT_FOUND.match(line) for line in lines)
+    return list(dict.fromkeys(f"{each[1]}:{each[2]}:{each[3]}" for each in found if each))
 
 
 def _read(output: Iterable[str], lines: list[str]) -> None:

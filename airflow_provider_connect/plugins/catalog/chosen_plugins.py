@@ -15,6 +15,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind
+from airflow_provider_connect.plugins.loading.plugin_path import Location
 
 CONNECTOR: Final = "connector"
 VERSION_ENDING: Final = "plugin.version"
@@ -83,14 +84,14 @@ class PluginChoice:
             spec = self._ranges.for_connector(name, found)
         return self._pinned(CONNECTOR, found, location) or self.catalog.find_connector(named, spec, location)
 
-    def converter(self, role: str, config: Mapping[str, str], *, is_java: bool = False) -> Plugin:
+    def converter(self, role: str, config: Mapping[str, str], *, is_java: bool = False, near: Location | None = None) -> Plugin:
         """The connector's, or else the worker's. ``is_java``: of a Java connector."""
         key = f"{role}.converter"
         if config.get(key):
             named, spec = config[key].strip(), config.get(f"{key}.{VERSION_ENDING}")
         else:
             named, spec = self.worker_converter(role)
-        return self.other(CONVERTER_KINDS[role], named, spec, prefix=key, is_java=is_java)
+        return self.other(CONVERTER_KINDS[role], named, spec, prefix=key, is_java=is_java, near=near)
 
     def worker_converter(self, role: str) -> tuple[str, str | None]:
         """Class name and version range of the converter that the worker settings name."""
@@ -103,12 +104,15 @@ class PluginChoice:
         named, about = chosen[role]
         return named, about.get(VERSION_ENDING)
 
-    def other(self, kind: PluginKind, named: str, spec: str | None, *, prefix: str = "", is_java: bool = False) -> Plugin:
-        """The plugin of ``kind`` called ``named``, of Java for a Java connector, else of Python. Raises PluginNotFoundException,
+    def other(
+        self, kind: PluginKind, named: str, spec: str | None, *, prefix: str = "", is_java: bool = False, near: Location | None = None
+    ) -> Plugin:
+        """The plugin of ``kind`` called ``named``, of Java for a Java connector, else of Python; of equal versions that in ``near``, the
+        connector's own location. Raises PluginNotFoundException,
         PluginVersionException or ConfigException."""
         found = self.catalog.used_by(named, kind, is_java=is_java)
         spec = self._ranges.for_class(found) if spec is None else spec
-        return self._pinned(prefix, found) or self.catalog.find(kind, named, spec, is_java=is_java)
+        return self._pinned(prefix, found, near=near) or self.catalog.find(kind, named, spec, is_java=is_java, near=near)
 
     def all(self, name: str | None, config: Mapping[str, str], transforms: Sequence[str], predicates: Sequence[str]) -> ChosenPlugins:
         """Every plugin of a config. Raises ConfigException with every error there is."""
@@ -128,13 +132,14 @@ class PluginChoice:
         def aliased(kind: PluginKind, prefix: str) -> Plugin | None:
             named = config.get(f"{prefix}.type", "").strip()
             spec = config.get(f"{prefix}.{VERSION_ENDING}")
-            return chosen(lambda: self.other(kind, named, spec, prefix=prefix, is_java=is_java), f"{prefix}.type", named)
+            return chosen(lambda: self.other(kind, named, spec, prefix=prefix, is_java=is_java, near=near), f"{prefix}.type", named)
 
         def converter(role: str) -> Plugin | None:
-            return chosen(lambda: self.converter(role, config, is_java=is_java), f"{role}.converter", self._named(role, config))
+            return chosen(lambda: self.converter(role, config, is_java=is_java, near=near), f"{role}.converter", self._named(role, config))
 
         connector = chosen(lambda: self.connector(name, config), "connector.class", config.get("connector.class"))
         is_java = connector is not None and connector.is_java
+        near = None if connector is None else connector.location
         converters = {role: converter(role) for role in CONVERTER_KINDS}
         stages = {alias: aliased(PluginKind.TRANSFORMATION, f"transforms.{alias}") for alias in transforms}
         conditions = {alias: aliased(PluginKind.PREDICATE, f"predicates.{alias}") for alias in predicates}
@@ -149,7 +154,7 @@ class PluginChoice:
     def _named(self, role: str, config: Mapping[str, str]) -> str:
         return config.get(f"{role}.converter") or self.worker_converter(role)[0]
 
-    def _pinned(self, prefix: str, found: Sequence[Plugin], location: str | None = None) -> Plugin | None:
+    def _pinned(self, prefix: str, found: Sequence[Plugin], location: str | None = None, near: Location | None = None) -> Plugin | None:
         """The version that the run has chosen for this prefix. Raises PluginVersionException when it was removed."""
         version = None if self.pinned is None else self.pinned.get(prefix)
         if version is None or not found:
@@ -162,7 +167,9 @@ class PluginChoice:
                 f"[{', '.join(known)}]",
                 versions=known,
             )
-        return next((plugin for plugin in there if plugin.location is not None), there[0])
+        located = [plugin for plugin in there if plugin.location is not None]
+        own = (plugin for plugin in located if plugin.location == near)
+        return next(own, min(located, key=lambda plugin: plugin.origin) if located else there[0])
 
 
 def _present(plugins: Mapping[str, Plugin | None]) -> dict[str, Plugin]:

@@ -11,7 +11,7 @@ from airflow_provider_connect.errors import ConfigException, PluginVersionExcept
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.model.versions import choose_version, oldest_first
-from airflow_provider_connect.plugins.catalog.plugin_kinds import PluginKind, is_hash_version
+from airflow_provider_connect.plugins.catalog.plugin_kinds import CONNECTOR_KINDS, PluginKind, is_hash_version
 from airflow_provider_connect.plugins.loading.plugin_path import Location
 
 
@@ -83,23 +83,25 @@ def _of_one_class(found: list[Plugin], name: str, what: str) -> list[Plugin]:
     return found if len(classes) < 2 else [plugin for plugin in found if plugin.class_name == name]
 
 
-def chosen(found: Sequence[Plugin], spec: str | None, location: str | None = None) -> Plugin:
-    """The plugin of ``found``, the versions of one name, that runs.
+def chosen(found: Sequence[Plugin], spec: str | None, location: str | None = None, *, near: Location | None = None) -> Plugin:
+    """The plugin of ``found``, the versions of one name, that runs. ``near`` is the location of the connector that uses it: of equal
+    versions the one there runs.
 
     1 those of ``location``, the name of one, if given 2 the newest of Python's that satisfies ``spec`` 3 the newest of Java's that does.
     So where both have a plugin of a class, Java's runs only for a location or a version that asks for it. Raises PluginVersionException
     where no version satisfies ``spec``, ConfigException for a spec that is not a range, a location that does not have the plugin, and a
-    version that lies in two locations.
+    version that lies in two locations, neither of them ``near``, unless these are of Java: makers put the same jars into each of their
+    archives, and equal versions are one.
     """
     within = list(found) if location is None else _in_location(found, location)
     python, java = ([plugin for plugin in within if plugin.is_java is is_java] for is_java in (False, True))
     if python and java:
         try:
-            return _newest(python, spec)
+            return _newest(python, spec, near)
         except PluginVersionException:
             if not _any_satisfies(java, spec):
-                return _newest(within, spec)
-    return _newest(java or within, spec)
+                return _newest(within, spec, near)
+    return _newest(java or within, spec, near)
 
 
 def _in_location(found: Sequence[Plugin], name: str) -> list[Plugin]:
@@ -118,7 +120,7 @@ def _any_satisfies(found: Sequence[Plugin], spec: str | None) -> bool:
         return False
 
 
-def _newest(found: Sequence[Plugin], spec: str | None) -> Plugin:
+def _newest(found: Sequence[Plugin], spec: str | None, near: Location | None) -> Plugin:
     class_name = found[0].class_name
     version = choose_version(class_name, versions_of(found), spec)
     unordered = [plugin for plugin in found if is_hash_version(plugin.version)]
@@ -127,7 +129,10 @@ def _newest(found: Sequence[Plugin], spec: str | None) -> Plugin:
         raise ConfigException(f"Which version of plugin {class_name} is the newest is unknown: give each file a __version__: {origins}")
     same = [plugin for plugin in found if plugin.version == version]
     located = [plugin for plugin in same if plugin.location is not None]
-    if len(located) > 1:
+    own = next((plugin for plugin in located if near is not None and plugin.location == near), None)
+    if own is not None:
+        return own
+    if len(located) > 1 and not (located[0].kind not in CONNECTOR_KINDS and all(plugin.is_java for plugin in located)):
         origins = ", ".join(plugin.origin for plugin in located)
         raise ConfigException(f"Version {version} of plugin {class_name} lies in {len(located)} locations; please keep one: {origins}")
-    return located[0] if located else same[0]
+    return min(located, key=lambda plugin: plugin.origin) if located else same[0]

@@ -94,9 +94,11 @@ class PluginCatalog:
         """Every version of the plugin called ``name`` that a Java connector can use, or a Python one; oldest first."""
         return self._named(name, (kind,), is_java=is_java)
 
-    def find(self, kind: PluginKind, name: str, spec: str | None = None, *, is_java: bool | None = None) -> Plugin:
+    def find(
+        self, kind: PluginKind, name: str, spec: str | None = None, *, is_java: bool | None = None, near: Location | None = None
+    ) -> Plugin:
         """The newest version of the plugin of ``kind`` called ``name`` that satisfies ``spec`` (a ``….plugin.version``; None: the newest).
-        ``is_java``: for a Java connector, for a Python one, or (None) for whom is not asked.
+        ``is_java``: for a Java connector, for a Python one, or (None) for whom is not asked; ``near``: the location of that connector.
 
         Raises PluginNotFoundException, which lists the known ones; PluginVersionException, which lists the versions; ConfigException for a
         name of several plugins, a spec that is not a range, and a version that lies in two locations.
@@ -110,7 +112,7 @@ class PluginCatalog:
             hint = self._hint(name, (kind,))
             text = f"No {kind} is called {cut(name)}{hint and f'; {hint}'}; there are: {', '.join(known)}.{self.unread(name)}"
             raise PluginNotFoundException(text.removesuffix("."), known=known)
-        return self._chosen(found, spec)
+        return self._chosen(found, spec, near=near)
 
     def find_connector(self, name: str, spec: str | None = None, location: str | None = None) -> Plugin:
         """The same for the source or sink connector called ``name``, in the location of that name if given; ConfigException in Connect's
@@ -142,9 +144,9 @@ class PluginCatalog:
         more = f" and {len(names) - _MOST_UNREAD} more" if len(names) > _MOST_UNREAD else ""
         return f" Not usable on plugin.path: {shown}{more}; 'airflow connect plugins broken' prints the reasons"
 
-    def _chosen(self, found: Sequence[Plugin], spec: str | None, location: str | None = None) -> Plugin:
+    def _chosen(self, found: Sequence[Plugin], spec: str | None, location: str | None = None, *, near: Location | None = None) -> Plugin:
         try:
-            return chosen(found, spec, location)
+            return chosen(found, spec, location, near=near)
         except PluginVersionException:
             class_name = found[0].class_name
             of_all_kinds = dict.fromkeys((plugin.kind, plugin.version) for plugin in self.named(class_name))

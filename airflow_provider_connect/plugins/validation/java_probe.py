@@ -80,7 +80,7 @@ class JavaProbe:
         found = list(self._shown(answer["configs"], config, plugin))
         found += [ValidatedKey(key_view(own[key]), _own_value(key, config)) for key in own if key in config]
         counted = sum(value.name.startswith((*_CLIENTS, *_CONVERTERS)) and not value.name.endswith("plugin.version") for _, value in found)
-        return Validation.counted(str(config["connector.class"]), tuple(map(str, answer["groups"])), tuple(found), counted)
+        return Validation.counted(str(config["connector.class"]), tuple(map(str, filter(None, answer["groups"]))), tuple(found), counted)
 
     def alter_offsets(self, plugin: Plugin, config: Mapping[str, str], offsets: Sequence[Any] | None) -> bool:
         """The connector's own word on these pairs of partition and offset; None: all are reset. Raises what ``PluginProbe`` raises."""
@@ -149,7 +149,9 @@ class JavaProbe:
             errors.setdefault("connector.class", []).append(ConfigException.of("connector.class", plugin.class_name, reason).message)
         for each in configs:
             key = None if each["definition"] is None else _key(each["definition"])
-            value = _value(each["value"])
+            value = _value(each["value"], "" if key is None else key.name)
+            if value.name in config and config[value.name] is None:  # reported once, and by nothing that its plugin makes of it
+                value = dataclasses.replace(value, errors=())
             if value.name in ("connector.class", _VERSION_KEY) and config.get(value.name) is not None:
                 value = dataclasses.replace(value, value=config[value.name])
             more = [error for error in errors.pop(value.name, []) if error not in value.errors]
@@ -204,16 +206,21 @@ def _key(about: Mapping[str, Any]) -> ConfigKeyView:
     """A definition as Connect's REST API writes it. Raises ConnectException for another form."""
     try:
         as_read = {"order" if name == "order_in_group" else name: value for name, value in about.items()}
-        return ConfigKeyView(**{**as_read, "dependents": tuple(as_read["dependents"])})
+        texts = {name: as_read[name] or "" for name in ("documentation", "display_name")}
+        return ConfigKeyView(**{**as_read, **texts, "dependents": tuple(map(str, filter(None, as_read["dependents"] or ())))})
     except (KeyError, TypeError) as error:
         raise ConnectException(f"Kafka Connect's process answered with what is no definition: {error}") from error
 
 
-def _value(about: Mapping[str, Any]) -> ConfigValueView:
+def _value(about: Mapping[str, Any] | None, name: str) -> ConfigValueView:
+    """The value of the key ``name``. A plugin that reports nothing of a key of its own is taken to find it good, and nulls in what it
+    reports stand for nothing."""
+    about = about or {}
+    value = about.get("value")
     return ConfigValueView(
-        name=str(about["name"]),
-        value=about["value"],
-        recommended_values=tuple(about["recommended_values"]),
-        errors=tuple(map(str, about["errors"])),
-        visible=bool(about["visible"]),
+        name=str(about.get("name") or name),
+        value=None if value is None else str(value),
+        recommended_values=tuple(str(each) for each in about.get("recommended_values") or () if each is not None),
+        errors=tuple(str(each) for each in about.get("errors") or () if each is not None),
+        visible=bool(about.get("visible", True)),
     )

@@ -14,12 +14,12 @@ def test_the_commands_print_what_they_did(tmp_path: Path, capsys: pytest.Capture
     plugins.mkdir()
     entry = "source:org.example.EchoSourceConnector = echo:EchoSource"
     wheel = str(build(tmp_path, "echo", "1.0", {"echo.py": source()}, entry))
-    commands.install(Namespace(plugin=wheel, path=str(plugins), installer="uv", libraries=None))
+    commands.install(Namespace(plugins=[wheel], path=str(plugins), installer="uv", libraries=None))
     output = capsys.readouterr().out
     assert f"Installed in {plugins}/echo-1.0:" in output
     assert "org.example.EchoSourceConnector  source  1.0" in output
     with pytest.raises(SystemExit, match="is there already"):
-        commands.install(Namespace(plugin=wheel, path=str(plugins), installer="uv", libraries=None))
+        commands.install(Namespace(plugins=[wheel], path=str(plugins), installer="uv", libraries=None))
     (plugins / "cut.whl").write_bytes(b"PK")
     with pytest.raises(SystemExit) as end:
         commands.broken(Namespace(path=str(plugins), output="table"))

@@ -206,6 +206,31 @@ def test_each_side_uses_the_converters_and_transformations_of_its_own(tmp_path: 
             choice(found).all("c", {"connector.class": connector, "transforms.a.type": transformation}, ["a"], [])
 
 
+def test_plugins_side_by_side_that_have_the_same_jars_use_each_its_own(tmp_path: Path) -> None:
+    for name in ("mysql", "mariadb", "postgres"):
+        stages = {"transformation": ["io.debezium.ByLogicalTableRouter"], "converter": ["io.debezium.CloudEvents"]}
+        jar(tmp_path / f"debezium-{name}-3.6.1" / "core.jar", {"source": [f"io.debezium.{name}.Source"], **stages}, "3.6.1.Final")
+    found = catalog(tmp_path)
+    config = {"transforms.a.type": "ByLogicalTableRouter", "value.converter": "io.debezium.CloudEvents"}
+    for name in ("mysql", "mariadb", "postgres"):
+        chosen = choice(found).all("c", {**config, "connector.class": f"io.debezium.{name}.Source"}, ["a"], [])
+        assert chosen.locations() == [str(tmp_path / f"debezium-{name}-3.6.1")]
+        pinned = PluginChoice(found, choice(found).settings, pinned=chosen.versions())
+        assert pinned.all("c", {**config, "connector.class": f"io.debezium.{name}.Source"}, ["a"], []) == chosen
+    jar(tmp_path / "inventory-2" / "a.jar", {"source": [INVENTORY]}, "2")
+    other = choice(found).all("c", {**config, "connector.class": INVENTORY}, ["a"], [])
+    assert other.transforms["a"].location == other.converters["value"].location
+    assert other.locations() == [str(tmp_path / "inventory-2"), str(tmp_path / "debezium-mariadb-3.6.1")]
+
+
+def test_a_connector_of_one_version_in_two_locations_is_still_asked_for_by_its_location(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        jar(tmp_path / name / "a.jar", {"source": [INVENTORY]}, "2")
+    with pytest.raises(ConfigException, match="lies in 2 locations"):
+        choice(catalog(tmp_path)).connector("c", {"connector.class": INVENTORY})
+    assert choice(catalog(tmp_path)).connector("c", {"connector.class": INVENTORY, "connector.plugin.location": "two"}).location is not None
+
+
 def test_of_connects_own_runtime_the_version_is_that_which_runs() -> None:
     assert plugin_catalog.KAFKA_CONNECT == KAFKA_CONNECT
     assert PluginCatalog().find(PluginKind.CONVERTER, "JsonConverter", is_java=True).version == KAFKA_CONNECT

@@ -10,7 +10,8 @@ import pytest
 from airflow_provider_connect.dev.kafka_server import VERSION
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.spark import jar_cache
-from airflow_provider_connect.spark.jar_cache import PINS, check_files
+from airflow_provider_connect.spark.jar_cache import PINS, check_files, fetch_libraries
+from airflow_provider_connect.spark.java_runtime import find_java
 from tests import java_libraries
 
 
@@ -60,7 +61,7 @@ def progress_of(monkeypatch: pytest.MonkeyPatch, *, seconds: float, code: int) -
     """The lines of progress, without their times and repetitions, and the failure."""
     monkeypatch.setattr(jar_cache, "PROGRESS_SECONDS", 0.05)
     progress: list[str] = []
-    failure = jar_cache._run([sys.executable, "-c", IVY, str(seconds), str(code)], progress.append)
+    failure = jar_cache._run([sys.executable, "-c", IVY, str(seconds), str(code)], progress.append)[0]
     assert all(re.fullmatch(r".*\S \(\d+ s\)", line) for line in progress)
     return list(dict.fromkeys(line.rpartition(" (")[0].strip() for line in progress)), failure
 
@@ -85,3 +86,32 @@ def test_each_pin_is_a_sum_and_a_file(pins: Path) -> None:
     assert all(len(digest) == 128 and set(digest) <= set("0123456789abcdef") for digest, _ in lines)
     assert len({name for _, name in lines}) == len(lines) > 40
     assert f"kafka-clients-{VERSION}.jar" in {name for _, name in lines}
+
+
+NOWHERE = """\
+<ivysettings>
+  <settings defaultResolver="own"/>
+  <resolvers><ibiblio name="own" m2compatible="true" root="{root}"/></resolvers>
+</ivysettings>
+"""
+
+
+@pytest.mark.process
+def test_an_artifact_that_no_repository_has_is_one_line_of_the_first_attempt(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "jars").mkdir()
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(NOWHERE.format(root=(tmp_path / "empty").as_uri() + "/"))
+    lines: list[str] = []
+    libraries = ["org.example:orders:1.0:jar", "org.example:more:2.0"]
+    with pytest.raises(ConnectException) as refused:
+        fetch_libraries(tmp_path / "jars", tmp_path / "ivy", libraries, find_java(), lines.append, settings=settings)
+    missing = "org.example:orders:1.0, org.example:more:2.0"
+    assert refused.value.message == f"There is no {missing} in the repositories of {settings}: check group, artifact and version"
+    assert not [line for line in lines if line.startswith("attempt")]
+
+
+def test_a_repository_that_does_not_answer_is_asked_again() -> None:
+    found = "\t\t:: org.apache.kafka#connect-file;4.4.0: not found"
+    assert jar_cache._missing(["x", found, found]) == ["org.apache.kafka:connect-file:4.4.0"]
+    assert jar_cache._missing([found, "\tServer access error at url https://repo1.maven.org/maven2/"]) == []
