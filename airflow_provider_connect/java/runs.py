@@ -12,7 +12,7 @@ Knows nothing of topics, claims or JVMs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
@@ -34,6 +34,19 @@ LONG_POLL_SECONDS: Final = 60.0
 """After which a poll that the end of the run waits for is worth a warning."""
 GOAL_SECONDS: Final = 0.1
 """How often a goal is asked for: it asks JVM and source system."""
+
+
+_HEARTBEATS: Final = "heartbeat.interval.ms"
+_SHORTEST_HEARTBEAT_MS: Final = 5000
+"""More than any pause between two records that ends a run (``LONGEST_STILL_SECONDS``) and the poll behind it."""
+
+
+def slower_heartbeats(config: Mapping[str, str]) -> dict[str, str]:
+    """What a task's ``config`` gets in place of heartbeats that come so often that no poll would ever return nothing: they are no data, and
+    a run does not wait for them."""
+    given = config.get(_HEARTBEATS, "").strip()
+    is_fast = given.isascii() and given.isdigit() and len(given) < 10 and 0 < int(given) < _SHORTEST_HEARTBEAT_MS
+    return {_HEARTBEATS: str(_SHORTEST_HEARTBEAT_MS)} if is_fast else {}
 
 
 class Progress(StrEnum):

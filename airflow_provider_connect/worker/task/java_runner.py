@@ -21,7 +21,7 @@ from airflow_provider_connect.errors import ConnectException, FencedException, J
 from airflow_provider_connect.java import iceberg_sink
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
 from airflow_provider_connect.java.iceberg_sink import TableCommit
-from airflow_provider_connect.java.runs import LOOK_SECONDS, Goal, JavaRun
+from airflow_provider_connect.java.runs import LOOK_SECONDS, Goal, JavaRun, slower_heartbeats
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
@@ -105,6 +105,8 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         internal = self._internal_topics()
         task_config = dict(environment.task_config)
         task_config = {**self._task_defaults, **task_config}
+        if self._task.is_source and not environment.payload.endless:
+            task_config |= slower_heartbeats(task_config)
         if self._task.is_source:
             config = guarded_source(config, internal)
         else:

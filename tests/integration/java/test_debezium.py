@@ -115,6 +115,15 @@ def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_cha
     assert "AppenderLoggingException" not in output, "a plugin that cannot be loaded costs one line"
 
 
+def test_a_runs_own_heartbeats_do_not_keep_it_from_its_end(orders: Orders) -> None:
+    config = orders.config(heartbeat_interval_ms="100")
+    orders.execute("INSERT INTO {orders} VALUES (1, 'new')")
+    for _ in range(2):  # the second has nothing to read but heartbeats
+        code, output = orders.runs.run(config)
+        assert code == 0, output
+    assert orders.changes() == [("r", 1)]
+
+
 def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str]") -> None:
     """Runs over so many new rows, of which each but the last is killed, process or JVM, once it has committed some."""
     first = 1 + len(orders.changes())

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaStatus, JavaTask
-from airflow_provider_connect.java.runs import LONG_POLL_SECONDS, JavaRun, Progress
+from airflow_provider_connect.java.runs import LONG_POLL_SECONDS, LONGEST_STILL_SECONDS, JavaRun, Progress, slower_heartbeats
 
 SOURCE = JavaTask("orders", 0, is_source=True)
 
@@ -137,3 +139,23 @@ def test_an_endless_run_ends_by_its_reason_alone() -> None:
     task.reason = lambda: "stopped" if task.now > 3600 else None
     run = task.run(endless=True)
     assert (run.records, task.asked["stop"], task.is_paused) == (10, 1, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        (None, None),
+        ("0", None),
+        ("100", "5000"),
+        (" 999 ", "5000"),
+        ("5000", None),
+        ("60000", None),
+        ("", None),
+        ("soon", None),
+        ("-1", None),
+    ],
+)
+def test_heartbeats_that_would_leave_no_poll_empty_come_less_often(given: str | None, used: str | None) -> None:
+    config = {} if given is None else {"heartbeat.interval.ms": given}
+    assert slower_heartbeats(config) == ({} if used is None else {"heartbeat.interval.ms": used})
+    assert used is None or int(used) > 2000 * LONGEST_STILL_SECONDS
