@@ -12,13 +12,13 @@ from types import TracebackType
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.versions import KAFKA
 from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.jar_cache import announce, fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 
-VERSION = "4.3.1"
-_LIBRARIES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4")
+VERSION = KAFKA
 _STARTED = "Kafka Server started"
 _SMALL = {
     "num.partitions": "1",
@@ -43,9 +43,10 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 """
 
 
-def kafka_jars(cache: Path, java: JavaRuntime, *, notify: Callable[[str], None] = announce) -> Path:
-    """The folder with the broker's jars, fetched once into the cache (44 MB, less than a minute)."""
-    return fetch_jars(cache, f"kafka-{VERSION}", _LIBRARIES, java, notify=notify)
+def kafka_jars(cache: Path, java: JavaRuntime, *, version: str = KAFKA, notify: Callable[[str], None] = announce) -> Path:
+    """The folder with the jars of a broker of this ``version``, fetched once into the cache (44 MB, less than a minute)."""
+    libraries = (f"org.apache.kafka:kafka_2.13:{version}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4")
+    return fetch_jars(cache, f"kafka-{version}", libraries, java, notify=notify)
 
 
 class KafkaServer:
@@ -64,11 +65,12 @@ class KafkaServer:
         heap: str = "512m",
         quick: bool = True,
         outlives_parent: bool = False,
+        version: str = KAFKA,
         notify: Callable[[str], None] = announce,
     ) -> None:
         self.directory = directory.absolute()
         self.log_file = self.directory / "server.log"
-        self._cache, self._notify = cache, notify
+        self._cache, self._notify, self._version = cache, notify, version
         self._heap, self._quick, self._outlives_parent = heap, quick, outlives_parent
         self._java: JavaRuntime | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -155,7 +157,7 @@ class KafkaServer:
 
     def _command(self, main: str, *arguments: str) -> list[str]:
         self._java = self._java or find_java(cache=self._cache)
-        jars = kafka_jars(self._cache, self._java, notify=self._notify)
+        jars = kafka_jars(self._cache, self._java, version=self._version, notify=self._notify)
         options = [f"-Xmx{self._heap}", "-XX:+UseSerialGC" if self._quick else "-XX:+UseG1GC", "-Xshare:auto"]
         if self._quick:
             options.append("-XX:TieredStopAtLevel=1")

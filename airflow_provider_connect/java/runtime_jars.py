@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.versions import KAFKA_CONNECT
 from airflow_provider_connect.spark.jar_cache import announce, fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
-
-KAFKA_CONNECT: Final = "4.3.1"
-"""The version whose classes ``connect_worker`` builds. They are no public API: a change of version is a change of that module."""
 
 _JACKSON: Final = "2.21.2"
 _LIBRARIES: Final = (

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
+from airflow_provider_connect.model.versions import KAFKA_CONNECT
 from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from airflow_provider_connect.spark.parent_death import dies_with_parent
@@ -18,7 +19,7 @@ from tests.benchmark.measure import Cost, StandingProcess
 from tests.benchmark.works import PEERS
 from tests.java_libraries import PINS
 
-VERSION = "4.3.1"
+VERSION = KAFKA_CONNECT
 HEAP = "2g"
 _WORKER_JARS = [
     f"org.apache.kafka:connect-runtime:{VERSION}",

@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import ConfigException, PluginNotFoundExcep
 from airflow_provider_connect.java.config_rules import refused_source
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import nearest
-from airflow_provider_connect.model.versions import MavenVersion, choose_version
+from airflow_provider_connect.model.versions import KAFKA_CONNECT, MavenVersion, choose_version
 from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
 from airflow_provider_connect.plugins.catalog.plugin import Plugin, answering, chosen, versions_of
 from airflow_provider_connect.plugins.catalog.plugin_kinds import (
@@ -34,8 +34,6 @@ from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation,
 __all__ = ["CONNECTOR_KINDS", "Plugin", "PluginCatalog", "PluginKind", "versions_of"]
 
 REFRESH_SECONDS: Final = 1.0
-KAFKA_CONNECT: Final = "4.3.1"
-"""The version of Kafka Connect whose runtime runs Java plugins."""
 _KINDS: Final = tuple(PluginKind)
 _MOST_UNREAD: Final = 5
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
+from airflow_provider_connect.model.versions import KAFKA_CONNECT
 from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.spark.parent_death import dies_with_parent
@@ -15,7 +16,7 @@ from tests.contract.rest.profiles import worker_settings
 from tests.contract.rest.server import Server
 from tests.java_libraries import PINS
 
-VERSION = "4.3.1"
+VERSION = KAFKA_CONNECT
 _WORKER = tuple(f"org.apache.kafka:{name}:{VERSION}" for name in ("connect-runtime", "connect-transforms", "connect-mirror", "kafka-tools"))
 _LOG = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 _FILE = f"org.apache.kafka:connect-file:{VERSION}"

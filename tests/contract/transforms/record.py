@@ -9,13 +9,14 @@ import subprocess
 import zlib
 from pathlib import Path
 
+from airflow_provider_connect.model.versions import KAFKA_CONNECT
 from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from tests.contract.transforms.cases import Json, rows
 from tests.java_libraries import PINS
 
-VERSION = "4.3.1"
+VERSION = KAFKA_CONNECT
 CONNECT_JARS = (
     *(f"org.apache.kafka:{name}:{VERSION}" for name in ("connect-runtime", "connect-transforms", "kafka-tools")),
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",

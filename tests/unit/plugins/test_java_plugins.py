@@ -14,9 +14,8 @@ import pytest
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginVersionException
 from airflow_provider_connect.java.manifests import SERVICES
-from airflow_provider_connect.java.runtime_jars import KAFKA_CONNECT
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
-from airflow_provider_connect.plugins.catalog import plugin_catalog
+from airflow_provider_connect.model.versions import KAFKA_CONNECT
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.java_location import write_record
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind
@@ -232,7 +231,6 @@ def test_a_connector_of_one_version_in_two_locations_is_still_asked_for_by_its_l
 
 
 def test_of_connects_own_runtime_the_version_is_that_which_runs() -> None:
-    assert plugin_catalog.KAFKA_CONNECT == KAFKA_CONNECT
     assert PluginCatalog().find(PluginKind.CONVERTER, "JsonConverter", is_java=True).version == KAFKA_CONNECT
 
 
