@@ -1,4 +1,5 @@
-"""Offsets of groups on a broker whose coordinators have just begun: librdkafka ends the process that asks one too early."""
+"""Offsets of groups, and internal topics, on a broker that has just begun, of the newest and the oldest version that are tested: librdkafka
+ends the process that asks a coordinator too early."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.model.versions import KAFKA, OLDEST_KAFKA
 from tests.conftest import CACHE
 
 STORE = """
@@ -18,6 +20,15 @@ from airflow_provider_connect.stores.group_offsets import GroupOffsets
 offsets = GroupOffsets(WorkerSettings.of({"bootstrap.servers": sys.argv[1]}))
 with ThreadPoolExecutor(20) as pool:
     assert [*pool.map(offsets.committed, [f"new-{number}" for number in range(100)])] == [{}] * 100
+"""
+TOPICS = """
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+
+settings = WorkerSettings.of({"bootstrap.servers": sys.argv[1]})
+admin = TopicAdmin(settings)
+ids = admin.ensure_internal_topics()
+assert {topic["cleanup.policy"] for topic in admin.configs(ids).values()} == {"compact"}
 """
 MIRROR = """
 from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster
@@ -34,9 +45,10 @@ with ThreadPoolExecutor(20) as pool:
 """
 
 
-@pytest.mark.parametrize("program", [STORE, MIRROR], ids=["store", "mirror"])
-def test_groups_have_no_offsets_yet(program: str, tmp_path: Path) -> None:
-    with KafkaServer(tmp_path, CACHE, {}) as server:
+@pytest.mark.parametrize("version", [KAFKA, OLDEST_KAFKA])
+@pytest.mark.parametrize("program", [STORE, MIRROR, TOPICS], ids=["store", "mirror", "topics"])
+def test_a_broker_that_has_just_begun(program: str, version: str, tmp_path: Path) -> None:
+    with KafkaServer(tmp_path, CACHE, {}, version=version) as server:
         command = [sys.executable, "-c", f"import sys\nfrom concurrent.futures import ThreadPoolExecutor\n{program}"]
         done = subprocess.run([*command, server.bootstrap_servers], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
