@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.versions import KAFKA_CONNECT
-from airflow_provider_connect.spark.jar_cache import announce, fetch_jars
+from airflow_provider_connect.spark.jar_cache import KAFKA_CONNECT, announce, fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
 _JACKSON: Final = "2.21.2"

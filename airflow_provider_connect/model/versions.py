@@ -10,13 +10,6 @@ from itertools import zip_longest
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.config_limits import cut
 
-KAFKA = "4.4.0"
-"""Apache Kafka of which brokers are started here: the demonstration's and the tests'."""
-OLDEST_KAFKA = "4.3.1"
-"""The oldest whose brokers are tested."""
-KAFKA_CONNECT = "4.3.1"
-"""Kafka Connect whose runtime runs Java plugins. 4.4.0 has moved Kafka's ``AppInfoParser``, by which plugins built for 4.3 find their own
-version: connect-file and connect-mirror 4.3.1 cannot be loaded by it, and theirs of 4.4.0 cannot be had."""
 LATEST = "latest"
 UNDEFINED = "undefined"  # the version of a plugin that has none: below every version that begins with a number above zero
 MAX_LENGTH = 200  # of a version; parts nest, so a limit on its length is one on their depth

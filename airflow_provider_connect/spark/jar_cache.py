@@ -3,7 +3,7 @@
 Each file must have the SHA-512 that the project pins for its name: ``jars.sha512`` beside this module, a line a
 file, as sha512sum writes it.
 
-Knows nothing of what the libraries are for.
+Knows nothing of what the libraries are for, but has the table of Kafka's versions that all who fetch Kafka share.
 """
 
 import hashlib
@@ -21,9 +21,16 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.spark.cache import made_once
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
+KAFKA = "4.4.0"
+"""Apache Kafka of which brokers are started here: the demonstration's and the tests'."""
+OLDEST_KAFKA = "4.3.1"
+"""The oldest whose brokers are tested."""
+KAFKA_CONNECT = "4.3.1"
+"""Kafka Connect whose runtime runs Java plugins. 4.4.0 has moved Kafka's ``AppInfoParser``, by which plugins built for 4.3 find their own
+version: connect-file and connect-mirror 4.3.1 cannot be loaded by it, and theirs of 4.4.0 cannot be had."""
 ATTEMPTS = 3
 PROGRESS_SECONDS = 3.0
-_NOT_FOUND = re.compile(r"\s*::\s*(\S+)#(\S+);(\S+): not found")
+_NOT_FOUND = re.compile(r":: ([^\s#;]{1,200})#([^\s#;]{1,200});([^\s#;]{1,200}): not found")
 _NO_ANSWER = ("Server access", "SERVER ERROR", "Host ", "Connection ", "timed out", "UnknownHost", "SSL", "unreachable")
 PINS = Path(__file__).with_name("jars.sha512")
 
@@ -126,7 +133,7 @@ def _missing(lines: Sequence[str]) -> list[str]:
     """Libraries that are not in the repositories: another attempt would bring none. Empty where a repository did not answer."""
     if any(word in line for line in lines for word in _NO_ANSWER):
         return []
-    found = (_NOT_FOUND.match(line) for line in lines)
+    found = (_NOT_FOUND.match(line.strip()) for line in lines)
     return list(dict.fromkeys(f"{each[1]}:{each[2]}:{each[3]}" for each in found if each))
 
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
-from airflow_provider_connect.model.versions import KAFKA_CONNECT
-from airflow_provider_connect.spark.jar_cache import fetch_jars
+from airflow_provider_connect.spark.jar_cache import KAFKA_CONNECT, fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from tests.benchmark.contestants import Contestant

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.model.versions import KAFKA, OLDEST_KAFKA
+from airflow_provider_connect.spark.jar_cache import KAFKA, OLDEST_KAFKA
 from tests.conftest import CACHE
 
 STORE = """

@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import ConfigException, PluginNotFoundExcep
 from airflow_provider_connect.java.config_rules import refused_source
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import nearest
-from airflow_provider_connect.model.versions import KAFKA_CONNECT, MavenVersion, choose_version
+from airflow_provider_connect.model.versions import MavenVersion, choose_version
 from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
 from airflow_provider_connect.plugins.catalog.plugin import Plugin, answering, chosen, versions_of
 from airflow_provider_connect.plugins.catalog.plugin_kinds import (
@@ -30,6 +30,7 @@ from airflow_provider_connect.plugins.catalog.plugin_kinds import (
     PluginKind,
 )
 from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation, Location, LocationForm, locations
+from airflow_provider_connect.spark.jar_cache import KAFKA_CONNECT
 
 __all__ = ["CONNECTOR_KINDS", "Plugin", "PluginCatalog", "PluginKind", "versions_of"]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
-from airflow_provider_connect.model.versions import KAFKA_CONNECT
-from airflow_provider_connect.spark.jar_cache import fetch_jars
+from airflow_provider_connect.spark.jar_cache import KAFKA_CONNECT, fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from tests.contract.rest.profiles import worker_settings
