@@ -23,8 +23,8 @@ from airflow_provider_connect.config.key_values import (
     whole_number,
 )
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.connector_keys import nearest
 from airflow_provider_connect.model.secret_keys import is_secret_key, variable_spans
+from airflow_provider_connect.model.unknown_settings import nearest
 
 PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"

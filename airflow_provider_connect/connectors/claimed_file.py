@@ -22,13 +22,14 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from airflow_provider_connect.connectors.sidecars import Committed, Sidecars, newest_of, try_lock
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow
 
 log = logging.getLogger(__name__)
 
@@ -39,15 +40,27 @@ class ClaimedFile:
     """The file in the hands of one claim.
 
     ``is_shared`` is for several tasks of one claim that append to one file: each keeps what it has until it commits, and then writes
-    all of it behind what the others have committed, under a lock of their claim. A single task writes as it goes.
+    all of it behind what the others have committed, under a lock of their claim. A single task writes as it goes. ``topic_ids`` and
+    ``adopts`` decide which offsets of the file hold (``OffsetRow.taken``).
     """
 
-    def __init__(self, folder: AllowedFolder, name: str, claim: str, order: int, *, is_shared: bool = False) -> None:
+    def __init__(
+        self,
+        folder: AllowedFolder,
+        name: str,
+        claim: str,
+        order: int,
+        *,
+        is_shared: bool = False,
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        adopts: str | None = None,
+    ) -> None:
         self._folder, self._name = folder, name
         self._path = os.path.join(folder.path, name)
         self._is_shared = is_shared
         self._sidecars = Sidecars(folder, name)
-        self._committed = Committed(claim, order, 0)
+        self._topic_ids, self._adopts = topic_ids, adopts
+        self._committed = Committed(claim, order, 0, topic_ids=topic_ids)
         self._descriptor = -1
         self._position = 0
         self._waiting: list[memoryview] = []
@@ -107,7 +120,7 @@ class ClaimedFile:
         truth = newest_of(found, self._committed.scope)
         is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
         if truth is not None:
-            OffsetRow(None, truth.claim, truth.order).taken(self._path, self._committed.claim, self._committed.order)
+            truth = self._taken(truth)
         self._committed = self._adopted(truth, is_ours=is_ours, keep_all=keep_all and not is_ours)
         if self._is_shared and is_ours and self._committed.inode == self._inode():
             self._descriptor = self._joined()
@@ -125,6 +138,19 @@ class ClaimedFile:
         self._position = self._committed.length
         if not self._is_shared:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
+
+    def _taken(self, truth: Committed) -> Committed:
+        """The committed state with the offsets that hold for this task, and the ids of their topics. Raises as ``OffsetRow.taken``."""
+        own = self._committed
+        OffsetRow(None, truth.claim, truth.order).taken(self._path, OffsetRow(None, own.claim, own.order))
+        offsets = dict[TopicPartition, int]()
+        for partition, offset in truth.offsets.items():
+            row = OffsetRow(offset, truth.claim, truth.order, truth.topic_ids.get(partition.topic, ""))
+            claimant = OffsetRow(None, own.claim, own.order, self._topic_ids.get(partition.topic, ""))
+            taken = row.taken(f"{partition} in {self._path}", claimant, adopts=self._adopts)
+            if taken.next_offset is not None:
+                offsets[partition] = taken.next_offset
+        return replace(truth, offsets=offsets, topic_ids={**truth.topic_ids, **self._topic_ids})
 
     def _adopted(self, truth: Committed | None, *, is_ours: bool, keep_all: bool) -> Committed:
         """The state to go on from: the truth, or the file as it is if nothing was ever committed or another file was put there."""

@@ -26,6 +26,7 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.java_text import NULL, in_hash_order, text_of
+from airflow_provider_connect.sdk.offset_row import ADOPT
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SinkTask
@@ -125,7 +126,15 @@ class FileStreamSinkTask(SinkTask):
             if self.context.exactly_once:
                 os.close(folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
                 _refuse_read_only(folder, _STATE)
-                self._claimed = ClaimedFile(folder, name, self.context.claim, self.context.claim_epoch, is_shared=is_shared)
+                self._claimed = ClaimedFile(
+                    folder,
+                    name,
+                    self.context.claim,
+                    self.context.claim_epoch,
+                    is_shared=is_shared,
+                    topic_ids=self.context.topic_ids,
+                    adopts=self.context.config.get(ADOPT),
+                )
             else:
                 self._appended = AppendedFile(folder, name, is_shared=is_shared)
         except OSError as error:

@@ -1,6 +1,7 @@
 """What was committed to a file, kept beside it. Knows nothing of the file's content, nor of who may write it.
 
-Beside ``out.txt`` lies ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode`` and ``offsets``. It is written under
+Beside ``out.txt`` lies ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode``, ``offsets`` and the ids of
+their topics. It is written under
 another name, fsynced and renamed; no link is ever followed, so that another user of the folder cannot lead a commit
 elsewhere. An alteration of offsets gets the same order with a revision behind it (``….1``), which counts as newer.
 """
@@ -19,8 +20,8 @@ from typing import Final
 
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
+from airflow_provider_connect.sdk.offset_row import scope_of
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import scope_of
 
 LOCK_SECONDS: Final = 2.0  # a process that ends lets go at once
 
@@ -35,6 +36,7 @@ class Committed:
     revision: int = 0
     inode: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def scope(self) -> str:
@@ -48,13 +50,15 @@ class Committed:
         nested: dict[str, dict[str, int]] = {}
         for partition, offset in sorted(self.offsets.items()):
             nested.setdefault(partition.topic, {})[str(partition.partition)] = offset
-        return json.dumps({"claim": self.claim, "length": self.length, "inode": self.inode, "offsets": nested})
+        return json.dumps(
+            {"claim": self.claim, "length": self.length, "inode": self.inode, "offsets": nested, "topic_ids": dict(self.topic_ids)}
+        )
 
     @classmethod
     def from_json(cls, text: str, order: int, revision: int) -> Committed:
         values = json.loads(text)
         offsets = {TopicPartition(t, int(p)): int(n) for t, by_number in values["offsets"].items() for p, n in by_number.items()}
-        return cls(str(values["claim"]), order, int(values["length"]), revision, values.get("inode"), offsets)
+        return cls(str(values["claim"]), order, int(values["length"]), revision, values.get("inode"), offsets, values.get("topic_ids", {}))
 
 
 class Sidecars:

@@ -17,9 +17,9 @@ from airflow_provider_connect.errors import (
 from airflow_provider_connect.herder.ports import Probe
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_limits import cut, few_errors
-from airflow_provider_connect.model.connector_keys import misspellings
 from airflow_provider_connect.model.connector_settings import NO_CLASS, NULL_VALUE, text_errors
 from airflow_provider_connect.model.ids import check_name
+from airflow_provider_connect.model.unknown_settings import misspellings
 from airflow_provider_connect.model.views import ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.validation.reliability import foreign_errors
 from airflow_provider_connect.sdk.java_text import BLANKS

@@ -179,7 +179,15 @@ class SinkOffsetChanges:
         for (topic, partition), known in sorted(then.items()):
             positions.setdefault(topic, {})[str(partition)] = known.offset
         entry = BatchLog.record(
-            self._settings, connector=self._name, task=0, run=run, claim=claim, is_source=False, ranges={}, positions=positions
+            self._settings,
+            connector=self._name,
+            task=0,
+            run=run,
+            claim=claim,
+            is_source=False,
+            ranges={},
+            positions=positions,
+            topic_ids=self._topic_ids(then),
         )
         return [*records, ProducerRecord(self._settings.batch_topic, *entry, author=self._author)]
 
@@ -187,7 +195,12 @@ class SinkOffsetChanges:
         if not self._keeps_batch_log:
             return {}
         with closing(self._backing.batch_log()) as batch_log:
-            return batch_log.lost(self._name, self._groups.retention_seconds(), time.time()) if batch_log.last(self._name) else {}
+            ids = self._topic_ids(batch_log.last(self._name))
+            known = batch_log.last(self._name, ids)
+            return batch_log.lost(self._name, self._groups.retention_seconds(), time.time(), ids) if known else {}
+
+    def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+        return TopicAdmin(self._settings, connection=self._connection).topic_ids({partition.topic for partition in partitions})
 
     def _refuse_unknown(self, wanted: Iterable[TopicPartition]) -> None:
         """Kafka takes offsets of partitions that exist."""

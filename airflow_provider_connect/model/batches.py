@@ -24,6 +24,7 @@ class BatchRecord:
     """One entry, kept under its task; a later one replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
     one after its last; ``next`` holds every position that the task knows so far, those of earlier runs included.
 
+    ``topic_ids``: the ids of the topics in ``next``, of those that are known: in a topic with another id these positions mean nothing.
     ``distance``: how far the task was from the end that its run had in sight, None: not known.
 
     An entry with a sink's offsets that were altered over REST is of no run: ``run`` is ``altered``, or empty while the change is under way.
@@ -40,6 +41,7 @@ class BatchRecord:
     ranges: Mapping[str, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
     next: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     distance: Distance | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     offset: int = field(default=-1, compare=False)
     timestamp: int = field(default=-1, compare=False)  # of the record, in ms; -1: not known
 

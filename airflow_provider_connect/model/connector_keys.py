@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.backfill import CHANGED, OF, RANGES, parsed_ranges
-from airflow_provider_connect.model.config_limits import check_aliases, cut
+from airflow_provider_connect.model.config_limits import check_aliases
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import (
     ConfigDef,
@@ -270,6 +269,20 @@ _SOURCE_KEYS: Final = (
 LOCATION_KEY: Final = "connector.plugin.location"
 _OWN_KEYS: Final = (
     ConfigKey(
+        "destination.adopt",
+        default=None,
+        doc="Of a sink that delivers exactly once: the id of another Connect cluster's config topic, as the refusal of a run names it. The "
+        "connector begins anew at its destination, beside what a connector of the same name in that cluster has delivered.",
+    ),
+    ConfigKey(
+        "destination.rollback",
+        default=None,
+        validator=_if_given(OneOf("redeliver", "fail")),
+        doc="What a sink that delivers exactly once does where its destination holds less than it has committed there: it was rolled back, "
+        "restored or emptied. redeliver: deliver again from the offset that the destination holds, or from the first record. fail: FAIL. "
+        "Unset: redeliver; but fail where offsets lie apart from the rows, in a table of their own, and are gone.",
+    ),
+    ConfigKey(
         "delivery.guarantee",
         default=None,
         validator=_if_given(OneOf(*GUARANTEES)),
@@ -327,48 +340,6 @@ def names_of(definition: ConfigDef, prefix: str = "") -> Iterator[str]:
         yield f"{prefix}{key.name}"
         if key.alias is not None:
             yield f"{prefix}{key.alias}"
-
-
-def unknown_settings(given: Iterable[str], known: Collection[str]) -> list[str]:
-    """A warning for each setting that nothing reads, with the nearest that something does. Kafka Connect accepts such settings silently.
-
-    The settings of the DAG, of clients and of new topics are left out: they have checks of their own.
-    """
-    names = sorted(name for name in given if name not in known and not name.startswith(_CHECKED_ELSEWHERE))
-    texts = [_unknown(name, known, given) for name in names[:_MOST_UNKNOWN]]
-    return texts if len(names) <= _MOST_UNKNOWN else [*texts, f"and {len(names) - _MOST_UNKNOWN} more unknown settings"]
-
-
-def _unknown(name: str, known: Collection[str], given: Iterable[str]) -> str:
-    shown = cut(name, _LONGEST_NAME)
-    converter = next((key for key in _CONVERTERS if name.startswith(f"{key}.") and key not in given), None)
-    if converter is not None:
-        return f"The setting {shown!r} is not used: without {converter!r} the worker's converter applies, with the worker's settings"
-    prefix = next(iter(_OF_PLUGIN.findall(name)), "")
-    of_plugin = [key.removeprefix(prefix) for key in known if key.startswith(prefix)] if prefix else []
-    near = nearest(name.removeprefix(prefix), of_plugin) if of_plugin else nearest(name, known)
-    near = near and f"{prefix if of_plugin else ''}{near}"
-    return f"{_UNKNOWN} {shown!r}: " + ("nothing reads it" if near is None else f"did you mean {near!r}?")
-
-
-def misspellings(errors: Iterable[str], warnings: Iterable[str]) -> list[str]:
-    """The unknown settings among ``warnings`` if one of ``errors`` is a missing setting: one of them may be its misspelt name."""
-    if not any(error.startswith(_MISSING) for error in errors):
-        return []
-    return [warning for warning in warnings if warning.startswith(_UNKNOWN)]
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name most like ``name``; None: no name is like it. Takes up to a millisecond."""
-    return next(iter(difflib.get_close_matches(cut(name, _LONGEST_NAME), sorted(known), n=1)), None)
-
-
-_UNKNOWN: Final = "Unknown setting"
-_MISSING: Final = ("Missing required configuration ", "Must configure one of ")
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-_OF_PLUGIN: Final = re.compile(r"^(?:(?:transforms|predicates)\.[^.]+|(?:key|value|header)\.converter)\.")
-_CHECKED_ELSEWHERE: Final = ("airflow.", "topic.creation.", *(f"{client}.override." for client in ("producer", "consumer", "admin")))
-_MOST_UNKNOWN, _LONGEST_NAME = 20, 100
 
 
 def common_config_def() -> ConfigDef:

@@ -98,6 +98,7 @@ class ConnectorSettings:
     transaction_boundary: TransactionBoundary
     transaction_boundary_interval_ms: int | None
     delivery_guarantee: Guarantee | None
+    destination_rollback: str | None
     batch_max_records: int | None
     batch_max_duration_ms: int | None
     tasks_per_application: int | None
@@ -139,6 +140,7 @@ class ConnectorSettings:
             transaction_boundary=TransactionBoundary(values.get("transaction.boundary", "poll").lower()),
             transaction_boundary_interval_ms=values.get("transaction.boundary.interval.ms"),
             delivery_guarantee=None if values["delivery.guarantee"] is None else Guarantee(values["delivery.guarantee"]),
+            destination_rollback=values["destination.rollback"],
             batch_max_records=values["batch.max.records"],
             batch_max_duration_ms=values["batch.max.duration.ms"],
             tasks_per_application=values["tasks.per.application"],

@@ -83,6 +83,7 @@ from airflow_provider_connect.sdk.http.rest_source import rest_source as rest_so
 from airflow_provider_connect.sdk.kafka_settings import ClientKind as ClientKind
 from airflow_provider_connect.sdk.kafka_settings import librdkafka_config as librdkafka_config
 from airflow_provider_connect.sdk.keyed_sink import KeyedSink as KeyedSink
+from airflow_provider_connect.sdk.offset_row import OffsetRow as OffsetRow
 from airflow_provider_connect.sdk.record_columns import headers_type as headers_type
 from airflow_provider_connect.sdk.records import BYTES as BYTES
 from airflow_provider_connect.sdk.records import RECORDS as RECORDS
@@ -126,7 +127,6 @@ from airflow_provider_connect.sdk.task import SourceTask as SourceTask
 from airflow_provider_connect.sdk.task import SourceTaskContext as SourceTaskContext
 from airflow_provider_connect.sdk.task import TransactionContext as TransactionContext
 from airflow_provider_connect.sdk.task import WentBack as WentBack
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow as OffsetRow
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSink as TransactionalSink
 from airflow_provider_connect.sdk.transformations import Predicate as Predicate
 from airflow_provider_connect.sdk.transformations import Transformation as Transformation

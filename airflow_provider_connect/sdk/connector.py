@@ -166,6 +166,9 @@ class SinkConnector(Connector):
     """The settings that name a destination which two connectors of this class cannot share: where it keeps offsets, or names what it
     writes, by topic and partition and not by the connector's name too. A backfill, which is a connector of its own that reads the same
     topics, is refused unless it changes one of them. Empty: connectors can share it."""
+    keeps_offsets_apart: ClassVar[bool] = False
+    """Whether an exactly-once destination keeps offsets where they can be lost without the records, such as in a table of their own. Where
+    they are gone, a run FAILs instead of delivering everything again, unless ``destination.rollback`` asks for that."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """SUPPORTED if the destination commits data, offsets and claim together and refuses an older claim; None: not known."""

@@ -8,8 +8,9 @@ from typing import Any
 
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
+from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 
 class KeyedSink(TransactionalSink):

@@ -13,14 +13,15 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
+from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 _SAVEPOINT: Final = "connect_batch"
 _MOST_NAME: Final = 1000
 _COLUMNS: Final = (
     "id CHAR(64) NOT NULL PRIMARY KEY, kafka_partition INTEGER NOT NULL, next_offset BIGINT, claim_order BIGINT NOT NULL, "
-    f"claim VARCHAR(1000) NOT NULL, connector VARCHAR({_MOST_NAME}) NOT NULL, topic VARCHAR(249) NOT NULL"
+    f"claim VARCHAR(1000) NOT NULL, connector VARCHAR({_MOST_NAME}) NOT NULL, topic VARCHAR(249) NOT NULL, topic_id VARCHAR(36) NOT NULL"
 )
 _ABSENT: Final = ("no such table", "not exist", "n't exist", "not found", "unknown table")
 """What drivers write of an absent table; SQLite's raises OperationalError for it."""
@@ -39,6 +40,7 @@ class SqlSink(TransactionalSink):
 
     offsets_table: ClassVar[str] = "connect_sink_offsets"
     """The table's name as it stands in statements. Several connectors may share a table."""
+    keeps_offsets_apart = True
     lock_clause: ClassVar[str] = "FOR UPDATE"
     """The end of a SELECT that locks its rows and reads their newest version. Left out for SQLite, whose transactions lock the database."""
     _is_sqlite = False
@@ -107,7 +109,7 @@ class SqlSink(TransactionalSink):
     def _check_rollback(self, connection: Any) -> None:
         """For drivers whose ``autocommit`` is a method, which does not return how it is set: a row that is rolled back must be gone."""
         row_id = _row_id(uuid.uuid4().hex, TopicPartition("", 0))
-        _execute(self.begin(connection), f"INSERT INTO {self.offsets_table} VALUES ('{row_id}', 0, NULL, 0, ", ["", "", ""], ")")
+        _execute(self.begin(connection), f"INSERT INTO {self.offsets_table} VALUES ('{row_id}', 0, NULL, 0, ?, ?, ?, ?)", [""] * 4)
         connection.rollback()
         transaction = self.begin(connection)
         if _execute(transaction, f"SELECT id FROM {self.offsets_table} WHERE id = '{row_id}'").fetchall():
@@ -134,7 +136,7 @@ class SqlSink(TransactionalSink):
         ids = sorted(by_id)
         for start in range(0, len(ids), _MOST_KEYS):
             where = f"WHERE id IN ({', '.join(map(repr, ids[start : start + _MOST_KEYS]))}) ORDER BY id"
-            sql = f"SELECT id, next_offset, claim, claim_order FROM {self.offsets_table} {where}"
+            sql = f"SELECT id, next_offset, claim, claim_order, topic_id FROM {self.offsets_table} {where}"
             for row_id, *values in _execute(transaction, sql if self._is_sqlite else f"{sql} {self.lock_clause}").fetchall():
                 found[by_id[row_id]] = OffsetRow(*values)
         self._stored = frozenset(found)
@@ -151,11 +153,11 @@ class SqlSink(TransactionalSink):
                 continue
             next_offset = "NULL" if row.next_offset is None else row.next_offset
             if partition in self._stored:
-                changes = f"next_offset = {next_offset}, claim_order = {row.claim_epoch}, claim = "
-                _execute(transaction, f"UPDATE {table} SET {changes}", [row.claim], f" WHERE id = '{row_id}'")
+                changes = f"next_offset = {next_offset}, claim_order = {row.claim_epoch}, claim = ?, topic_id = ?"
+                _execute(transaction, f"UPDATE {table} SET {changes} WHERE id = '{row_id}'", [row.claim, row.topic_id])
             else:
-                values = f"'{row_id}', {partition.partition}, {next_offset}, {row.claim_epoch}, "
-                _execute(transaction, f"INSERT INTO {table} VALUES ({values}", [row.claim, name, partition.topic], ")")
+                values = f"'{row_id}', {partition.partition}, {next_offset}, {row.claim_epoch}, ?, ?, ?, ?"
+                _execute(transaction, f"INSERT INTO {table} VALUES ({values})", [row.claim, name, partition.topic, row.topic_id])
 
     def _finds_table(self, transaction: Any) -> bool:
         """Whether the table exists. Where it does not, some databases end the transaction. Raises what the driver raises where that is
@@ -214,8 +216,8 @@ def _commits_each_statement(raw: Any) -> bool:
     return autocommit is True
 
 
-def _execute(transaction: Any, sql: str, texts: Sequence[str] = (), rest: str = "") -> Any:  # what has fetchall
-    """Execute ``sql``, the texts as parameters, and ``rest``, which are one statement."""
+def _execute(transaction: Any, sql: str, texts: Sequence[str] = ()) -> Any:  # what has fetchall
+    """Execute ``sql``, in which each ``?`` is one of the texts."""
     style = transaction.engine.dialect.paramstyle if _is_sqlalchemy(transaction) else _paramstyle(type(transaction))
     names = [f"text{number}" for number in range(len(texts))]
     marks = {
@@ -223,7 +225,8 @@ def _execute(transaction: Any, sql: str, texts: Sequence[str] = (), rest: str = 
         "numeric": [f":{number + 1}" for number in range(len(texts))],
         "qmark": ["?"] * len(texts),
     }
-    statement = sql + ", ".join(marks.get(style, ["%s"] * len(texts))) + rest
+    first, *others = sql.split("?") if texts else [sql]
+    statement = first + "".join(f"{mark}{each}" for mark, each in zip(marks.get(style, ["%s"] * len(texts)), others, strict=True))
     parameters: Any = dict(zip(names, texts, strict=True)) if style == "named" else tuple(texts)
     execute = transaction.exec_driver_sql if _is_sqlalchemy(transaction) else transaction.execute
     result = execute(statement, parameters) if texts else execute(statement)

@@ -195,6 +195,9 @@ class SinkTaskContext(Protocol):
     """``delivery.guarantee``. ``exactly_once``: the destination commits data, offsets and claim together. ``at_least_once``.
     ``at_most_once``: offsets are committed before ``put`` is called, so a task repeats only writes that are known to have failed."""
     exactly_once: bool
+    topic_ids: Mapping[str, str]
+    """The id that Kafka gave each topic (KIP-516): one that is created anew under the same name has another. A topic whose id is not known
+    is left out."""
     has_external_commits: bool
     """Whether another program's sink, such as a real Kafka Connect's, has committed offsets of this group since. What it has written to
     the destination stays. Known before ``open``."""

@@ -106,12 +106,16 @@ class MemorySinkContext:
         exactly_once: bool = False,
         guarantee: str | None = None,
         errant_record_reporter: ErrantRecordReporter | None = None,
+        scope: str = "suite",
+        topic_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """``guarantee`` None: ``exactly_once`` or else ``at_least_once``."""
+        """``guarantee`` None: ``exactly_once`` or else ``at_least_once``. ``scope`` stands for the Connect cluster. ``topic_ids`` None:
+        each topic has one."""
         self.config = config
+        self.topic_ids = {p.topic: f"id of {p.topic}" for p in assignment} if topic_ids is None else topic_ids
         self.assignment = assignment
         self.claim_epoch = claim_epoch
-        self.claim = f"suite:{claim_epoch}"
+        self.claim = f"{scope}:{claim_epoch}"
         self.guarantee = guarantee or ("exactly_once" if exactly_once else "at_least_once")
         self.exactly_once = self.guarantee == "exactly_once"
         self.has_external_commits = False

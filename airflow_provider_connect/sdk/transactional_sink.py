@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
@@ -17,47 +17,12 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow
 from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
 
-_ALTERED = " altered"
 _Result = TypeVar("_Result")
-
-
-def scope_of(claim: str) -> str:
-    """Claims are compared inside one scope only: the config topic whose id stands before the last colon."""
-    return claim.rpartition(":")[0]
-
-
-@keeping_old_attributes
-@dataclass(frozen=True, slots=True)
-class OffsetRow:
-    """The state of one partition in the destination. ``next_offset`` None: no offset is known. ``claim_epoch`` orders the claims of one
-    ``scope``."""
-
-    next_offset: int | None
-    claim: str
-    claim_epoch: int
-
-    def is_newer_than(self, claim: str, claim_epoch: int) -> bool:
-        """Whether the row's claim is newer; claims of different config topics cannot be compared."""
-        return scope_of(self.claim) == scope_of(claim) and self.claim_epoch > claim_epoch
-
-    def taken(self, owned: object, claim: str, claim_epoch: int) -> OffsetRow:
-        """The row with another claim. Raises FencedException, which names what is ``owned``, if its own claim is newer."""
-        if self.is_newer_than(claim, claim_epoch):
-            raise FencedException(f"{owned} belongs to the newer claim {self.claim}, claim {claim} may no longer write")
-        return replace(self, claim=claim, claim_epoch=claim_epoch)
-
-    @property
-    def is_altered(self) -> bool:
-        """Whether an admin has set the offset since a task wrote the row."""
-        return self.claim.endswith(_ALTERED)
-
-    def altered(self, next_offset: int | None) -> OffsetRow:
-        """The row with another offset, and a claim that no task has: a task that still writes is fenced."""
-        return replace(self, next_offset=next_offset, claim=self.claim.removesuffix(_ALTERED) + _ALTERED)
 
 
 @keeping_old_attributes
@@ -264,15 +229,17 @@ class TransactionalSinkTask(SinkTask):
 
     def _take_rows(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         context = self.context
-        unknown = OffsetRow(None, context.claim, context.claim_epoch)
+        claimants = {p: OffsetRow(None, context.claim, context.claim_epoch, context.topic_ids.get(p.topic, "")) for p in partitions}
         if not self._rows.keys() >= set(partitions):
-            self._sink.end_older(self._connected(), self._connector, partitions, unknown)
+            claim = OffsetRow(None, context.claim, context.claim_epoch)
+            self._sink.end_older(self._connected(), self._connector, partitions, claim)
         transaction = self._begun()
         found = self._sink.read_offsets(transaction, self._connector, partitions)
         for partition in self._rows.keys() & partitions:
             if found.get(partition) not in (self._rows[partition], self._uncertain.get(partition, self._rows[partition])):
                 raise _fenced(partition, found.get(partition), context.claim)
-        taken = {p: found.get(p, unknown).taken(p, context.claim, context.claim_epoch) for p in partitions}
+        adopts = context.config.get(ADOPT)
+        taken = {p: found.get(p, claimant).taken(p, claimant, adopts=adopts) for p, claimant in claimants.items()}
         try:
             self._sink.write_offsets(transaction, self._connector, taken)
         except Exception as error:

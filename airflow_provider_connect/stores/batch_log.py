@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -14,6 +15,9 @@ from airflow_provider_connect.stores.log_consumer import Closing, LogRecord, Ski
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic
 
+TopicIds = Mapping[str, str]
+"""The id of each topic by its name (KIP-516), of those that are known."""
+NO_IDS: TopicIds = MappingProxyType({})
 BY_KEY = -1
 """The partition of a record whose partition its producer chooses by the key."""
 
@@ -87,13 +91,16 @@ class BatchLog(Closing):
                 case Unreadable():
                     self.skipped.note(decoded.reason, decoded, partition=record.partition, offset=record.offset)
 
-    def last(self, connector: str) -> dict[TopicPartition, int]:
-        """The positions in the connector's entries; of several for a partition that of the newest claim, then the furthest."""
-        return positions_of(self.entries(connector))
+    def last(self, connector: str, topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
+        """The positions in the connector's entries; of several for a partition that of the newest claim, then the furthest. Those of topics
+        that have another id now are left out."""
+        return positions_of(self.entries(connector), topic_ids)
 
-    def lost(self, connector: str, retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]:
+    def lost(
+        self, connector: str, retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
+    ) -> dict[TopicPartition, int]:
         """The positions to restore where the group has no offsets; see ``lost_of``."""
-        return lost_of(self.entries(connector), retention_seconds, now_seconds)
+        return lost_of(self.entries(connector), retention_seconds, now_seconds, topic_ids)
 
     def unfinished(self, connector: str) -> set[TopicPartition]:
         """The partitions whose position was being set over REST when the process died."""
@@ -114,6 +121,7 @@ class BatchLog(Closing):
         cpu_seconds: float = 0.0,
         ranges: Mapping[str, Mapping[str, list[int]]],
         positions: Mapping[str, Mapping[str, int]],
+        topic_ids: TopicIds = NO_IDS,
         distance: Distance | None = None,
     ) -> tuple[int, bytes, bytes | None]:
         """Partition, key and value of a task's entry, for its transaction. ``ranges`` maps topic and partition to [first, next]."""
@@ -130,6 +138,7 @@ class BatchLog(Closing):
                 {topic: {int(number): (span[0], span[1]) for number, span in spans.items()} for topic, spans in ranges.items()},
                 {topic: {int(number): position for number, position in known.items()} for topic, known in positions.items()},
                 distance,
+                {topic: topic_ids[topic] for topic in positions if topic in topic_ids},
             )
         )
         return _partition(settings), wire.key, wire.value
@@ -147,19 +156,22 @@ class BatchLog(Closing):
         self._entries, self._delivered = {}, {}
 
 
-def positions_of(entries: Iterable[BatchRecord]) -> dict[TopicPartition, int]:
-    """The positions in the entries of a connector's tasks."""
-    return {partition: position for partition, (_, position, _, _) in _newest(entries).items()}
+def positions_of(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
+    """The positions in the entries of a connector's tasks, but for those of topics that have another id now."""
+    return {partition: position for partition, (_, position, _, _) in _newest(entries, topic_ids).items()}
 
 
-def lost_of(entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]:
+def lost_of(
+    entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
+) -> dict[TopicPartition, int]:
     """The positions of a group that has lost its offsets: they have expired in a group without members, or a process died as it changed
     them.
 
-    Offsets committed less than ``retention_seconds`` ago cannot have expired: a user has deleted them. None: the retention is not known.
+    Those of a topic that has another id now are of no use. Offsets committed less than ``retention_seconds`` ago cannot have expired: a
+    user has deleted them. None: the retention is not known.
     """
     oldest = None if retention_seconds is None else (now_seconds - retention_seconds) * 1000
-    newest = _newest(entries).items()
+    newest = _newest(entries, topic_ids).items()
     return {at: position for at, (_, position, run, timestamp) in newest if run == ALTERING or oldest is None or timestamp <= oldest}
 
 
@@ -168,11 +180,13 @@ def unfinished_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
     return {partition for partition, (_, _, run, _) in _newest(entries).items() if run == ALTERING}
 
 
-def _newest(entries: Iterable[BatchRecord]) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
+def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
     """For each partition the newest claim with a position, that position, the furthest of several, the run, and the timestamp."""
     known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():
+            if topic in topic_ids and entry.topic_ids.get(topic, topic_ids[topic]) != topic_ids[topic]:
+                continue
             for partition, position in positions.items():
                 at, found = TopicPartition(topic, partition), (entry.claim, position, entry.run, entry.timestamp)
                 known[at] = max(known.get(at, found), found)

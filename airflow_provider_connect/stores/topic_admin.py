@@ -68,6 +68,7 @@ def topic_id_of(topic: TopicDescription) -> str:
     return str(topic.topic_id).translate(_URL_SAFE).rstrip("=")
 
 
+_NO_ID = "A" * 22
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
@@ -113,6 +114,14 @@ class TopicAdmin:
             except TopicMissingException:
                 continue
         return found
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The id of each topic (KIP-516). Topics that do not exist are left out, and so are those of brokers that give no ids."""
+        found = {}
+        for topic, future in (self.describe_later(topics) if topics else {}).items():
+            with suppress(TopicMissingException):
+                found[topic] = self.described_id(topic, future)
+        return {topic: id for topic, id in found.items() if id != _NO_ID}
 
     def matching(self, pattern: str) -> dict[str, int]:
         """How many partitions each topic has whose whole name matches. Kafka's internal topics never match, nor do the worker's: each run

@@ -35,6 +35,8 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
     }
     if record.distance is not None:
         value["distance"] = list(record.distance)
+    if record.topic_ids:
+        value["topic_ids"] = dict(record.topic_ids)
     return WireRecord(key_bytes(record.task), dumps(value), [])
 
 
@@ -76,7 +78,8 @@ def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int) -
         known.setdefault(topic, {})[partition] = integer_of(position, "next")
     measured = records, size, seconds, cpu_seconds
     distance = _distance(values.get("distance"))
-    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *measured, ranges, known, distance, offset)
+    ids = {topic: cut(text_of(id, "topic id")) for topic, id in map_of(values.get("topic_ids", {}), "topic_ids").items()}
+    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *measured, ranges, known, distance, ids, offset)
 
 
 def _distance(value: JsonValue) -> Distance | None:

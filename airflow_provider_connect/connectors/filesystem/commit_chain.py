@@ -19,7 +19,7 @@ from typing import Final
 
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 _KEPT_LINKS: Final = 3
 _DIGITS: Final = 20
@@ -38,14 +38,15 @@ class Link:
 
     def to_json(self) -> bytes:
         row = self.row
-        values = {"claim": row.claim, "claim_epoch": row.claim_epoch, "next_offset": row.next_offset, "taken": self.taken}
+        values = {"claim": row.claim, "claim_epoch": row.claim_epoch, "next_offset": row.next_offset, "topic_id": row.topic_id}
+        values["taken"] = self.taken
         return json.dumps({**values, "writer": self.writer, "files": self.files}, ensure_ascii=False).encode()
 
     @classmethod
     def from_json(cls, data: bytes, number: int) -> Link:
         values = json.loads(data)
         next_offset = None if values["next_offset"] is None else int(values["next_offset"])
-        row = OffsetRow(next_offset, str(values["claim"]), int(values["claim_epoch"]))
+        row = OffsetRow(next_offset, str(values["claim"]), int(values["claim_epoch"]), str(values["topic_id"]))
         files = tuple((str(temporary), str(path)) for temporary, path in values["files"])
         return cls(number, int(values["taken"]), row, str(values["writer"]), files)
 
@@ -59,13 +60,12 @@ class CommitChain:
         self._writer = uuid.uuid4().hex
         self._last: Link | None = None
 
-    def take(self, owned: object, claim: str, claim_epoch: int) -> OffsetRow:
-        """Become the one that commits; the row found. 1 finish the newest commit 2 append a link with the claim 3 remove what older claims
-        have left. Raises FencedException for a newer claim."""
-        unknown = OffsetRow(None, claim, claim_epoch)
+    def take(self, owned: object, claimant: OffsetRow) -> OffsetRow:
+        """Become the one that commits, as ``claimant``; the row found. 1 finish the newest commit 2 append a link with the claim 3 remove
+        what older claims have left. Raises as ``OffsetRow.taken``."""
         for _ in range(_ATTEMPTS):
             newest = self._newest()
-            row = (unknown if newest is None else newest.row).taken(owned, claim, claim_epoch)
+            row = (claimant if newest is None else newest.row).taken(owned, claimant)
             if newest is not None:
                 self._publish(newest)  # 1
             number = 0 if newest is None else newest.number + 1

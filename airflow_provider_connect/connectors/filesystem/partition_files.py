@@ -34,8 +34,12 @@ class FileNames:
 
     def path(self, folder: str, partition: TopicPartition, offsets: tuple[int, int], extension: str) -> str:
         shown = offsets if self.has_last_offset else offsets[:1]
-        name = self.delimiter.join([partition.topic, str(partition.partition), *(f"{offset:0{self.digits}d}" for offset in shown)])
-        return joined(self.folder, folder, f"{name}{extension}")
+        numbers = self.delimiter.join(f"{offset:0{self.digits}d}" for offset in shown)
+        return joined(self.folder, folder, f"{self.beginning(partition)}{numbers}{extension}")
+
+    def beginning(self, partition: TopicPartition) -> str:
+        """How the names of a partition's files begin, and no others'."""
+        return f"{partition.topic}{self.delimiter}{partition.partition}{self.delimiter}"
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT
+from airflow_provider_connect.connectors.filesystem.owner_file import STATE, Owner, OwnerFiles
 from airflow_provider_connect.connectors.filesystem.partition_files import PartitionFiles
 from airflow_provider_connect.connectors.filesystem.settings import (
     CONFIG_DEF,
@@ -41,13 +42,13 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)
 _FINISHED_FILES = 100  # so many wait for a commit, then it is asked for
-_STATE = "_connect"
 
 
 class FileSystemSinkTask(SinkTask):
@@ -68,15 +69,30 @@ class FileSystemSinkTask(SinkTask):
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """Exactly once: take over the chains of commits; the offsets in them. Else remove what is left of them."""
         found: dict[TopicPartition, int] = {}
+        self._take_names(partitions)
         for partition in partitions:
             files = self._files[partition] = self._partition_files(partition)
             if not self.context.exactly_once:
                 files.chain.forget()
                 continue
-            row = files.chain.take(partition, self.context.claim, self.context.claim_epoch)
+            ids = self.context.topic_ids
+            claimant = OffsetRow(None, self.context.claim, self.context.claim_epoch, ids.get(partition.topic, ""))
+            row = files.chain.take(partition, claimant)
             if row.next_offset is not None:
                 found[partition] = row.next_offset
         return found if self.context.exactly_once else None
+
+    def _take_names(self, partitions: Collection[TopicPartition]) -> None:
+        """Become the one whose records have the names of the partitions' files, or find that it is. Raises ConfigException."""
+        assert self._store is not None
+        folder, names, config = self._config[TOPICS_DIR].strip("/"), self._settings.names, self.context.config
+        name, scope, ids = config.get("name", ""), scope_of(self.context.claim), self.context.topic_ids
+        topics = [""] if config.get("transforms") else sorted({path_part(partition.topic) for partition in partitions})
+        OwnerFiles(self._store, folder).take(
+            {partition: Owner(name, scope, ids.get(partition.topic, "")) for partition in partitions},
+            {partition: names.beginning(partition) for partition in partitions},
+            [joined(folder, topic) for topic in topics],
+        )
 
     def put(self, batch: Batch) -> None:
         if not batch.num_records:
@@ -217,4 +233,4 @@ class FileSystemSinkConnector(SinkConnector):
 def state_folder(config: Config, partition: TopicPartition) -> str:
     """Where the commits of a topic partition are: no other connector writes there."""
     name = config.originals.get("name", "")
-    return joined(config[TOPICS_DIR].strip("/"), _STATE, path_part(name), path_part(partition.topic), str(partition.partition))
+    return joined(config[TOPICS_DIR].strip("/"), STATE, path_part(name), path_part(partition.topic), str(partition.partition))

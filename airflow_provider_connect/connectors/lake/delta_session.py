@@ -1,6 +1,6 @@
 """One connection of a DeltaSink's task: batches become rows of one table, which are committed with offsets and claim.
 
-Offsets and claims are the table's transaction identifiers, numbers by name: three for each partition of a connector. Every commit sets the
+Offsets and claims are the table's transaction identifiers, numbers by name: four for each partition of a connector. Every commit sets the
 one of the offset, and Delta refuses a commit when another commit since the state that was read has set the same identifier. So of two
 processes that have read one state, one commits; the other reads the claims anew. Loaded by tasks alone.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -34,8 +34,8 @@ from airflow_provider_connect.errors import ConfigException, DataException, Retr
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow, scope_of
 
 PLACEHOLDER: Final = "connect_no_records_yet"
 """The only column of a table that is there for its claims: Delta has no table without columns."""
@@ -49,11 +49,11 @@ _OF_STORES: Final = ("Generic LocalFileSystem error", "Generic S3 error")
 
 
 class DeltaSession:
-    """Not kept after an exception. ``scope`` is that of the claims whose text is known."""
+    """Not kept after an exception. ``known`` are the scopes of claims and the ids of topics whose text is known."""
 
-    def __init__(self, settings: DeltaSettings, allowed: AllowedPaths, connector: str, scope: str | None) -> None:
+    def __init__(self, settings: DeltaSettings, allowed: AllowedPaths, connector: str, known: Iterable[str]) -> None:
         self._settings, self._allowed, self._connector = settings, allowed, connector
-        self._scopes = {} if scope is None else {_number(scope): scope}
+        self._texts = {_number(text): text for text in known}
         self.written: dict[str, Mapping[str, str]] = {}
         self.begin()
 
@@ -125,12 +125,15 @@ class DeltaSession:
         return f"connect/{self._connector}/{partition.topic}/{partition.partition}"
 
     def _row(self, id: str) -> OffsetRow | None:
-        offset, claim, scope = (None if self._table is None else self._table.transaction_version(f"{id}{end}") for end in _ENDS)
+        offset, claim, scope, topic = (None if self._table is None else self._table.transaction_version(f"{id}{end}") for end in _ENDS)
         if offset is None or offset == _FORGOTTEN or claim is None or scope is None:
             return None
-        text = f"{self._scopes.get(scope, f'#{scope}')}:{claim >> 1}"
-        row = OffsetRow(None if offset == _UNKNOWN else offset, text, claim >> 1)
+        text = f"{self._text(scope)}:{claim >> 1}"
+        row = OffsetRow(None if offset == _UNKNOWN else offset, text, claim >> 1, self._text(topic) if topic else "")
         return row.altered(row.next_offset) if claim & 1 else row
+
+    def _text(self, number: int) -> str:
+        return self._texts.get(number, f"#{number}")
 
     def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
         """Keep rows for the commit."""
@@ -139,9 +142,8 @@ class DeltaSession:
             numbers: tuple[int, ...] = (_FORGOTTEN,)
             if row is not None:
                 offset = _UNKNOWN if row.next_offset is None else row.next_offset
-                scope = scope_of(row.claim)
-                own = int(scope[1:]) if scope.startswith("#") else _number(scope)
-                numbers = (offset, row.claim_epoch * 2 + row.is_altered, own)
+                topic = _number(row.topic_id) if row.topic_id else 0
+                numbers = (offset, row.claim_epoch * 2 + row.is_altered, _number(scope_of(row.claim)), topic)
             self._transactions += [Transaction(f"{id}{end}", number) for end, number in zip(_ENDS, numbers, strict=False)]
 
     def flush(self) -> None:
@@ -212,13 +214,16 @@ class DeltaSession:
 
 
 _LEADS_AWAY: Final = re.compile(r"^/|^[a-zA-Z][a-zA-Z0-9+.-]*+:|(?:^|/)\.\.(?:/|$)")
-_ENDS: Final = ("", "/claim", "/scope")
-"""Of the names of a partition's three identifiers: the next offset, twice the claim's epoch (odd: set by an admin), the claim's scope."""
+_ENDS: Final = ("", "/claim", "/scope", "/topic")
+"""Of the names of a partition's four identifiers: the next offset, twice the claim's epoch (odd: set by an admin), the claim's scope, and
+the topic's id (0: not known)."""
 
 
-def _number(scope: str) -> int:
-    """A scope as a number of 63 bits."""
-    return int.from_bytes(hashlib.sha256(scope.encode()).digest()[:8], "big") >> 1
+def _number(text: str) -> int:
+    """A scope or a topic's id as a number of 63 bits. Where the text of a number is not known, it is the number behind ``#``."""
+    if text.startswith("#"):
+        return int(text[1:])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def _quoted(name: str) -> str:

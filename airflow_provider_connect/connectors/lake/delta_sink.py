@@ -5,28 +5,29 @@ What needs deltalake is loaded by tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow_provider_connect.connectors.lake.delta_settings import CONFIG_DEF, PATH, DeltaSettings, mistakes
 from airflow_provider_connect.connectors.lake.lake_sink import LakeSink
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.offset_row import scope_of
 from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.sdk.transactional_sink import TransactionalSinkTask, scope_of
+from airflow_provider_connect.sdk.transactional_sink import TransactionalSinkTask
 
 if TYPE_CHECKING:
     from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 
 
 class DeltaSinkTask(TransactionalSinkTask):
-    """Reads claims with the scope of its own: the table keeps numbers alone."""
+    """Reads claims with the texts of its own: the table keeps numbers alone."""
 
     required_columns: ClassVar[frozenset[str]] = LakeSink.required_columns
 
     def start(self, config: Config) -> None:
         super().start(config)
-        self._sink.scope = scope_of(self.context.claim)  # type: ignore[attr-defined]  # it is a DeltaSinkConnector
+        self._sink.known = (scope_of(self.context.claim), *self.context.topic_ids.values())  # type: ignore[attr-defined]  # it is a DeltaSinkConnector
 
 
 class DeltaSinkConnector(LakeSink):
@@ -37,8 +38,8 @@ class DeltaSinkConnector(LakeSink):
 
     task_class: ClassVar[type[SinkTask]] = DeltaSinkTask
     config_def = CONFIG_DEF
-    scope: str | None = None
-    """The scope of the task's claim; None: not a task's instance."""
+    known: Collection[str] = ()
+    """The scope of the task's claim, and the ids of its topics."""
 
     def start(self, config: Config) -> None:
         super().start(config)
@@ -51,7 +52,7 @@ class DeltaSinkConnector(LakeSink):
         from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 
         settings = DeltaSettings.of(self.config, self.allowed_paths)
-        return DeltaSession(settings, self.allowed_paths, self.config.originals.get("name", ""), self.scope)
+        return DeltaSession(settings, self.allowed_paths, self.config.originals.get("name", ""), self.known)
 
     def translated(self, error: Exception) -> Exception:
         from airflow_provider_connect.connectors.lake.delta_session import translated

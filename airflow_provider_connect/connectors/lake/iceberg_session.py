@@ -26,8 +26,8 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow
 
 
 class IcebergSession:
@@ -95,7 +95,7 @@ class IcebergSession:
         stored = self._writers[name].stored
         for partition, row in self._rows.items():
             if row is not None and partition in stored:
-                stored[partition].row.taken(f"{partition} in table {name}", row.row.claim, row.row.claim_epoch)
+                stored[partition].row.taken(f"{partition} in table {name}", row.row)
         return {partition: row for partition, row in self._rows.items() if row is not None}
 
     # Tables

@@ -224,9 +224,10 @@ class TableWriter:
         if self._settings.is_upsert and self._rows and self._table.current_snapshot() is not None and self._deleted.num_rows:
             self._delete(transaction)  # 1
         name, merged = property_name(self._connector), dict(self.stored)
+        sequence = transaction.table_metadata.next_sequence_number()
         update = transaction.update_snapshot(snapshot_properties={})
         with update.fast_append() as append:  # 2
-            stamped = {p: None if row is None else StoredRow(row.row, row.lineage, append.snapshot_id) for p, row in rows.items()}
+            stamped = {p: None if row is None else StoredRow(row.row, row.lineage, append.snapshot_id, sequence) for p, row in rows.items()}
             for file in self._files:
                 append.append_data_file(file)
             append.snapshot_properties = {name: to_text({p: row for p, row in stamped.items() if row is not None})} if rows else {}

@@ -10,8 +10,9 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Importance, Range, Type, add_errors
 from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
+from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 MAX_RETRIES: Final = "max.retries"
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow
 
 _PREFIX: Final = "connect.offsets."
 
@@ -20,11 +20,12 @@ _PREFIX: Final = "connect.offsets."
 @dataclass(frozen=True, slots=True)
 class StoredRow:
     """An offset row in a table. ``lineage`` changes whenever offsets are set by an admin: then what other tables know of the partition no
-    longer counts. ``snapshot`` is the id of the snapshot that wrote the row."""
+    longer counts. ``snapshot`` is the id of the snapshot that wrote the row, ``sequence`` its sequence number; 0: not known."""
 
     row: OffsetRow
     lineage: int
     snapshot: int
+    sequence: int = 0
 
 
 StoredRows = dict[TopicPartition, StoredRow]
@@ -37,39 +38,58 @@ def property_name(connector: str) -> str:
 
 def to_text(rows: Mapping[TopicPartition, StoredRow]) -> str:
     """The property's value, in one order."""
-    texts = {
-        f"{topic}/{partition}": [each.row.next_offset, each.row.claim, each.row.claim_epoch, each.lineage, each.snapshot]
-        for (topic, partition), each in sorted(rows.items())
-    }
+    texts = {}
+    for (topic, partition), each in sorted(rows.items()):
+        row = each.row
+        values = [row.next_offset, row.claim, row.claim_epoch, each.lineage, each.snapshot, row.topic_id, each.sequence]
+        texts[f"{topic}/{partition}"] = values
     return json.dumps(texts, separators=(",", ":"))
 
 
 def from_text(text: str | None) -> StoredRows:
     """The inverse of ``to_text``; None has no rows."""
     found: StoredRows = {}
-    for name, (offset, claim, epoch, lineage, snapshot) in json.loads(text or "{}").items():
+    for name, (offset, claim, epoch, lineage, snapshot, topic_id, sequence) in json.loads(text or "{}").items():
         topic, _, partition = name.rpartition("/")
-        found[TopicPartition(topic, int(partition))] = StoredRow(OffsetRow(offset, claim, epoch), lineage, snapshot)
+        found[TopicPartition(topic, int(partition))] = StoredRow(OffsetRow(offset, claim, epoch, topic_id), lineage, snapshot, sequence)
     return found
 
 
 def stored_rows(metadata: Any, connector: str) -> StoredRows:  # Any: pyiceberg's TableMetadata
-    """The rows that hold for the table's current snapshot. Costs one walk through the history, as far as the oldest snapshot of a row."""
+    """The rows that hold for the table's current snapshot. Costs one walk through the history, as far as the oldest snapshot of a row.
+
+    A snapshot that is neither among the ancestors of the current one nor among the table's snapshots has expired, or was abandoned by a
+    rollback and expired then. Sequence numbers tell which: they rise from ancestor to descendant.
+    """
     name = property_name(connector)
     rows = from_text(metadata.properties.get(name))
     snapshots = {each.snapshot_id: each for each in metadata.snapshots}
-    left = {each.snapshot for each in rows.values()} & snapshots.keys()  # others have expired: their rows are in the table, or were removed
-    for snapshot in _history(metadata, snapshots):
-        if not left:
-            break
-        left.discard(snapshot.snapshot_id)
-    if not left:
+    undone = _undone({(each.snapshot, each.sequence) for each in rows.values() if each.snapshot}, metadata, snapshots)
+    rolled_back = [partition for partition, each in rows.items() if each.snapshot in undone]
+    if not rolled_back:
         return rows
-    rolled_back = [partition for partition, each in rows.items() if each.snapshot in left]
-    older = dict.fromkeys(rolled_back) | _newest_offsets(_history(metadata, snapshots), name, rolled_back)
+    older = dict.fromkeys(rolled_back) | _newest_offsets(_history(metadata, snapshots), name, rows, rolled_back)
     return rows | {
         partition: replace(rows[partition], row=replace(rows[partition].row, next_offset=offset)) for partition, offset in older.items()
     }
+
+
+def _undone(written: Collection[tuple[int, int]], metadata: Any, snapshots: Mapping[int, Any]) -> set[int]:
+    """Those of the snapshots, each with its sequence number, that the current one does not follow."""
+    left = sorted(written, key=lambda each: each[1], reverse=True)
+    undone = {snapshot for snapshot, sequence in left if sequence == 0 and snapshot in snapshots}  # unless it is found below
+    oldest = None
+    for oldest in _history(metadata, snapshots):
+        undone.discard(oldest.snapshot_id)
+        while left and left[0][1] and left[0][1] >= (oldest.sequence_number or 0):
+            snapshot, _ = left.pop(0)
+            if snapshot != oldest.snapshot_id:
+                undone.add(snapshot)
+        if not undone & {snapshot for snapshot, sequence in left if not sequence} and not (left and left[0][1]):
+            break
+    if oldest is None or oldest.parent_snapshot_id is None:  # the beginning of the table was reached
+        undone |= {snapshot for snapshot, sequence in left if sequence}
+    return undone
 
 
 def _history(metadata: Any, snapshots: Mapping[int, Any]) -> Iterator[Any]:
@@ -80,12 +100,15 @@ def _history(metadata: Any, snapshots: Mapping[int, Any]) -> Iterator[Any]:
         snapshot = snapshots.get(snapshot.parent_snapshot_id)
 
 
-def _newest_offsets(history: Iterable[Any], name: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
-    """The offsets of partitions in the newest snapshots that have some."""
+def _newest_offsets(
+    history: Iterable[Any], name: str, now: StoredRows, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int | None]:
+    """The offsets of partitions in the newest snapshots that have some, of the topics that ``now`` has."""
     found: dict[TopicPartition, int | None] = {}
     for snapshot in history:
         if len(found) == len(partitions):
             break
         rows = {} if snapshot.summary is None else from_text(snapshot.summary.additional_properties.get(name))
-        found = {partition: rows[partition].row.next_offset for partition in partitions if partition in rows} | found
+        known = {partition: rows[partition].row for partition in partitions if partition in rows}
+        found = {p: row.next_offset if row.topic_id == now[p].row.topic_id else None for p, row in known.items()} | found
     return found

@@ -18,7 +18,7 @@ from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.java.config_rules import refused_source
 from airflow_provider_connect.model.config_limits import cut
-from airflow_provider_connect.model.connector_keys import nearest
+from airflow_provider_connect.model.unknown_settings import nearest
 from airflow_provider_connect.model.versions import MavenVersion, choose_version
 from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
 from airflow_provider_connect.plugins.catalog.plugin import Plugin, answering, chosen, versions_of

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, PluginVersionException
-from airflow_provider_connect.model.connector_keys import names_of, own_config_def, strip_framework_keys, unknown_settings
+from airflow_provider_connect.model.connector_keys import names_of, own_config_def, strip_framework_keys
 from airflow_provider_connect.model.connector_settings import NO_CLASS, NULL_VALUE, check_topics
+from airflow_provider_connect.model.unknown_settings import unknown_settings
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind

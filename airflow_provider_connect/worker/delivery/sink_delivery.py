@@ -13,7 +13,6 @@ commit outside a transaction. ``step`` surrounds each step (``commit_steps``).
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -28,7 +27,6 @@ from airflow_provider_connect.stores.kafka_errors import translating
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.bounded_call import within
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
-from airflow_provider_connect.worker.delivery.sink_positions import group_mark
 
 log = logging.getLogger(__name__)
 Offsets = Mapping[TopicPartition, int]
@@ -38,7 +36,8 @@ class GroupCommit:
     """Commits the group's offsets, fenced by the task's transactional id, with the batch log's record in the same transaction.
 
     ``members`` asks who is in the group: with any member the commit is refused, since another consumer would read the same records.
-    ``renewed`` creates another producer that owns the same id, for when this one waits in vain.
+    ``mark`` is the metadata of a commit for a topic. ``renewed`` creates another producer that owns the same id, for when this one waits in
+    vain.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class GroupCommit:
         *,
         renewed: Callable[[], TransactionalProducer],
         group: str,
-        claim: str,
+        mark: Callable[[str], str],
         members: Callable[[], Sequence[str]],
         batch_log: Callable[[Offsets], Sequence[ProducerRecord]],
         timeout_seconds: float,
@@ -57,7 +56,7 @@ class GroupCommit:
         self._consumer = consumer
         self._renewed = renewed
         self._group = group
-        self._claim = claim
+        self._mark = mark
         self._members = members
         self._batch_log = batch_log
         self._timeout = timeout_seconds
@@ -76,8 +75,7 @@ class GroupCommit:
     def commit(self, offsets: Offsets) -> None:
         """Commit ``offsets``, the next record to read of each partition. Raises FencedException when a newer claim took over."""
         self.refuse_strangers()
-        mark = group_mark(self._claim, time.time())
-        positions = [ClientPartition(p.topic, p.partition, n, mark) for p, n in sorted(offsets.items())]
+        positions = [ClientPartition(p.topic, p.partition, n, self._mark(p.topic)) for p, n in sorted(offsets.items())]
         try:
             self._send_offsets(positions)
         except RetriableException as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
-_TIME_MARK = " at="
+_TIME, _TOPIC, _DESTINATION = "at=", "topic=", "to="
 REFRESH_SECONDS = 86_400.0  # offsets of a group without members expire after a week
 
 
@@ -32,15 +34,40 @@ def by_topic(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Va
     return nested
 
 
-def group_mark(claim: str, now_seconds: float) -> str:
-    """The metadata of our commits: claim and time."""
-    return f"{CLAIM_MARK}{claim}{_TIME_MARK}{int(now_seconds)}"
+def group_mark(claim: str, now_seconds: float, topic_id: str = "", destination: str = "") -> str:
+    """The metadata of our commits: claim, time, the topic's id, and what names the destination that has committed the offset itself."""
+    words = [
+        f"{CLAIM_MARK}{claim}",
+        f"{_TIME}{int(now_seconds)}",
+        topic_id and _TOPIC + topic_id,
+        destination and _DESTINATION + destination,
+    ]
+    return " ".join(filter(None, words))
 
 
 def is_fresh(mark: str, now_seconds: float) -> bool:
     """Whether a commit is ours and less than a day old; others are repeated before they expire."""
-    claim, _, seconds = mark.partition(_TIME_MARK)
-    return claim.startswith(CLAIM_MARK) and seconds.isdecimal() and now_seconds - int(seconds) < REFRESH_SECONDS
+    seconds = _word(mark, _TIME)
+    return mark.startswith(CLAIM_MARK) and seconds.isdecimal() and now_seconds - int(seconds) < REFRESH_SECONDS
+
+
+def is_of_topic(mark: str, topic_id: str) -> bool:
+    """Whether the offset may count in the topic with this id: where both are known, they are equal."""
+    return not topic_id or _word(mark, _TOPIC) in ("", topic_id)
+
+
+def is_of_destination(mark: str, destination: str) -> bool:
+    """Whether this very destination has committed the offset too."""
+    return bool(destination) and _word(mark, _DESTINATION) == destination
+
+
+def destination_mark(config: Mapping[str, str]) -> str:
+    """What names a destination in marks: a hash of the settings that lead to it."""
+    return hashlib.sha256(json.dumps(sorted(config.items())).encode()).hexdigest()[:12]
+
+
+def _word(mark: str, name: str) -> str:
+    return next((word.removeprefix(name) for word in mark.split(" ")[1:] if word.startswith(name)), "")
 
 
 def is_anothers(mark: str) -> bool:
@@ -53,6 +80,7 @@ class Origin(StrEnum):
 
     GROUP = "the consumer group's"
     DESTINATION = "the destination's"
+    EMPTIED = "the first that the topic holds, because the destination holds nothing of what was committed there"
     BATCH_LOG = "the batch log's, because the group's has expired"
     RESET = "auto.offset.reset"
 
@@ -60,7 +88,8 @@ class Origin(StrEnum):
 @dataclass(frozen=True, slots=True)
 class KnownOffsets:
     """All that is known of one partition. ``mark`` is the metadata of the group's commit, ``is_fresh`` whether that is ours and young;
-    ``destination`` is None unless the destination keeps offsets itself; ``end`` is the last stable offset, ``high`` the high watermark.
+    ``destination`` is None where the destination has no offset; ``had_offset``: this very destination has committed the group's offset
+    too; ``end`` is the last stable offset, ``high`` the high watermark.
     ``is_unfinished``: the batch log's position was being set over REST when the process that did it died."""
 
     beginning: int
@@ -70,6 +99,7 @@ class KnownOffsets:
     mark: str = ""
     is_fresh: bool = False
     destination: int | None = None
+    had_offset: bool = False
     batch_log: int | None = None
     is_unfinished: bool = False
 
@@ -84,15 +114,28 @@ class StartPosition:
     commit_group: bool
 
 
-def start_position(partition: TopicPartition, known: KnownOffsets, *, exactly_once: bool, reset: str) -> StartPosition:
-    """The start of one partition.
+class Rollback(StrEnum):
+    """What follows where a destination holds less than it has committed (``destination.rollback``)."""
+
+    REDELIVER = "redeliver"
+    FAIL = "fail"
+
+
+def start_position(
+    partition: TopicPartition, known: KnownOffsets, *, exactly_once: bool, reset: str, rollback: Rollback = Rollback.REDELIVER
+) -> StartPosition:
+    """The start of one partition. Raises ConnectException where the destination has gone back, and ``rollback`` says so.
 
     A group offset without our mark was set by another program (a real Connect, an admin tool) and holds; with our mark the destination's
-    holds, because the process may have ended between the two. A group without an offset has expired if the batch log knows the partition;
-    else the partition was never seen, or was reset. An offset outside the log is treated as never seen, as Kafka does.
+    holds, because the process may have ended between the two. Where the destination's is the smaller one, the destination has gone back,
+    and what it lacks is delivered again. But where the group's was committed with another destination, the further one of both holds: what
+    that destination has is delivered. A group without an offset has expired if the batch log knows the partition; else the partition was
+    never seen, or was reset. An offset outside the log is treated as never seen, as Kafka does.
     """
     ours = known.mark.startswith(CLAIM_MARK)
     origin, offset = _chosen(known, exactly_once=exactly_once, ours=ours)
+    if exactly_once and ours and known.had_offset and known.group is not None and (offset is None or offset < known.group):
+        _refuse_rollback(partition, known, rollback)
     if offset is None or not known.beginning <= offset <= known.high:
         if offset is not None and reset == "none":
             raise ConnectException(
@@ -105,13 +148,29 @@ def start_position(partition: TopicPartition, known: KnownOffsets, *, exactly_on
 
 
 def _chosen(known: KnownOffsets, *, exactly_once: bool, ours: bool) -> tuple[Origin, int | None]:
-    if known.group is not None and not (exactly_once and ours and known.destination is not None):
+    if known.group is not None and exactly_once and ours:
+        if known.destination is None and known.had_offset:
+            return Origin.EMPTIED, known.beginning
+        if known.destination is not None and (known.had_offset or known.destination >= known.group):
+            return Origin.DESTINATION, known.destination
+    if known.group is not None:
         return Origin.GROUP, known.group
-    if known.group is None and known.batch_log is None:
+    if known.batch_log is None:
         return Origin.RESET, None
-    if exactly_once and known.destination is not None and not (known.group is None and known.is_unfinished):
+    if exactly_once and known.destination is not None and not known.is_unfinished:
         return Origin.DESTINATION, known.destination
     return Origin.BATCH_LOG, known.batch_log
+
+
+def _refuse_rollback(partition: TopicPartition, known: KnownOffsets, rollback: Rollback) -> None:
+    held = "no offset" if known.destination is None else f"offset {known.destination}"
+    text = f"The destination holds {held} of {partition}, and this connector has committed {known.group} there: it has been rolled back, "
+    if rollback is Rollback.FAIL:
+        raise ConnectException(
+            f"{text}restored or emptied. Set destination.rollback=redeliver to deliver again what it lacks; or set the offset to go on "
+            "from (PATCH /connectors/«name»/offsets)"
+        )
+    log.warning("%srestored or emptied. What it lacks is delivered again", text)
 
 
 def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) -> int:

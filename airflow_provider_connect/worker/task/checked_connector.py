@@ -16,17 +16,10 @@ from airflow_provider_connect.config.masking import HideSecrets, Mask, config_se
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException, message_of, plugin_code
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.connector_keys import (
-    misspellings,
-    names_of,
-    own_config_def,
-    sink_config_def,
-    source_config_def,
-    strip_framework_keys,
-    unknown_settings,
-)
+from airflow_provider_connect.model.connector_keys import names_of, own_config_def, sink_config_def, source_config_def, strip_framework_keys
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee, TransactionBoundary
 from airflow_provider_connect.model.topic_creation import TopicCreation, unused_keys, uses_topic_creation
+from airflow_provider_connect.model.unknown_settings import misspellings, unknown_settings
 from airflow_provider_connect.plugins.catalog.chosen_plugins import ChosenPlugins, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind
 from airflow_provider_connect.plugins.validation.reliability import (

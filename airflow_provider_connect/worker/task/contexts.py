@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from airflow_provider_connect.config.client_settings import client_config
@@ -112,6 +113,7 @@ class TaskSinkContext:
         *,
         guarantee: Guarantee,
         assignment: Collection[TopicPartition] = (),
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
         has_external_commits: bool = False,
         errant_record_reporter: ErrantRecordReporter | None = None,
     ) -> None:
@@ -121,6 +123,7 @@ class TaskSinkContext:
         self.guarantee = str(guarantee)
         self.exactly_once = guarantee == Guarantee.EXACTLY_ONCE
         self.assignment = assignment
+        self.topic_ids = topic_ids
         self.has_external_commits = has_external_commits
         self.errant_record_reporter = errant_record_reporter
         self._rewinds: dict[TopicPartition, int] = {}

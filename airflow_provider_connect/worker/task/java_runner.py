@@ -35,7 +35,7 @@ from airflow_provider_connect.stores.transactional_producer import ProducerRecor
 from airflow_provider_connect.worker.bounded_call import within
 from airflow_provider_connect.worker.delivery.kafka_ends import last_records
 from airflow_provider_connect.worker.delivery.sink_delivery import GroupCommit
-from airflow_provider_connect.worker.delivery.sink_positions import by_topic, partitions_of
+from airflow_provider_connect.worker.delivery.sink_positions import by_topic, group_mark, partitions_of
 from airflow_provider_connect.worker.task.bounded_sources import bounded_source
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.java_connector import guarded_sink, guarded_source, java_config, java_settings
@@ -373,7 +373,8 @@ class JavaSinkRunner(JavaTaskRunner):
         if not positions:
             return
         spans = {p: [self._before.get(p, 0), n] for p, n in positions.items() if n > self._before.get(p, 0)}
-        log_record = self._batch_log(by_topic(spans), by_topic(positions))
+        ids = self._admin.topic_ids({partition.topic for partition in positions})
+        log_record = self._batch_log(by_topic(spans), by_topic(positions), ids)
         consumer = Consumer(
             {**client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}"), "group.id": self._group}
         )
@@ -383,7 +384,7 @@ class JavaSinkRunner(JavaTaskRunner):
                 consumer,
                 renewed=self._new_owner,
                 group=self._group,
-                claim=str(self._environment.payload.claim),
+                mark=lambda topic: group_mark(str(self._environment.payload.claim), time.time(), ids.get(topic, "")),
                 members=lambda: self._groups.members(self._group),
                 batch_log=lambda _: log_record,
                 timeout_seconds=_COMMIT_SECONDS,

@@ -11,8 +11,9 @@ from typing import TypeVar
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, WorkerSettingsException, plugin_code
-from airflow_provider_connect.model.connector_keys import names_of, unknown_settings
+from airflow_provider_connect.model.connector_keys import names_of
 from airflow_provider_connect.model.connector_settings import PluginSettings, TransformationSettings
+from airflow_provider_connect.model.unknown_settings import unknown_settings
 from airflow_provider_connect.plugins.catalog.plugin import Plugin
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -13,11 +13,12 @@ from confluent_kafka import Consumer
 from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.model.backfill import capped, not_before, read_partitions
-from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
+from airflow_provider_connect.sdk.config_def import Type
 from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.records import Distance, TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
@@ -38,10 +39,15 @@ from airflow_provider_connect.worker.delivery.sink_delivery import (
 from airflow_provider_connect.worker.delivery.sink_positions import (
     KnownOffsets,
     Origin,
+    Rollback,
     StartPosition,
     by_topic,
+    destination_mark,
+    group_mark,
     is_anothers,
     is_fresh,
+    is_of_destination,
+    is_of_topic,
     owned_by,
     partitions_of,
     start_position,
@@ -67,9 +73,11 @@ _FORCED = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", "
 
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
-    """What is known of a sink's offsets outside its destination: those of the group and, where the group has lost them, those of the batch
-    log; ``unfinished`` where a change over REST was. ``has_external_commits``: another program has committed offsets, or deleted them."""
+    """A sink's partitions, and what is known of its offsets outside its destination: those of the group and, where the group has lost them,
+    those of the batch log; ``unfinished`` where a change over REST was. ``has_external_commits``: another program has committed offsets, or
+    deleted them."""
 
+    partitions: Sequence[TopicPartition]
     committed: Mapping[TopicPartition, CommittedOffset]
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
     unfinished: Collection[TopicPartition] = ()
@@ -92,6 +100,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._admin = TopicAdmin(settings, connection=connection)
         self._groups = GroupOffsets(settings, connection=connection)
         self._exactly_once = payload.guarantee == Guarantee.EXACTLY_ONCE
+        self._topic_ids: Mapping[str, str] = {}
+        self._destination = ""  # in the group's marks
         self._starts: dict[TopicPartition, int] = {}
         self._logged: dict[TopicPartition, int] = {}  # the positions in the batch log
         self._consumer = Consumer({**READER_SETTINGS, **config, "isolation.level": self._isolation, "group.id": group} | _FORCED)
@@ -101,7 +111,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             self._consumer,
             renewed=self._renewed_owner,
             group=group,
-            claim=str(payload.claim),
+            mark=self._mark,
             members=self._members,
             batch_log=self._batch_log_of,
             timeout_seconds=COMMIT_SECONDS,
@@ -111,23 +121,29 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._commit.owner.take_over()
 
     def read_offsets(self) -> KnownPartitions:
-        """The batch log counts only where the group has no offset."""
+        """The batch log counts only where the group has no offset. Offsets of topics that were created anew since are left out."""
         self._commit.refuse_strangers()
         name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
-        committed = {p: known for p, known in self._groups.committed(self._group).items() if reads(p.topic)}
+        every = partitions_of(self._environment.connector_settings, self._admin)
+        ids = self._topic_ids = self._admin.topic_ids({p.topic for p in every})
+        committed = {
+            p: known
+            for p, known in self._groups.committed(self._group).items()
+            if reads(p.topic) and is_of_topic(known.metadata, ids.get(p.topic, ""))
+        }
         moved = any(is_anothers(known.metadata) for known in committed.values())
         with closing(self._environment.backing.batch_log()) as store:
-            gone = {p for p in store.last(name) if p not in committed and reads(p.topic)}
+            gone = {p for p in store.last(name, ids) if p not in committed and reads(p.topic)}
             if not gone:
-                return KnownPartitions(committed, has_external_commits=moved)
-            lost = store.lost(name, self._groups.retention_seconds(), time.time())
-            return KnownPartitions(committed, lost, store.unfinished(name), has_external_commits=moved or not gone <= lost.keys())
+                return KnownPartitions(every, committed, has_external_commits=moved)
+            lost = store.lost(name, self._groups.retention_seconds(), time.time(), ids)
+            return KnownPartitions(every, committed, lost, store.unfinished(name), has_external_commits=moved or not gone <= lost.keys())
 
     def start(self, known: KnownPartitions) -> SinkLoop:
         environment, payload = self._environment, self._environment.payload
         connector = environment.checked.connector
         assert isinstance(connector, SinkConnector)
-        partitions = self._partitions()
+        partitions = self._owned(known.partitions)
         self._metrics.partitions = len(partitions)
         errors = sink_errors_of(environment, self._metrics, lambda: self._commit.owner)
         task = equipped(connector.task_class(), connector, environment.converters.header)
@@ -136,9 +152,12 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             payload.claim,
             guarantee=Guarantee(payload.guarantee),
             assignment=partitions,
+            topic_ids=self._topic_ids,
             has_external_commits=known.has_external_commits,
             errant_record_reporter=None if task.is_transactional else errant_records_of(environment, errors),
         )
+        if self._exactly_once:
+            self._destination = destination_mark(_settings_of_destination(connector, environment.checked.raw))
         self._stop_at_end(task)
         task.initialize(context)
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
@@ -206,18 +225,21 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 if time.monotonic() + ANSWER_SECONDS > deadline:
                     raise
 
-    def _partitions(self) -> list[TopicPartition]:
+    def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The partitions of the connector's topics that this task owns; of a backfill, those in its ranges."""
         payload = self._environment.payload
-        every = read_partitions(partitions_of(self._environment.connector_settings, self._admin), self._ranges)
-        return [p for p in every if owned_by(p, payload.task, payload.tasks)]
+        return [p for p in read_partitions(every, self._ranges) if owned_by(p, payload.task, payload.tasks)]
+
+    def _mark(self, topic: str) -> str:
+        claim, topic_id = str(self._environment.payload.claim), self._topic_ids.get(topic, "")
+        return group_mark(claim, time.time(), topic_id, self._destination)
 
     def _open_partitions(self, task: SinkTask, partitions: Sequence[TopicPartition], known: KnownPartitions) -> dict[TopicPartition, int]:
         """Decide where to start in each partition. What differs is written to the destination, then to the group. Returns the ends."""
         found = task.open(partitions) if partitions else None
         destination = None if found is None else checked_offsets("open", found)
         ends = capped(self._admin.end_offsets(partitions, read_committed=self._isolation == "read_committed"), self._ranges)
-        starts = self._decided(partitions, known, destination or {}, ends)
+        starts = self._decided(partitions, known, destination, ends)
         self._starts = {p: s.offset for p, s in starts.items()}
         self._logged.update(self._starts)
         rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
@@ -234,11 +256,12 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self,
         partitions: Sequence[TopicPartition],
         known: KnownPartitions,
-        destination: Mapping[TopicPartition, int],
+        destination: Mapping[TopicPartition, int] | None,
         ends: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, StartPosition]:
         """A backfill's partition begins and ends with its range: an offset outside counts as none, and there is no other beginning."""
         beginnings = not_before(self._admin.beginning_offsets(partitions), self._ranges)
+        rollback = self._rollback()
         highs = capped(self._admin.end_offsets(partitions, read_committed=False), self._ranges)
         starts: dict[TopicPartition, StartPosition] = {}
         for partition in partitions:
@@ -250,12 +273,23 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 group=None if group is None else group.offset,
                 mark="" if group is None else group.metadata,
                 is_fresh=group is not None and is_fresh(group.metadata, time.time()),
-                destination=destination.get(partition),
+                destination=None if destination is None else destination.get(partition),
+                had_offset=destination is not None and group is not None and is_of_destination(group.metadata, self._destination),
                 batch_log=known.lost.get(partition),
                 is_unfinished=partition in known.unfinished,
             )
-            starts[partition] = start_position(partition, offsets, exactly_once=self._exactly_once, reset=self._reset)
+            starts[partition] = start_position(
+                partition, offsets, exactly_once=self._exactly_once, reset=self._reset, rollback=rollback(offsets.destination)
+            )
         return starts
+
+    def _rollback(self) -> Callable[[int | None], Rollback]:
+        """What follows where the destination has gone back to an offset, None: to no offset."""
+        checked = self._environment.checked
+        chosen = checked.settings.destination_rollback
+        assert isinstance(checked.connector, SinkConnector)
+        apart = checked.connector.keeps_offsets_apart
+        return lambda held: Rollback(chosen) if chosen else Rollback.FAIL if held is None and apart else Rollback.REDELIVER
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
         """A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need all."""
@@ -266,7 +300,17 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def _batch_log_of(self, offsets: Offsets) -> Sequence[ProducerRecord]:
         self._logged.update(offsets)
         ranges = {p: [self._starts[p], n] for p, n in self._logged.items() if n > self._starts.get(p, n)}
-        return self._batch_log(by_topic(ranges), by_topic(self._logged))
+        return self._batch_log(by_topic(ranges), by_topic(self._logged), self._topic_ids)
+
+
+def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:
+    """The settings that may lead to another destination when they change: those that the connector names, else all of its own but for
+    passwords."""
+    if connector.location_settings:
+        return {key: raw.get(key, "") for key in connector.location_settings}
+    framework = {name for definition in (sink_config_def(), own_config_def()) for name in names_of(definition)}
+    passwords = {key.name for key in connector.config_def.keys.values() if key.type is Type.PASSWORD}
+    return {key: text for key, text in raw.items() if key not in framework | passwords and not key.startswith("airflow.")}
 
 
 def _isolation_of(config: Mapping[str, object]) -> str:

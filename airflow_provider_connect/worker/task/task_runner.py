@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_provider_connect.model.run import TaskResult
@@ -91,7 +92,10 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         return [] if self._task_of_author is None else task_datasets(self._name, self._task_of_author, self._environment.mask)
 
     def _batch_log(
-        self, ranges: Mapping[str, Mapping[str, list[int]]], positions: Mapping[str, Mapping[str, int]]
+        self,
+        ranges: Mapping[str, Mapping[str, list[int]]],
+        positions: Mapping[str, Mapping[str, int]],
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> Sequence[ProducerRecord]:
         """What this task has delivered in this run so far, for the batch log. Empty where the task's transactions go to another cluster
         than the worker's own, which keeps the batch log."""
@@ -111,6 +115,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             cpu_seconds=time.process_time() - environment.started_cpu + self._cpu_seconds_elsewhere,
             ranges=ranges,
             positions=positions,
+            topic_ids=topic_ids,
             distance=self._distance(),
         )
         return [ProducerRecord(environment.settings.batch_topic, partition, key, value)]

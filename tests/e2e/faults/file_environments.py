@@ -157,7 +157,7 @@ class FileSystemSinkEnvironment(SinkEnvironment):
     def records(self) -> list[bytes]:
         """Raises AssertionError where a temporary file is left."""
         files = self.location.files()
-        assert [path for path in files if path.startswith(_STATE) and "/links/" not in path] == []
+        assert [path for path in files if path.startswith(_STATE) and "/links/" not in path and "/owners/" not in path] == []
         mine = [data for path, data in files.items() if path.startswith(f"topics/{self.topic}/")]
         return [line.encode() for data in mine for line in pq.read_table(io.BytesIO(data))["line"].to_pylist()]
 

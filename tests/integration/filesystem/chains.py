@@ -7,6 +7,7 @@ from airflow_provider_connect.connectors.filesystem.stores.location import STORE
 from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED
 from airflow_provider_connect.sdk.config_def import ConfigDef
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 
 def opened(settings: dict[str, str]) -> Store:
@@ -17,7 +18,7 @@ def opened(settings: dict[str, str]) -> Store:
 def taken(store: Store, epoch: int) -> CommitChain:
     """The chain of one partition, with a claim."""
     chain = CommitChain(store, "state")
-    chain.take("t-0", f"topic:{epoch}", epoch)
+    chain.take("t-0", OffsetRow(None, f"topic:{epoch}", epoch))
     return chain
 
 

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
 from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.errors import ConfigException, FencedException
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from tests.azure_server import AzuriteServer, azurite
 from tests.integration.filesystem.chains import opened, taken, written
 from tests.s3_servers import SERVERS, MotoServer, S3Server, s3_server
@@ -56,7 +57,7 @@ def test_two_zombies_without_rename_write_nothing(settings: dict[str, str]) -> N
         second.commit(9, [(own[0][0], "out/z")])
     assert published(store) == {"out/a": b"a", "out/b": b"b", "out/c": b"c"}
     assert [file.path for file in store.files("state/files")] == []
-    assert CommitChain(store, "state").take("t-0", "topic:4", 4).next_offset == 5
+    assert CommitChain(store, "state").take("t-0", OffsetRow(None, "topic:4", 4)).next_offset == 5
 
 
 def test_only_one_of_many_creates_an_object(settings: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.config_def import ConfigDef
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.testing import run
 from tests.integration.filesystem.chains import opened, taken, written
 from tests.sftp_server import PASSPHRASE, OpenSshServer, SftpServer, openssh
@@ -67,7 +68,7 @@ def test_zombies_write_nothing(store: Store, settings: dict[str, str]) -> None:
     assert not store.move(*own[0])
     assert published(store) == {"out/a": b"a", "out/c": b"c"}
     assert [file.path for file in store.files("state/files")] == []
-    assert CommitChain(store, "state").take("t-0", "topic:4", 4).next_offset == 5
+    assert CommitChain(store, "state").take("t-0", OffsetRow(None, "topic:4", 4)).next_offset == 5
     for each in others:
         each.close()
 

@@ -92,7 +92,7 @@ def test_a_zombie_that_wakes_within_its_commit_writes_nothing(
 
 
 def test_a_table_that_is_gone_is_not_begun_again(server: S3Server, config: dict[str, str]) -> None:
-    session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, "sink", None)
+    session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, "sink", ())
     session.write(batches([note(1)])[0])
     folder = config["delta.table.path"].removeprefix(f"s3://{server.bucket}/")
     client = server.client()
@@ -139,7 +139,7 @@ def test_a_server_that_goes_away_within_a_commit_is_a_reason_to_try_again(
         config = (
             server.delta_settings("lake/notes") | settings | {"delta.table.auto-create-enabled": "true", "name": "sink", "topics": "notes"}
         )
-        session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, "sink", None)
+        session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, "sink", ())
         session.write(batches([note(1)])[0])
         session.commit()
         session.write(batches([note(2)])[0])

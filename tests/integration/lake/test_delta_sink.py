@@ -89,7 +89,7 @@ def test_the_first_records_of_two_tasks_at_least_once_do_not_replace_each_other(
     sessions = []
     for _ in range(2):
         settings = DeltaSettings.of(DeltaSinkConnector.task_config(config(tmp_path)), ALL_ALLOWED)
-        sessions.append(DeltaSession(settings, ALL_ALLOWED, "sink", None))
+        sessions.append(DeltaSession(settings, ALL_ALLOWED, "sink", ()))
     for number, session in enumerate(sessions):
         session.write(batches([note(number)])[0])
     sessions[0].commit()

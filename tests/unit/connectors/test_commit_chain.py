@@ -12,6 +12,7 @@ from airflow_provider_connect.connectors.filesystem.commit_chain import CommitCh
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
 from airflow_provider_connect.errors import ConfigException, FencedException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def chain(store: LocalStore) -> CommitChain:
 
 def taken(store: LocalStore, epoch: int, scope: str = "topic") -> CommitChain:
     found = chain(store)
-    found.take("t-0", f"{scope}:{epoch}", epoch)
+    found.take("t-0", OffsetRow(None, f"{scope}:{epoch}", epoch))
     return found
 
 
@@ -44,7 +45,7 @@ def test_a_commit_publishes_its_files_and_the_next_claim_knows_its_offset(store:
     first = taken(store, 1)
     first.commit(7, [(data(store, first, "a"), "out/a"), (data(store, first, "b"), "out/b")])
     assert [store.read(path) for path in paths(store, "out")] == [b"a", b"b"]
-    assert chain(store).take("t-0", "topic:2", 2).next_offset == 7
+    assert chain(store).take("t-0", OffsetRow(None, "topic:2", 2)).next_offset == 7
 
 
 def test_a_zombie_is_fenced_and_publishes_nothing(store: LocalStore) -> None:
@@ -57,7 +58,7 @@ def test_a_zombie_is_fenced_and_publishes_nothing(store: LocalStore) -> None:
     with pytest.raises(FencedException):
         zombie.commit(5, [(temporary, "out/late")])
     assert paths(store, "out") == []
-    assert chain(store).take("t-0", "topic:3", 3).next_offset == 3
+    assert chain(store).take("t-0", OffsetRow(None, "topic:3", 3)).next_offset == 3
 
 
 def test_a_zombie_whose_link_was_removed_since_is_fenced(store: LocalStore) -> None:
@@ -72,7 +73,7 @@ def test_a_zombie_whose_link_was_removed_since_is_fenced(store: LocalStore) -> N
         zombie.commit(99, [(temporary, "out/late")])
     assert paths(store, "out") == []
     newer.commit(6, [])
-    assert chain(store).take("t-0", "topic:3", 3).next_offset == 6
+    assert chain(store).take("t-0", OffsetRow(None, "topic:3", 3)).next_offset == 6
 
 
 @pytest.mark.parametrize("moved", range(3))
@@ -98,7 +99,7 @@ def test_a_taker_finishes_the_commit_of_a_killed_process(store: LocalStore, move
             dying.commit(4, files)
     else:
         dying.commit(4, files)
-    assert chain(store).take("t-0", "topic:2", 2).next_offset == 4
+    assert chain(store).take("t-0", OffsetRow(None, "topic:2", 2)).next_offset == 4
     assert paths(store, "out") == ["out/a", "out/b"]
     for temporary, path in files:  # the zombie goes on with what it was about to do
         store.move(temporary, path)
@@ -155,7 +156,7 @@ def test_altered_offsets_fence_the_task_that_still_writes(store: LocalStore) -> 
     assert chain(store).alter(2)
     with pytest.raises(FencedException):
         owner.commit(6, [])
-    assert chain(store).take("t-0", "topic:1", 1).next_offset == 2
+    assert chain(store).take("t-0", OffsetRow(None, "topic:1", 1)).next_offset == 2
 
 
 def test_few_links_stay(store: LocalStore) -> None:

@@ -206,7 +206,13 @@ def test_every_task_has_the_config() -> None:
 def test_state_beside_the_file_holds_what_was_committed(tasks: Tasks, path: Path) -> None:
     deliver(tasks.opened(7), "one", "two", upto=2)
     state = json.loads((path.parent / f".out.txt.offsets.{7:020d}").read_text())
-    assert state == {"claim": "topic:7", "length": 8, "inode": path.stat().st_ino, "offsets": {"words": {"0": 2}}}
+    assert state == {
+        "claim": "topic:7",
+        "length": 8,
+        "inode": path.stat().st_ino,
+        "offsets": {"words": {"0": 2}},
+        "topic_ids": {"words": "id of words"},
+    }
 
 
 def test_only_known_and_asked_for_partitions_are_returned(tasks: Tasks, path: Path) -> None:

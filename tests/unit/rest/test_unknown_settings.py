@@ -18,7 +18,8 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.connector_keys import names_of, nearest, unknown_settings
+from airflow_provider_connect.model.connector_keys import names_of
+from airflow_provider_connect.model.unknown_settings import nearest, unknown_settings
 from airflow_provider_connect.model.verbs import WARNINGS_HEADER
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.access import OpenToAll

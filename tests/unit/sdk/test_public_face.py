@@ -49,6 +49,7 @@ NOT_FOR_AUTHORS = {
     "checked",  # for an expression that another engine matches
     "Match",  # in annotations
     "NOTHING_ALLOWED",
+    "ADOPT",  # for FileStreamSink, which keeps offsets of its own kind
     "PRECISION",
     "SCALE",
     "SETTING",

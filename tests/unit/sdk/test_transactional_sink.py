@@ -221,9 +221,27 @@ def test_offsets_that_an_admin_sets_fence_a_task_that_still_writes(config: dict[
 
 def test_a_claim_of_another_config_topic_takes_over(config: dict[str, str]) -> None:
     row = OffsetRow(5, "old:100", 100)
-    assert row.taken(P, "new:1", 1) == OffsetRow(5, "new:1", 1)
+    assert row.taken(P, OffsetRow(None, "new:1", 1)) == OffsetRow(5, "new:1", 1)
     with pytest.raises(FencedException):
-        row.taken(P, "old:99", 99)
+        row.taken(P, OffsetRow(None, "old:99", 99))
+
+
+def test_an_offset_holds_in_the_topic_that_it_was_counted_in() -> None:
+    row = OffsetRow(5, "cluster:100", 100, "topic-1")
+    assert row.taken(P, OffsetRow(None, "cluster:101", 101, "topic-1")) == OffsetRow(5, "cluster:101", 101, "topic-1")
+    assert row.taken(P, OffsetRow(None, "cluster:101", 101)) == OffsetRow(5, "cluster:101", 101, "topic-1")
+    assert row.taken(P, OffsetRow(None, "cluster:101", 101, "topic-2")) == OffsetRow(None, "cluster:101", 101, "topic-2")
+    moved = OffsetRow(None, "another config topic:1", 1, "topic-1")
+    assert row.taken(P, moved) == OffsetRow(5, "another config topic:1", 1, "topic-1")
+
+
+def test_an_offset_of_another_cluster_is_neither_continued_nor_dropped() -> None:
+    row, foreign = OffsetRow(5, "theirs:100", 100, "topic-1"), OffsetRow(None, "ours:1", 1, "topic-2")
+    with pytest.raises(ConfigException, match=r"another Connect cluster \(config topic id theirs\).*set destination\.adopt=theirs"):
+        row.taken(P, foreign)
+    with pytest.raises(ConfigException):
+        row.taken(P, foreign, adopts="someone else's")
+    assert row.taken(P, foreign, adopts="theirs") == foreign
 
 
 def test_connectors_share_a_table_and_no_rows(config: dict[str, str]) -> None:
@@ -426,16 +444,16 @@ def test_a_driver_that_does_not_report_whether_it_commits_is_tried(tmp_path: Pat
 @pytest.mark.parametrize(
     ("style", "marks", "parameters"),
     [
-        ("qmark", "?, ?, ?", ("s:1", "c", "t")),
-        ("numeric", ":1, :2, :3", ("s:1", "c", "t")),
-        ("named", ":text0, :text1, :text2", {"text0": "s:1", "text1": "c", "text2": "t"}),
-        ("format", "%s, %s, %s", ("s:1", "c", "t")),
+        ("qmark", "?, ?, ?, ?", ("s:1", "c", "t", "id")),
+        ("numeric", ":1, :2, :3, :4", ("s:1", "c", "t", "id")),
+        ("named", ":text0, :text1, :text2, :text3", {"text0": "s:1", "text1": "c", "text2": "t", "text3": "id"}),
+        ("format", "%s, %s, %s, %s", ("s:1", "c", "t", "id")),
     ],
 )
 def test_parameters_are_marked_as_the_driver_has_them(style: str, marks: str, parameters: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect.getmodule(Driver), "paramstyle", style, raising=False)
     sink, driver = SqlSink(), Driver()
-    rows: Mapping[TopicPartition, OffsetRow] = {P: OffsetRow(7, "s:1", 1)}
+    rows: Mapping[TopicPartition, OffsetRow] = {P: OffsetRow(7, "s:1", 1, "id")}
     assert sink.read_offsets(sink.begin(driver), "c", [P]) == {}
     sink.write_offsets(driver, "c", rows)
     [*_, (read, _), (written, given)] = driver.statements

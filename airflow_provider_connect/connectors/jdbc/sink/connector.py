@@ -40,9 +40,10 @@ from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
+from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 
 class JdbcSinkConnector(TransactionalSink):
@@ -56,6 +57,7 @@ class JdbcSinkConnector(TransactionalSink):
     aliases = ("JdbcSink", "JdbcSinkConnector", "io.aiven.connect.jdbc.JdbcSinkConnector")
     task_class: ClassVar[type[SinkTask]] = JdbcSinkTask
     retries_setting = MAX_RETRIES
+    keeps_offsets_apart = True
     config_def = CONFIG_DEF
     _written: Mapping[TableName, TargetTable] = MappingProxyType({})  # by commits, over all connections of a task
 

@@ -6,6 +6,7 @@ Besides its ``OffsetRow`` each partition of a connector has the ``session`` that
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
@@ -13,9 +14,9 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import OFFSETS_TABLE
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink.target import text_literal
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow
 
 
 class OffsetsTable:
@@ -38,7 +39,7 @@ class OffsetsTable:
         number = dialect.column_type(INT64_SCHEMA)
         columns = (
             f"connector {text} NOT NULL, topic {text} NOT NULL, kafka_partition {key} NOT NULL, next_offset {number} NULL, "
-            f"claim {text} NOT NULL, claim_order {number} NOT NULL, session {text} NOT NULL"
+            f"claim {text} NOT NULL, claim_order {number} NOT NULL, topic_id {text} NOT NULL, session {text} NOT NULL"
         )
         try:
             self._store.begin()
@@ -54,17 +55,19 @@ class OffsetsTable:
                 ) from error
 
     def end_older(self, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
-        """End the other connections of claims that are not newer, which may hold locks."""
+        """End the other connections of claims of one scope that are not newer, which may hold locks."""
         sql = f"SELECT next_offset, claim, claim_order, session FROM {self._table} WHERE {self._where(partitions)}"
         for *values, session in self._store.rows(sql):
-            if session and session != self._store.session and not OffsetRow(*values).is_newer_than(claim.claim, claim.claim_epoch):
+            row = OffsetRow(*values)
+            is_older = scope_of(row.claim) == scope_of(claim.claim) and not row.is_newer_than(claim.claim, claim.claim_epoch)
+            if is_older and session and session != self._store.session:
                 self._store.end_session(session)
 
     def read(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         """The rows that exist, locked until the transaction ends."""
         rows: dict[TopicPartition, OffsetRow] = {}
         if partitions and self._exists():
-            columns = "topic, kafka_partition, next_offset, claim, claim_order"
+            columns = "topic, kafka_partition, next_offset, claim, claim_order, topic_id"
             sql = f"SELECT {columns} FROM {self._table} WHERE {self._where(partitions)} ORDER BY topic, kafka_partition"
             rows = {TopicPartition(*row[:2]): OffsetRow(*row[2:]) for row in self._store.locked_rows(sql)}
         self._found = frozenset(rows)
@@ -77,7 +80,7 @@ class OffsetsTable:
             if row is not None and partition not in self._found:
                 self._insert(partition, row)
             else:
-                claim = None if row is None else OffsetRow(None, row.claim, row.claim_epoch)
+                claim = None if row is None else replace(row, next_offset=None)
                 by_claim.setdefault(claim, {})[partition] = None if row is None else row.next_offset
         for claim, offsets in by_claim.items():
             if claim is None:
@@ -86,16 +89,19 @@ class OffsetsTable:
                 self._update(claim, offsets)
 
     def _insert(self, partition: TopicPartition, row: OffsetRow) -> None:
-        connector, topic, claim, session = map(self._text, (self._connector, partition.topic, row.claim, self._store.session))
-        values = f"{connector}, {topic}, {partition.partition}, {_sql(row.next_offset)}, {claim}, {row.claim_epoch}, {session}"
-        names = "connector, topic, kafka_partition, next_offset, claim, claim_order, session"
+        texts = (self._connector, partition.topic, row.claim, row.topic_id, self._store.session)
+        connector, topic, claim, topic_id, session = map(self._text, texts)
+        values = f"{connector}, {topic}, {partition.partition}, {_sql(row.next_offset)}, {claim}, {row.claim_epoch}, {topic_id}, {session}"
+        names = "connector, topic, kafka_partition, next_offset, claim, claim_order, topic_id, session"
         self._store.execute(f"INSERT INTO {self._table} ({names}) VALUES ({values})")
 
     def _update(self, claim: OffsetRow, offsets: Mapping[TopicPartition, int | None]) -> None:
         """An altered row keeps the session of the task that may still write."""
         known = {partition: offset for partition, offset in offsets.items() if offset is not None}
         cases = " ".join(f"WHEN {self._is(partition)} THEN {offset}" for partition, offset in known.items())
-        changes = f"claim = {self._text(claim.claim)}, claim_order = {claim.claim_epoch}, next_offset = "
+        changes = (
+            f"claim = {self._text(claim.claim)}, claim_order = {claim.claim_epoch}, topic_id = {self._text(claim.topic_id)}, next_offset = "
+        )
         changes += f"CASE {cases} END" if cases else "NULL"
         if not claim.is_altered:
             changes += f", session = {self._text(self._store.session)}"

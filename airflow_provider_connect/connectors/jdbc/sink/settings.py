@@ -246,6 +246,6 @@ CONFIG_DEF = ConfigDef(
         validator=NonEmptyString(),
         group="Delivery",
         doc="Table for the offsets of exactly-once delivery, created if it is missing. Connectors of one Connect cluster share it; two "
-        "clusters that have connectors of one name need two.",
+        "clusters that have connectors and topics of one name need two.",
     ),
 )

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from airflow_provider_connect.connectors.lake.table_offsets import StoredRow, property_name, stored_rows, to_text
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.transactional_sink import OffsetRow
 
 pytest.importorskip("pyiceberg")
 from pyiceberg.table.metadata import TableMetadataV2
@@ -66,6 +66,31 @@ def test_offsets_are_those_of_the_newest_snapshot_in_the_history(
     found = stored_rows(metadata(4, current, stored, summaries), "sink")
     assert {partition: each.row.next_offset for partition, each in found.items()} == offsets
     assert [each.row.claim for each in found.values()] == ["claim:1"] * len(stored)
+
+
+EXPIRED = {
+    "of the head's own ancestors": ([3, 4], 4, (40, 2), 40),
+    "abandoned by a rollback": ([1, 2], 2, (40, 4), 20),
+    "abandoned, and another writer has gone on": ([1, 2, 5], 5, (40, 4), 20),
+    "abandoned before the first that the sink has written": ([1], 1, (40, 4), None),
+    "all before the head": ([4], 4, (30, 3), 30),
+}
+
+
+@pytest.mark.parametrize(("kept", "current", "written", "offset"), EXPIRED.values(), ids=EXPIRED)
+def test_a_snapshot_that_has_expired_counts_unless_it_was_abandoned(
+    kept: list[int], current: int, written: tuple[int, int], offset: int | None
+) -> None:
+    given, number = written
+    stored = {A: StoredRow(OffsetRow(given, "claim:1", 1), 7, number, number)}
+    whole = metadata(5, current, stored, {2: {A: row(20, 2)}, 4: {A: row(40, 4)}})
+    parents = {5: 2}
+    snapshots = [
+        each.model_copy(update={"parent_snapshot_id": parents.get(each.snapshot_id, each.parent_snapshot_id)})
+        for each in whole.snapshots
+        if each.snapshot_id in kept
+    ]
+    assert stored_rows(whole.model_copy(update={"snapshots": snapshots}), "sink")[A].row.next_offset == offset
 
 
 def test_a_row_that_is_no_longer_renewed_costs_one_walk_through_a_long_history() -> None:

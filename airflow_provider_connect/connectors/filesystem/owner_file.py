@@ -1,0 +1,90 @@
+"""Whose a topic partition's files are: no two connectors, and no two topics, give different records one name.
+
+A small file for each topic partition in the folder that connectors write to, created only where there is none. It names the connector, its
+Connect cluster (the scope of its claims), and the topic by its id: a topic that was created anew counts its records from 0 again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined, path_part
+from airflow_provider_connect.errors import ConfigException, RetriableException, StoreException
+from airflow_provider_connect.sdk.records import TopicPartition
+
+STATE: Final = "_connect"
+"""The folder of our own in the folder that connectors write to."""
+_OWNERS: Final = "owners"
+_WAY_OUT: Final = "Set topics.dir to another folder"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One connector that writes the files of a topic partition. ``topic_id`` empty: not known."""
+
+    connector: str
+    scope: str
+    topic_id: str
+
+    def is_same(self, other: Owner) -> bool:
+        """Whether both give a name to the same records. One topic is in one Kafka cluster, whatever config topic its connectors are on."""
+        if self.topic_id and other.topic_id:
+            return (self.connector, self.topic_id) == (other.connector, other.topic_id)
+        return (self.connector, self.scope) == (other.connector, other.scope)
+
+
+class OwnerFiles:
+    """The owners in ``folder`` of ``store``."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self._store, self._folder = store, folder
+
+    def take(self, owners: Mapping[TopicPartition, Owner], names: Mapping[TopicPartition, str], below: Iterable[str]) -> None:
+        """Become the owner of each partition's files, or find that it is. Raises ConfigException where another one is, or where there are
+        files of that name, of which no owner is known. ``names`` are how the names of a partition's files begin; ``below`` the folders that
+        may hold some."""
+        new = {partition: owner for partition, owner in owners.items() if not self._is_owned(partition, owner)}
+        if not new:
+            return
+        for folder in below:
+            for file in self._store.files(folder):
+                name = file.path.rpartition("/")[2]
+                for partition in new:
+                    if name.startswith(names[partition]) and not file.path.startswith(f"{joined(self._folder, STATE)}/"):
+                        raise ConfigException(
+                            f"{file.path} is in the place of a file that this connector is to write, and nothing there names the connector "
+                            f"that has written it. {_WAY_OUT}, or move the files of {partition} elsewhere"
+                        )
+        for partition, owner in new.items():
+            if not self._store.create(self._path(partition), json.dumps(asdict(owner)).encode()) and not self._is_owned(partition, owner):
+                raise RetriableException(f"{self._path(partition)} has just been removed. A later try may succeed.")
+
+    def _is_owned(self, partition: TopicPartition, owner: Owner) -> bool:
+        """False: there is no owner."""
+        path = self._path(partition)
+        try:
+            data = self._store.read(path)
+        except FileNotFoundError:
+            return False
+        try:
+            found = Owner(**{key: str(value) for key, value in json.loads(data).items()})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise StoreException(f"{path} does not name the connector that writes files of {partition}: {error}") from error
+        if found.is_same(owner):
+            return True
+        if found.connector != owner.connector:
+            whose = f"connector {found.connector} writes"
+        elif found.scope != owner.scope:
+            whose = f"a connector of this name in another Connect cluster (config topic id {found.scope}) writes"
+        else:
+            whose = f"this connector has written, when {partition.topic} was another topic (id {found.topic_id}; it was created anew),"
+        raise ConfigException(
+            f"Files of {partition} would replace those that {whose} here. {_WAY_OUT}; or move the files of {partition} elsewhere, and "
+            f"remove {path}"
+        )
+
+    def _path(self, partition: TopicPartition) -> str:
+        return joined(self._folder, STATE, _OWNERS, path_part(partition.topic), str(partition.partition))

@@ -1,0 +1,52 @@
+"""Settings that nothing reads: warnings, with the nearest name that something does. Kafka Connect accepts such settings silently."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from airflow_provider_connect.model.config_limits import cut
+
+
+def unknown_settings(given: Iterable[str], known: Collection[str]) -> list[str]:
+    """A warning for each setting that nothing reads, with the nearest that something does. Kafka Connect accepts such settings silently.
+
+    The settings of the DAG, of clients and of new topics are left out: they have checks of their own.
+    """
+    names = sorted(name for name in given if name not in known and not name.startswith(_CHECKED_ELSEWHERE))
+    texts = [_unknown(name, known, given) for name in names[:_MOST_UNKNOWN]]
+    return texts if len(names) <= _MOST_UNKNOWN else [*texts, f"and {len(names) - _MOST_UNKNOWN} more unknown settings"]
+
+
+def _unknown(name: str, known: Collection[str], given: Iterable[str]) -> str:
+    shown = cut(name, _LONGEST_NAME)
+    converter = next((key for key in _CONVERTERS if name.startswith(f"{key}.") and key not in given), None)
+    if converter is not None:
+        return f"The setting {shown!r} is not used: without {converter!r} the worker's converter applies, with the worker's settings"
+    prefix = next(iter(_OF_PLUGIN.findall(name)), "")
+    of_plugin = [key.removeprefix(prefix) for key in known if key.startswith(prefix)] if prefix else []
+    near = nearest(name.removeprefix(prefix), of_plugin) if of_plugin else nearest(name, known)
+    near = near and f"{prefix if of_plugin else ''}{near}"
+    return f"{_UNKNOWN} {shown!r}: " + ("nothing reads it" if near is None else f"did you mean {near!r}?")
+
+
+def misspellings(errors: Iterable[str], warnings: Iterable[str]) -> list[str]:
+    """The unknown settings among ``warnings`` if one of ``errors`` is a missing setting: one of them may be its misspelt name."""
+    if not any(error.startswith(_MISSING) for error in errors):
+        return []
+    return [warning for warning in warnings if warning.startswith(_UNKNOWN)]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name most like ``name``; None: no name is like it. Takes up to a millisecond."""
+    return next(iter(difflib.get_close_matches(cut(name, _LONGEST_NAME), sorted(known), n=1)), None)
+
+
+_UNKNOWN: Final = "Unknown setting"
+_MISSING: Final = ("Missing required configuration ", "Must configure one of ")
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_OF_PLUGIN: Final = re.compile(r"^(?:(?:transforms|predicates)\.[^.]+|(?:key|value|header)\.converter)\.")
+_CHECKED_ELSEWHERE: Final = ("airflow.", "topic.creation.", *(f"{client}.override." for client in ("producer", "consumer", "admin")))
+_MOST_UNKNOWN, _LONGEST_NAME = 20, 100

@@ -1,0 +1,267 @@
+"""Sinks that deliver exactly once, on a real broker: whose offsets a destination holds, and what follows where it has changed since."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from tests.conftest import worker_properties
+from tests.integration.lake.delta_tables import delta_rows
+from tests.integration.lake.tables import catalog_of, rows_of, table_of
+from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, send
+from tests.integration.worker.note_runs import JSON, notes
+from tests.integration.worker.test_filesystem_sink import published
+from tests.kafka_topics import HANG_SECONDS
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A destination in a folder: its settings, and the ids of the notes in it, sorted."""
+
+    settings: Callable[[Path], dict[str, str]]
+    ids: Callable[[Path], list[int]]
+
+
+def _jdbc_ids(folder: Path) -> list[int]:
+    with closing(sqlite3.connect(folder / "notes.db")) as database:
+        return [row[0] for row in database.execute("SELECT id FROM notes ORDER BY id")]
+
+
+def _json_ids(texts: list[str]) -> list[int]:
+    return sorted(json.loads(text)["payload"]["id"] for text in texts)
+
+
+KINDS = {
+    "file": Kind(
+        lambda folder: {"connector.class": "FileStreamSink", "file": str(folder / "notes.txt")} | PLAIN,
+        lambda folder: _json_ids((folder / "notes.txt").read_text().splitlines()),
+    ),
+    "files": Kind(
+        lambda folder: {"connector.class": "FileSystemSink", "url": str(folder), "flush.size": "10", "format": "json"} | JSON,
+        lambda folder: sorted(json.loads(line)["id"] for path in published(folder) for line in (folder / path).read_text().splitlines()),
+    ),
+    "delta": Kind(
+        lambda folder: (
+            {
+                "connector.class": "DeltaSink",
+                "delta.table.path": str(folder / "notes"),
+                "delta.table.auto-create-enabled": "true",
+            }
+            | JSON
+        ),
+        lambda folder: sorted(row["id"] for row in delta_rows(folder / "notes")),
+    ),
+    "iceberg": Kind(
+        lambda folder: (
+            {
+                "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+                "iceberg.tables": "shop.notes",
+                "iceberg.tables.auto-create-enabled": "true",
+                "iceberg.control.topic": "control-iceberg",
+            }
+            | catalog_of(folder)
+            | JSON
+        ),
+        lambda folder: sorted(row["id"] for row in rows_of(folder, "shop.notes")),
+    ),
+    "table": Kind(
+        lambda folder: (
+            {
+                "connector.class": "JdbcSink",
+                "connection.url": f"jdbc:sqlite:{folder / 'notes.db'}",
+                "auto.create": "true",
+                "table.name.format": "notes",
+            }
+            | JSON
+        ),
+        _jdbc_ids,
+    ),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def config(environment: RunEnvironment, kind: Kind, topic: str, **more: str) -> dict[str, str]:
+    own = {"name": environment.connector, "topics": topic}
+    return own | kind.settings(environment.folder) | {key.replace("_", "."): text for key, text in more.items()}
+
+
+def run(environment: RunEnvironment, given: dict[str, str]) -> RunResult:
+    """A run with this config, whatever the last one had."""
+    if environment.runs:
+        environment.put_config(given)
+    return environment.run(given)
+
+
+def delivers(environment: RunEnvironment, given: dict[str, str]) -> None:
+    result = run(environment, given)
+    assert (result.state, result.error, [task.trace for task in result.tasks]) == (RunState.DONE, None, [None])
+
+
+def refusal(environment: RunEnvironment, given: dict[str, str]) -> str:
+    result = run(environment, given)
+    assert result.state is RunState.FAILED
+    return " ".join(filter(None, [result.error, *(task.trace for task in result.tasks)]))
+
+
+def make_again(environment: RunEnvironment, topic: str) -> None:
+    """Delete the topic, with the group's offsets, and create it once more."""
+    admin = AdminClient({"bootstrap.servers": environment.bootstrap})  # kept until the answer is there
+    admin.delete_topics([topic])[topic].result(HANG_SECONDS)
+    deadline = time.monotonic() + HANG_SECONDS
+    while environment.group_offsets() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    make_topic(environment.bootstrap, topic)
+
+
+def in_another_cluster(environment: RunEnvironment, unique: str) -> RunEnvironment:
+    """A connector of the same name, with other internal topics."""
+    return dataclasses.replace(environment, properties=worker_properties(environment.bootstrap, f"other-{unique}"), runs=0)
+
+
+@every_kind
+def test_a_topic_that_was_created_anew_is_delivered_from_its_first_record(environment: RunEnvironment, unique: str, kind: Kind) -> None:
+    topic = make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, notes(10))
+    given = config(environment, kind, topic)
+    delivers(environment, given)
+    make_again(environment, topic)
+    send(environment.bootstrap, topic, notes(15, 100))
+    if kind is KINDS["files"]:  # names of files hold offsets, which begin anew
+        assert "was another topic (id " in refusal(environment, given)
+        assert kind.ids(environment.folder) == list(range(10))
+        given |= {"topics.dir": "again"}
+    delivers(environment, given)
+    assert kind.ids(environment.folder) == [*range(10), *range(100, 115)]
+
+
+@every_kind
+def test_offsets_of_another_cluster_are_refused_by_name(environment: RunEnvironment, unique: str, kind: Kind) -> None:
+    topic = make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, notes(10))
+    given = config(environment, kind, topic)
+    delivers(environment, given)
+    scope = TopicAdmin(environment.settings).topic_id(environment.settings.config_topic)
+    make_again(environment, topic)
+    other = in_another_cluster(environment, unique)
+    send(environment.bootstrap, topic, notes(5, 100))
+    text = refusal(other, given)
+    assert "another Connect cluster (config topic id " in text
+    assert kind.ids(environment.folder) == list(range(10))
+    if kind is KINDS["files"]:
+        return
+    adopted = text.partition("destination.adopt=")[2].partition(":")[0]
+    assert adopted == scope or kind is KINDS["delta"], "a Delta table keeps numbers alone"
+    delivers(other, given | {"destination.adopt": adopted})
+    assert kind.ids(environment.folder) == [*range(10), *range(100, 105)]
+
+
+@every_kind
+def test_another_group_on_the_same_cluster_goes_on(environment: RunEnvironment, unique: str, kind: Kind) -> None:
+    """The topic's id tells that the records are the same."""
+    topic = make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, notes(10))
+    given = config(environment, kind, topic)
+    delivers(environment, given)
+    send(environment.bootstrap, topic, notes(5, 10))
+    delivers(in_another_cluster(environment, unique), given)
+    assert kind.ids(environment.folder) == list(range(15))
+
+
+@every_kind
+def test_a_destination_that_a_config_comes_back_to_gets_what_no_other_has(environment: RunEnvironment, unique: str, kind: Kind) -> None:
+    topic = make_topic(environment.bootstrap, unique)
+    first, second = environment.folder / "first", environment.folder / "second"
+    for number, folder in enumerate((first, second, first)):
+        folder.mkdir(exist_ok=True)
+        send(environment.bootstrap, topic, notes(5, 5 * number))
+        delivers(environment, {"name": environment.connector, "topics": topic} | kind.settings(folder))
+    assert (kind.ids(first), kind.ids(second)) == ([*range(5), *range(10, 15)], [*range(5, 10)])
+
+
+@pytest.mark.parametrize("name", ["delta", "files"])
+def test_what_an_emptied_folder_lacks_is_delivered_again(environment: RunEnvironment, unique: str, name: str) -> None:
+    kind, topic = KINDS[name], make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, notes(10))
+    delivers(environment, config(environment, kind, topic))
+    shutil.rmtree(environment.folder / ("notes" if name == "delta" else "topics"))
+    send(environment.bootstrap, topic, notes(5, 10))
+    text = refusal(environment, config(environment, kind, topic, destination_rollback="fail"))
+    assert "The destination holds no offset of" in text
+    assert "Set destination.rollback=redeliver" in text
+    delivers(environment, config(environment, kind, topic))
+    assert kind.ids(environment.folder) == list(range(15))
+
+
+def test_rows_without_their_offsets_are_not_doubled_without_a_word(environment: RunEnvironment, unique: str) -> None:
+    kind, topic = KINDS["table"], make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, notes(10))
+    given = config(environment, kind, topic)
+    delivers(environment, given)
+    with closing(sqlite3.connect(environment.folder / "notes.db")) as database:
+        database.execute("DROP TABLE connect_sink_offsets")
+        database.commit()
+    send(environment.bootstrap, topic, notes(5, 10))
+    assert "The destination holds no offset of" in refusal(environment, given)
+    assert kind.ids(environment.folder) == list(range(10))
+    with closing(sqlite3.connect(environment.folder / "notes.db")) as database:
+        database.execute("DELETE FROM notes")
+        database.commit()
+    delivers(environment, given | {"destination.rollback": "redeliver"})
+    assert kind.ids(environment.folder) == list(range(15))
+
+
+@pytest.mark.parametrize("expires", [False, True], ids=["kept", "expired"])
+@pytest.mark.parametrize("back_to", ["the first run", "the beginning"])
+def test_what_a_rollback_has_removed_is_delivered_again(environment: RunEnvironment, unique: str, back_to: str, expires: bool) -> None:
+    kind, topic = KINDS["iceberg"], make_topic(environment.bootstrap, unique)
+    given, last = config(environment, kind, topic), []
+    for number in range(2):
+        send(environment.bootstrap, topic, notes(5, 5 * number))
+        delivers(environment, given)
+        last.append(table_of(environment.folder, "shop.notes").current_snapshot())
+    table = table_of(environment.folder, "shop.notes")
+    good = last[0] if back_to == "the first run" else table.snapshots()[0]
+    table.manage_snapshots().rollback_to_snapshot(good.snapshot_id).commit()
+    if expires:
+        table = table_of(environment.folder, "shop.notes")
+        abandoned = [each.snapshot_id for each in table.snapshots() if each.sequence_number > good.sequence_number]
+        table.maintenance.expire_snapshots().by_ids(abandoned).commit()
+    send(environment.bootstrap, topic, notes(5, 10))
+    delivers(environment, given)
+    assert kind.ids(environment.folder) == list(range(15))
+
+
+def test_a_database_that_was_restored_gets_what_it_lacks(environment: RunEnvironment, unique: str) -> None:
+    kind, topic = KINDS["table"], make_topic(environment.bootstrap, unique)
+    given = config(environment, kind, topic)
+    for number in range(2):
+        send(environment.bootstrap, topic, notes(5, 5 * number))
+        delivers(environment, given)
+        if number == 0:
+            shutil.copy(environment.folder / "notes.db", environment.folder / "backup.db")
+    shutil.copy(environment.folder / "backup.db", environment.folder / "notes.db")
+    send(environment.bootstrap, topic, notes(5, 10))
+    delivers(environment, given)
+    assert kind.ids(environment.folder) == list(range(15))
+
+
+def test_a_second_connector_does_not_replace_files_of_the_first(environment: RunEnvironment, unique: str) -> None:
+    kind, topic = KINDS["files"], make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, notes(10))
+    delivers(environment, config(environment, kind, topic))
+    second = dataclasses.replace(environment, connector=f"second-{unique}")
+    for guarantee in ("exactly_once", "at_least_once"):
+        text = refusal(second, config(second, kind, topic, delivery_guarantee=guarantee))
+        assert f"would replace those that connector {environment.connector} writes" in text
+    assert kind.ids(environment.folder) == list(range(10))
