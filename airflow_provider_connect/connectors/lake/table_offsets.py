@@ -87,7 +87,7 @@ def _undone(written: Collection[tuple[int, int]], metadata: Any, snapshots: Mapp
                 undone.add(snapshot)
         if not undone & {snapshot for snapshot, sequence in left if not sequence} and not (left and left[0][1]):
             break
-    if oldest is None or oldest.parent_snapshot_id is None:  # the beginning of the table was reached
+    if oldest is None:  # the table has no snapshot any more; else those before the oldest that is left have expired
         undone |= {snapshot for snapshot, sequence in left if sequence}
     return undone
 
