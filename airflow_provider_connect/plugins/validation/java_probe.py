@@ -150,8 +150,6 @@ class JavaProbe:
         for each in configs:
             key = None if each["definition"] is None else _key(each["definition"])
             value = _value(each["value"], "" if key is None else key.name)
-            if value.name in config and config[value.name] is None:  # reported once, and by nothing that its plugin makes of it
-                value = dataclasses.replace(value, errors=())
             if value.name in ("connector.class", _VERSION_KEY) and config.get(value.name) is not None:
                 value = dataclasses.replace(value, value=config[value.name])
             more = [error for error in errors.pop(value.name, []) if error not in value.errors]
