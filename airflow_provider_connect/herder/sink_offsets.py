@@ -195,9 +195,8 @@ class SinkOffsetChanges:
         if not self._keeps_batch_log:
             return {}
         with closing(self._backing.batch_log()) as batch_log:
-            ids = self._topic_ids(batch_log.last(self._name))
-            known = batch_log.last(self._name, ids)
-            return batch_log.lost(self._name, self._groups.retention_seconds(), time.time(), ids) if known else {}
+            last = batch_log.last(self._name)
+            return batch_log.lost(self._name, self._groups.retention_seconds(), time.time(), self._topic_ids(last)) if last else {}
 
     def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
         return TopicAdmin(self._settings, connection=self._connection).topic_ids({partition.topic for partition in partitions})

@@ -7,9 +7,11 @@ from typing import Final
 
 from airflow_provider_connect.errors import ConfigException, FencedException
 from airflow_provider_connect.sdk.old_names import keeping_old_attributes
+from airflow_provider_connect.sdk.records import may_be_same_topic
+from airflow_provider_connect.sdk.task import SinkTaskContext
 
 ADOPT: Final = "destination.adopt"
-"""The connector setting with the scope of another cluster whose place at the destination is taken."""
+"""The connector setting with the scope of another cluster whose offsets at the destination give way to this connector's."""
 _ALTERED: Final = " altered"
 
 
@@ -41,7 +43,7 @@ class OffsetRow:
         ``adopts`` is that cluster's scope. Raises FencedException if the row's own claim is newer."""
         if self.is_newer_than(claimant.claim, claimant.claim_epoch):
             raise FencedException(f"{owned} belongs to the newer claim {self.claim}, claim {claimant.claim} may no longer write")
-        if not self.topic_id or not claimant.topic_id or self.topic_id == claimant.topic_id:
+        if may_be_same_topic(self.topic_id, claimant.topic_id):
             topic_id = claimant.topic_id or self.topic_id
             return replace(self, claim=claimant.claim, claim_epoch=claimant.claim_epoch, topic_id=topic_id)
         scope = scope_of(self.claim)
@@ -52,6 +54,11 @@ class OffsetRow:
                 f"another destination or another name; or set {ADOPT}={scope}: then it begins anew beside what that cluster has delivered"
             )
         return replace(claimant, next_offset=None)
+
+    @classmethod
+    def of_task(cls, context: SinkTaskContext, topic: str) -> OffsetRow:
+        """The row of a task that knows no offset yet: its claim, and the topic's id."""
+        return cls(None, context.claim, context.claim_epoch, context.topic_ids.get(topic, ""))
 
     @property
     def is_altered(self) -> bool:

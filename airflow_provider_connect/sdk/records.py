@@ -21,6 +21,21 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+NO_TOPIC_ID: Final = "A" * 22
+"""The text of the id of each topic of a broker that gives topics no ids (KIP-516)."""
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+
+
+def topic_id_text(given: object) -> str:
+    """The id of a topic, as the client has it, in the form that Kafka's own tools print."""
+    return str(given).translate(_URL_SAFE).rstrip("=")
+
+
+def may_be_same_topic(one: str, other: str) -> bool:
+    """Whether two ids can be those of one topic. An empty one is not known, and can be that of any."""
+    return not one or not other or one == other
+
+
 RECORDS: Final = "records"
 BYTES: Final = "bytes"
 

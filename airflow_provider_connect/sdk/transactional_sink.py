@@ -229,7 +229,7 @@ class TransactionalSinkTask(SinkTask):
 
     def _take_rows(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         context = self.context
-        claimants = {p: OffsetRow(None, context.claim, context.claim_epoch, context.topic_ids.get(p.topic, "")) for p in partitions}
+        claimants = {p: OffsetRow.of_task(context, p.topic) for p in partitions}
         if not self._rows.keys() >= set(partitions):
             claim = OffsetRow(None, context.claim, context.claim_epoch)
             self._sink.end_older(self._connected(), self._connector, partitions, claim)

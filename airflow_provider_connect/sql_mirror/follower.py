@@ -27,7 +27,8 @@ from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import CURRENT, batch, history, lease, position
 from airflow_provider_connect.stores.log_consumer import LogTruncatedException
-from airflow_provider_connect.stores.state_stream import KEPT_MS, StateRecord, StateStream, TopicIdentity
+from airflow_provider_connect.stores.state_stream import KEPT_MS, StateRecord, StateStream
+from airflow_provider_connect.stores.topic_admin import TopicIdentity
 
 LEASE = "mirror"
 LEASE_SECONDS = 15.0

@@ -10,7 +10,7 @@ from airflow_provider_connect.model.batches import ALTERING, BatchRecord, BatchR
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.sdk.records import Distance, TopicPartition
+from airflow_provider_connect.sdk.records import Distance, TopicPartition, may_be_same_topic
 from airflow_provider_connect.stores.log_consumer import Closing, LogRecord, SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic
@@ -185,7 +185,7 @@ def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dic
     known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():
-            if topic in topic_ids and entry.topic_ids.get(topic, topic_ids[topic]) != topic_ids[topic]:
+            if not may_be_same_topic(entry.topic_ids.get(topic, ""), topic_ids.get(topic, "")):
                 continue
             for partition, position in positions.items():
                 at, found = TopicPartition(topic, partition), (entry.claim, position, entry.run, entry.timestamp)

@@ -21,7 +21,7 @@ from airflow_provider_connect.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translated
+from airflow_provider_connect.stores.kafka_errors import LastError, translated
 from airflow_provider_connect.stores.log_consumer import (
     Closing,
     LogRecord,
@@ -30,7 +30,7 @@ from airflow_provider_connect.stores.log_consumer import (
     log_consumer_config,
     log_record,
 )
-from airflow_provider_connect.stores.topic_admin import TopicAdmin, topic_id_of
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicIdentity
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
 from airflow_provider_connect.wire.record import author_of, claim_of
@@ -57,14 +57,6 @@ class StateRecord:
     author: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicIdentity:
-    """The id, by which a topic differs from another one of its name, and the number of partitions."""
-
-    id: str
-    partitions: int
-
-
 class StateStream(Closing):
     """See the module. Nothing is opened before the first use."""
 
@@ -77,14 +69,7 @@ class StateStream(Closing):
 
     def identities(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
         """Those of the topics that exist, by one request. Raises StoreTimeoutException."""
-        found = {}
-        for topic, future in self._admin.describe_later(topics).items():
-            try:
-                described = self._admin.described(topic, future)
-            except TopicMissingException:
-                continue
-            found[topic] = TopicIdentity(topic_id_of(described), len(described.partitions))
-        return found
+        return self._admin.identities(topics)
 
     def absence_seconds(self, topics: Iterable[str]) -> dict[str, float]:
         """How long a reader of each topic may be away and read on from where it was without missing a tombstone."""

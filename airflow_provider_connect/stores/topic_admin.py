@@ -25,7 +25,7 @@ from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, Internal
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException, StoreException, StoreTimeoutException, WorkerSettingsException
 from airflow_provider_connect.model.connector_settings import topics_pattern
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import NO_TOPIC_ID, TopicPartition, topic_id_text
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.kafka_errors import NO_LEADER, TopicMissingException, kafka_error, unreachable
 from airflow_provider_connect.stores.topic_warnings import cleanup_policy, replication_warnings
@@ -63,13 +63,21 @@ class Creation(StrEnum):
     FORBIDDEN = "forbidden"
 
 
-def topic_id_of(topic: TopicDescription) -> str:
-    """The topic's id as Kafka's own tools print it."""
-    return str(topic.topic_id).translate(_URL_SAFE).rstrip("=")
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """The id, by which a topic differs from another one of its name, and the number of partitions."""
+
+    id: str
+    partitions: int
+
+    @classmethod
+    def of(cls, topic: TopicDescription) -> "TopicIdentity":
+        return cls(topic_id_text(topic.topic_id), len(topic.partitions))
 
 
-_NO_ID = "A" * 22
-_URL_SAFE = str.maketrans("+/", "-_")
+def known_ids(topics: Mapping[str, TopicIdentity]) -> dict[str, str]:
+    """The id of each topic, of brokers that give topics ids."""
+    return {name: topic.id for name, topic in topics.items() if topic.id != NO_TOPIC_ID}
 
 
 class TopicAdmin:
@@ -101,27 +109,25 @@ class TopicAdmin:
 
     def described_id(self, topic: str, future: "Future[TopicDescription]") -> str:
         """The id in a description that is on its way."""
-        return topic_id_of(self.described(topic, future))
+        return TopicIdentity.of(self.described(topic, future)).id
 
     def partitions(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         """How many partitions each of the topics has (None: of all topics); topics that do not exist are left out."""
         if topics is None:
             return self._all_partitions()
+        return {topic: found.partitions for topic, found in self.identities(topics).items()}
+
+    def identities(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
+        """Those of the topics that exist, by one request; by none where no topic is given."""
         found = {}
-        for topic, future in self.describe_later(topics).items():
-            try:
-                found[topic] = len(self.described(topic, future).partitions)
-            except TopicMissingException:
-                continue
+        for topic, future in (self.describe_later(names) if (names := list(topics)) else {}).items():
+            with suppress(TopicMissingException):
+                found[topic] = TopicIdentity.of(self.described(topic, future))
         return found
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The id of each topic (KIP-516). Topics that do not exist are left out, and so are those of brokers that give no ids."""
-        found = {}
-        for topic, future in (self.describe_later(topics) if topics else {}).items():
-            with suppress(TopicMissingException):
-                found[topic] = self.described_id(topic, future)
-        return {topic: id for topic, id in found.items() if id != _NO_ID}
+        """The ids of those of the topics that exist; see ``known_ids``."""
+        return known_ids(self.identities(topics))
 
     def matching(self, pattern: str) -> dict[str, int]:
         """How many partitions each topic has whose whole name matches. Kafka's internal topics never match, nor do the worker's: each run
@@ -256,14 +262,10 @@ class TopicAdmin:
     def _ids(self, topics: Iterable[InternalTopic]) -> dict[str, str]:
         """The ids of those topics that exist; their numbers of partitions are checked on the way."""
         by_name, ids = {topic.name: topic for topic in topics}, {}
-        for name, future in self.describe_later(by_name).items():
-            try:
-                found = self.described(name, future)
-            except TopicMissingException:
-                continue
-            if by_name[name].setting == "config.storage.topic" and len(found.partitions) > 1:
-                raise WorkerSettingsException(_TOO_MANY_PARTITIONS.format(name, len(found.partitions)))
-            ids[name] = topic_id_of(found)
+        for name, found in self.identities(by_name).items():
+            if by_name[name].setting == "config.storage.topic" and found.partitions > 1:
+                raise WorkerSettingsException(_TOO_MANY_PARTITIONS.format(name, found.partitions))
+            ids[name] = found.id
         return ids
 
     def _create_missing(self, topics: Sequence[InternalTopic]) -> set[str]:

@@ -6,8 +6,9 @@ Connect cluster (the scope of its claims), and the topic by its id: a topic that
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -42,25 +43,27 @@ class OwnerFiles:
     def __init__(self, store: Store, folder: str) -> None:
         self._store, self._folder = store, folder
 
-    def take(self, owners: Mapping[TopicPartition, Owner], names: Mapping[TopicPartition, str], below: Iterable[str]) -> None:
+    def take(self, owners: Mapping[TopicPartition, Owner], beginning: Callable[[TopicPartition], str], below: Iterable[str]) -> None:
         """Become the owner of each partition's files, or find that it is. Raises ConfigException where another one is, or where there are
-        files of that name, of which no owner is known. ``names`` are how the names of a partition's files begin; ``below`` the folders that
-        may hold some."""
+        files of that name, of which no owner is known. ``beginning`` is how the names of a partition's files begin; ``below`` the folders
+        that may hold some."""
         new = {partition: owner for partition, owner in owners.items() if not self._is_owned(partition, owner)}
-        if not new:
-            return
-        for folder in below:
-            for file in self._store.files(folder):
-                name = file.path.rpartition("/")[2]
-                for partition in new:
-                    if name.startswith(names[partition]) and not file.path.startswith(f"{joined(self._folder, STATE)}/"):
-                        raise ConfigException(
-                            f"{file.path} is in the place of a file that this connector is to write, and nothing there names the connector "
-                            f"that has written it. {_WAY_OUT}, or move the files of {partition} elsewhere"
-                        )
+        if new:
+            self._refuse_files({beginning(partition): partition for partition in new}, below)
         for partition, owner in new.items():
             if not self._store.create(self._path(partition), json.dumps(asdict(owner)).encode()) and not self._is_owned(partition, owner):
                 raise RetriableException(f"{self._path(partition)} has just been removed. A later try may succeed.")
+
+    def _refuse_files(self, by_beginning: Mapping[str, TopicPartition], below: Iterable[str]) -> None:
+        beginnings, state = tuple(by_beginning), f"{joined(self._folder, STATE)}/"
+        for file in itertools.chain.from_iterable(map(self._store.files, below)):
+            name = file.path.rpartition("/")[2]
+            if name.startswith(beginnings) and not file.path.startswith(state):
+                partition = next(partition for beginning, partition in by_beginning.items() if name.startswith(beginning))
+                raise ConfigException(
+                    f"{file.path} has the name of a file that this connector is to write, and no owner of {partition} is recorded. "
+                    f"{_WAY_OUT}, or move the files of {partition} elsewhere"
+                )
 
     def _is_owned(self, partition: TopicPartition, owner: Owner) -> bool:
         """False: there is no owner."""

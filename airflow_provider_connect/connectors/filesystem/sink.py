@@ -75,9 +75,7 @@ class FileSystemSinkTask(SinkTask):
             if not self.context.exactly_once:
                 files.chain.forget()
                 continue
-            ids = self.context.topic_ids
-            claimant = OffsetRow(None, self.context.claim, self.context.claim_epoch, ids.get(partition.topic, ""))
-            row = files.chain.take(partition, claimant)
+            row = files.chain.take(partition, OffsetRow.of_task(self.context, partition.topic))
             if row.next_offset is not None:
                 found[partition] = row.next_offset
         return found if self.context.exactly_once else None
@@ -90,7 +88,7 @@ class FileSystemSinkTask(SinkTask):
         topics = [""] if config.get("transforms") else sorted({path_part(partition.topic) for partition in partitions})
         OwnerFiles(self._store, folder).take(
             {partition: Owner(name, scope, ids.get(partition.topic, "")) for partition in partitions},
-            {partition: names.beginning(partition) for partition in partitions},
+            names.beginning,
             [joined(folder, topic) for topic in topics],
         )
 

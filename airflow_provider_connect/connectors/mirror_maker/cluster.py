@@ -19,7 +19,7 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.arrow import LazyModule
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.kafka_settings import ClientKind
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import NO_TOPIC_ID, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
     import confluent_kafka as client
@@ -73,7 +73,6 @@ _MAY_COME: Final = (
 )
 """What Java's clients call a RetriableException, of what requests of mirrors are answered."""
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
-_URL_SAFE: Final = str.maketrans("+/", "-_")
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 
 
@@ -141,15 +140,13 @@ class Cluster:
         found = {}
         for name, future in futures.items():
             try:
-                number = str(future.result(self._seconds + 1).topic_id)
+                found[name] = topic_id_text(future.result(self._seconds + 1).topic_id)
             except client.KafkaException as error:
                 if error.args[0].code() != client.KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise self._failure(error.args[0], f"describing topic {name}") from error
             except concurrent.futures.TimeoutError as error:
                 raise self._failure(client.KafkaError(client.KafkaError._TIMED_OUT), f"describing topic {name}") from error
-            else:
-                found[name] = number.translate(_URL_SAFE).rstrip("=")
-        return {name: topic_id for name, topic_id in found.items() if topic_id.strip("A")}
+        return {name: topic_id for name, topic_id in found.items() if topic_id != NO_TOPIC_ID}
 
     def groups(self) -> list[str]:
         """The ids of all consumer groups."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import TopicPartition, may_be_same_topic
 
 TOPIC_ID: Final = "topicId"
 ONLY_OFFSET: Final = {"offset": 0}
@@ -30,8 +30,7 @@ def source_offset(last: int, topic_id: str | None) -> dict[str, object]:
 
 def is_of_other_topic(offset: Mapping[str, object] | None, topic_id: str | None) -> bool:
     """Whether the topic was created anew since. An offset without an id, as MirrorMaker's, is of any topic."""
-    known = None if offset is None else offset.get(TOPIC_ID)
-    return known is not None and topic_id is not None and known != topic_id
+    return not may_be_same_topic(str((offset or {}).get(TOPIC_ID) or ""), topic_id or "")
 
 
 def refuse_wrong(partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:

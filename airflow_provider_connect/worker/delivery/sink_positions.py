@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.ids import murmur2
 from airflow_provider_connect.model.offsets import ALTERED_MARK, CLAIM_MARK
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import TopicPartition, may_be_same_topic
 
 if TYPE_CHECKING:
     from airflow_provider_connect.model.connector_settings import ConnectorSettings
-    from airflow_provider_connect.stores.topic_admin import TopicAdmin
+    from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicIdentity
 
 log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
@@ -52,8 +52,8 @@ def is_fresh(mark: str, now_seconds: float) -> bool:
 
 
 def is_of_topic(mark: str, topic_id: str) -> bool:
-    """Whether the offset may count in the topic with this id: where both are known, they are equal."""
-    return not topic_id or _word(mark, _TOPIC) in ("", topic_id)
+    """Whether the offset may count in the topic with this id."""
+    return may_be_same_topic(_word(mark, _TOPIC), topic_id)
 
 
 def is_of_destination(mark: str, destination: str) -> bool:
@@ -88,8 +88,8 @@ class Origin(StrEnum):
 @dataclass(frozen=True, slots=True)
 class KnownOffsets:
     """All that is known of one partition. ``mark`` is the metadata of the group's commit, ``is_fresh`` whether that is ours and young;
-    ``destination`` is None where the destination has no offset; ``had_offset``: this very destination has committed the group's offset
-    too; ``end`` is the last stable offset, ``high`` the high watermark.
+    ``destination`` is None where the destination has no offset; ``had_offset``: exactly once this very destination has committed the
+    group's offset too; ``end`` is the last stable offset, ``high`` the high watermark.
     ``is_unfinished``: the batch log's position was being set over REST when the process that did it died."""
 
     beginning: int
@@ -134,7 +134,7 @@ def start_position(
     """
     ours = known.mark.startswith(CLAIM_MARK)
     origin, offset = _chosen(known, exactly_once=exactly_once, ours=ours)
-    if exactly_once and ours and known.had_offset and known.group is not None and (offset is None or offset < known.group):
+    if known.had_offset and known.group is not None and (known.destination is None or known.destination < known.group):
         _refuse_rollback(partition, known, rollback)
     if offset is None or not known.beginning <= offset <= known.high:
         if offset is not None and reset == "none":
@@ -183,13 +183,18 @@ def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) ->
     raise ConfigException.of("auto.offset.reset", reset, "String must be one of: earliest, latest, none")
 
 
-def partitions_of(settings: ConnectorSettings, admin: TopicAdmin) -> list[TopicPartition]:
-    """All partitions of a sink's topics: those that it names, or that its pattern matches. A topic that does not exist yet is left out."""
-    counts = admin.partitions(settings.topics) if settings.topics else admin.matching(settings.topics_regex or "")
+def topics_of(settings: ConnectorSettings, admin: TopicAdmin) -> dict[str, TopicIdentity]:
+    """A sink's topics: those that it names, or that its pattern matches. A topic that does not exist yet is left out."""
+    found = admin.identities(settings.topics or admin.matching(settings.topics_regex or ""))
     for topic in settings.topics:
-        if topic not in counts:
+        if topic not in found:
             log.warning("Topic %s of connector %s does not exist yet", topic, settings.name)
-    return [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
+    return found
+
+
+def partitions_of(topics: Mapping[str, TopicIdentity]) -> list[TopicPartition]:
+    """All partitions of the topics."""
+    return [TopicPartition(name, number) for name, topic in sorted(topics.items()) for number in range(topic.partitions)]
 
 
 def owned_by(partition: TopicPartition, task: int, tasks: int) -> bool:

@@ -21,7 +21,7 @@ from airflow_provider_connect.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
-from airflow_provider_connect.worker.delivery.sink_positions import KnownOffsets, owned_by, partitions_of, start_position
+from airflow_provider_connect.worker.delivery.sink_positions import KnownOffsets, owned_by, partitions_of, start_position, topics_of
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.worker.preview.findings import Findings
@@ -65,7 +65,7 @@ class PreviewedSink:
         """Read ``most`` records, at their offsets, in the same order each time. ``configs`` are those to show."""
         connection = AdminConnection.of(self._settings, sink_admin_overrides(self._checked.resolved), ANSWER_SECONDS)
         with closing(connection):
-            every = partitions_of(self._checked.settings, TopicAdmin(self._settings, connection=connection))
+            every = partitions_of(topics_of(self._checked.settings, TopicAdmin(self._settings, connection=connection)))
             partitions = read_partitions(every, self._checked.settings.ranges)
             available = self._available(partitions, connection)
         owners = {p: next((t for t in range(len(configs)) if owned_by(p, t, len(configs))), 0) for p in partitions}

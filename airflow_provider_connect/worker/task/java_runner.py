@@ -29,13 +29,13 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.backing import repairs
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_admin_overrides
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, known_ids
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.bounded_call import within
 from airflow_provider_connect.worker.delivery.kafka_ends import last_records
 from airflow_provider_connect.worker.delivery.sink_delivery import GroupCommit
-from airflow_provider_connect.worker.delivery.sink_positions import by_topic, group_mark, partitions_of
+from airflow_provider_connect.worker.delivery.sink_positions import by_topic, group_mark, partitions_of, topics_of
 from airflow_provider_connect.worker.task.bounded_sources import bounded_source
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.java_connector import guarded_sink, guarded_source, java_config, java_settings
@@ -282,6 +282,7 @@ class JavaSinkRunner(JavaTaskRunner):
         self._group = consumer_group(environment.payload.connector, resolved, settings.values)
         connection = self._admin_connection(sink_admin_overrides(resolved), TAKE_OVER_SECONDS)
         self._admin, self._groups = TopicAdmin(settings, connection=connection), GroupOffsets(settings, connection=connection)
+        self._topic_ids: Mapping[str, str] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._goals: dict[TopicPartition, int] = {}
         self._before: dict[TopicPartition, int] = {}
@@ -299,7 +300,8 @@ class JavaSinkRunner(JavaTaskRunner):
         """Where the topics end now: behind the last record of each, for a task never commits past a transaction's marker."""
         if self._table_commit is not None:
             self._begin_coordinator(self._table_commit)
-        partitions = partitions_of(self._environment.connector_settings, self._admin)
+        topics = topics_of(self._environment.connector_settings, self._admin)
+        partitions, self._topic_ids = partitions_of(topics), known_ids(topics)
         self._ends = self._admin.end_offsets(partitions)
         self._before = self._committed()
         overrides = self._environment.connector_settings.overrides["consumer"]
@@ -373,8 +375,7 @@ class JavaSinkRunner(JavaTaskRunner):
         if not positions:
             return
         spans = {p: [self._before.get(p, 0), n] for p, n in positions.items() if n > self._before.get(p, 0)}
-        ids = self._admin.topic_ids({partition.topic for partition in positions})
-        log_record = self._batch_log(by_topic(spans), by_topic(positions), ids)
+        log_record = self._batch_log(by_topic(spans), by_topic(positions), self._topic_ids)
         consumer = Consumer(
             {**client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}"), "group.id": self._group}
         )
@@ -384,7 +385,7 @@ class JavaSinkRunner(JavaTaskRunner):
                 consumer,
                 renewed=self._new_owner,
                 group=self._group,
-                mark=lambda topic: group_mark(str(self._environment.payload.claim), time.time(), ids.get(topic, "")),
+                mark=lambda topic: group_mark(str(self._environment.payload.claim), time.time(), self._topic_ids.get(topic, "")),
                 members=lambda: self._groups.members(self._group),
                 batch_log=lambda _: log_record,
                 timeout_seconds=_COMMIT_SECONDS,

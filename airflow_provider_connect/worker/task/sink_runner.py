@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -25,7 +25,7 @@ from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_location import sink_admin_overrides
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, known_ids
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, AheadReader, KafkaReader
 from airflow_provider_connect.worker.delivery.sink_delivery import (
@@ -51,6 +51,7 @@ from airflow_provider_connect.worker.delivery.sink_positions import (
     owned_by,
     partitions_of,
     start_position,
+    topics_of,
 )
 from airflow_provider_connect.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.worker.task.contexts import TaskSinkContext
@@ -124,8 +125,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         """The batch log counts only where the group has no offset. Offsets of topics that were created anew since are left out."""
         self._commit.refuse_strangers()
         name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
-        every = partitions_of(self._environment.connector_settings, self._admin)
-        ids = self._topic_ids = self._admin.topic_ids({p.topic for p in every})
+        topics = topics_of(self._environment.connector_settings, self._admin)
+        every, ids = partitions_of(topics), known_ids(topics)
+        self._topic_ids = ids
         committed = {
             p: known
             for p, known in self._groups.committed(self._group).items()
@@ -261,7 +263,6 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     ) -> dict[TopicPartition, StartPosition]:
         """A backfill's partition begins and ends with its range: an offset outside counts as none, and there is no other beginning."""
         beginnings = not_before(self._admin.beginning_offsets(partitions), self._ranges)
-        rollback = self._rollback()
         highs = capped(self._admin.end_offsets(partitions, read_committed=False), self._ranges)
         starts: dict[TopicPartition, StartPosition] = {}
         for partition in partitions:
@@ -279,17 +280,17 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 is_unfinished=partition in known.unfinished,
             )
             starts[partition] = start_position(
-                partition, offsets, exactly_once=self._exactly_once, reset=self._reset, rollback=rollback(offsets.destination)
+                partition, offsets, exactly_once=self._exactly_once, reset=self._reset, rollback=self._rollback(offsets.destination)
             )
         return starts
 
-    def _rollback(self) -> Callable[[int | None], Rollback]:
-        """What follows where the destination has gone back to an offset, None: to no offset."""
+    def _rollback(self, held: int | None) -> Rollback:
+        """What follows where the destination has gone back to the offset ``held``, None: to no offset."""
         checked = self._environment.checked
-        chosen = checked.settings.destination_rollback
+        if chosen := checked.settings.destination_rollback:
+            return Rollback(chosen)
         assert isinstance(checked.connector, SinkConnector)
-        apart = checked.connector.keeps_offsets_apart
-        return lambda held: Rollback(chosen) if chosen else Rollback.FAIL if held is None and apart else Rollback.REDELIVER
+        return Rollback.FAIL if held is None and checked.connector.keeps_offsets_apart else Rollback.REDELIVER
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
         """A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need all."""

@@ -49,6 +49,9 @@ NOT_FOR_AUTHORS = {
     "checked",  # for an expression that another engine matches
     "Match",  # in annotations
     "NOTHING_ALLOWED",
+    "NO_TOPIC_ID",  # for mirrors, whose clients are their own
+    "topic_id_text",
+    "may_be_same_topic",
     "ADOPT",  # for FileStreamSink, which keeps offsets of its own kind
     "PRECISION",
     "SCALE",

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.batch_log import lost_of, positions_of, unfinished_of
+from airflow_provider_connect.wire import batch_topic
 
 
 def test_batch_log_knows_a_moved_partition_by_its_newest_claim() -> None:
@@ -28,6 +31,16 @@ def test_offsets_that_cannot_have_expired_were_deleted() -> None:
     assert lost_of(entries, hour, now) == {one: 5, three: 7}
     assert lost_of(entries, None, now) == {one: 5, two: 6, three: 7, four: 8}
     assert unfinished_of(entries) == {three}
+
+
+def test_positions_of_a_topic_that_was_created_anew_mean_nothing() -> None:
+    known = replace(entry(0, "run-1", {"t": {0: 5}}, timestamp=1), topic_ids={"t": "first"})
+    decoded = batch_topic.decode(*batch_topic.encode(known)[:2])
+    assert isinstance(decoded, BatchRecord)
+    zero = TopicPartition("t", 0)
+    for ids, positions in (({"t": "first"}, {zero: 5}), ({"t": "second"}, {}), ({}, {zero: 5})):
+        assert positions_of([decoded], ids) == lost_of([decoded], None, 10.0, ids) == positions
+    assert positions_of([entry(0, "run-1", {"t": {0: 5}}, timestamp=1)], {"t": "second"}) == {zero: 5}  # an entry that knows no id
 
 
 def entry(task: int, run: str, positions: dict[str, dict[int, int]], *, timestamp: int) -> BatchRecord:

@@ -7,9 +7,13 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.delivery.sink_positions import (
     KnownOffsets,
     Origin,
+    Rollback,
+    destination_mark,
     group_mark,
     is_anothers,
     is_fresh,
+    is_of_destination,
+    is_of_topic,
     owned_by,
     start_position,
 )
@@ -49,6 +53,24 @@ def known(**given: object) -> KnownOffsets:
         ),
         pytest.param(
             True,
+            {"group": 40, "mark": OURS, "destination": 30, "had_offset": True},
+            Start(30, Origin.DESTINATION, False, True),
+            id="the destination went back",
+        ),
+        pytest.param(
+            True,
+            {"beginning": 5, "group": 40, "mark": OURS, "had_offset": True},
+            Start(5, Origin.EMPTIED, True, True),
+            id="the destination was emptied: from the first record",
+        ),
+        pytest.param(
+            True,
+            {"group": 40, "mark": OURS, "destination": 30},
+            Start(40, Origin.GROUP, True, False),
+            id="committed with another destination: the further one",
+        ),
+        pytest.param(
+            True,
             {"group": 40, "destination": 50},
             Start(40, Origin.GROUP, True, True),
             id="set by another application: wins over destination",
@@ -65,6 +87,27 @@ def known(**given: object) -> KnownOffsets:
 )
 def test_start(exactly_once: bool, offsets: dict[str, object], expected: Start) -> None:
     assert start_position(TP, known(**offsets), exactly_once=exactly_once, reset="earliest") == expected
+
+
+@pytest.mark.parametrize("held", [None, 30])
+def test_a_destination_that_went_back_may_fail_the_run(held: int | None) -> None:
+    with pytest.raises(ConnectException, match=r"this connector has committed 40 there.*destination\.rollback=redeliver"):
+        start_position(
+            TP,
+            known(group=40, mark=OURS, destination=held, had_offset=True),
+            exactly_once=True,
+            reset="earliest",
+            rollback=Rollback.FAIL,
+        )
+
+
+def test_a_mark_has_the_topic_and_the_destination() -> None:
+    mark = group_mark("x:7", 1000.0, "topic-1", destination_mark({"file": "a"}))
+    assert [is_of_topic(mark, id) for id in ("topic-1", "topic-2", "")] == [True, False, True]
+    assert [is_of_destination(mark, destination_mark({"file": name})) for name in "ab"] == [True, False]
+    assert is_fresh(mark, 2000.0)
+    assert is_of_topic(OURS, "topic-1")
+    assert not is_of_destination(OURS, destination_mark({"file": "a"}))
 
 
 def test_latest_starts_at_the_last_stable_offset() -> None:
