@@ -1,9 +1,8 @@
 """What was committed to a file, kept beside it. Knows nothing of the file's content, nor of who may write it.
 
-Beside ``out.txt`` lies ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode``, ``offsets`` and the ids of
-their topics. It is written under
-another name, fsynced and renamed; no link is ever followed, so that another user of the folder cannot lead a commit
-elsewhere. An alteration of offsets gets the same order with a revision behind it (``….1``), which counts as newer.
+Beside ``out.txt`` lies ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode``, ``offsets`` and the ids of their
+topics. It is written under another name, fsynced and renamed; no link is ever followed, so that another user of the folder cannot lead a
+commit elsewhere. An alteration of offsets gets the same order with a revision behind it (``….1``), which counts as newer.
 """
 
 from __future__ import annotations

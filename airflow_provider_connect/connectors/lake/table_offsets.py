@@ -56,10 +56,10 @@ def from_text(text: str | None) -> StoredRows:
 
 
 def stored_rows(metadata: Any, connector: str) -> StoredRows:  # Any: pyiceberg's TableMetadata
-    """The rows that hold for the table's current snapshot. Costs one walk through the history, as far as the oldest snapshot of a row.
+    """The rows that hold for the table's current snapshot. Costs one walk through the history.
 
     A snapshot that is neither among the ancestors of the current one nor among the table's snapshots has expired, or was abandoned by a
-    rollback and expired then. Sequence numbers tell which: they rise from ancestor to descendant.
+    rollback and expired then. Sequence numbers decide: they rise from ancestor to descendant.
     """
     name = property_name(connector)
     rows = from_text(metadata.properties.get(name))
@@ -76,20 +76,11 @@ def stored_rows(metadata: Any, connector: str) -> StoredRows:  # Any: pyiceberg'
 
 def _undone(written: Collection[tuple[int, int]], metadata: Any, snapshots: Mapping[int, Any]) -> set[int]:
     """Those of the snapshots, each with its sequence number, that the current one does not follow."""
-    left = sorted(written, key=lambda each: each[1], reverse=True)
-    undone = {snapshot for snapshot, sequence in left if sequence == 0 and snapshot in snapshots}  # unless it is found below
-    oldest = None
-    for oldest in _history(metadata, snapshots):
-        undone.discard(oldest.snapshot_id)
-        while left and left[0][1] and left[0][1] >= (oldest.sequence_number or 0):
-            snapshot, _ = left.pop(0)
-            if snapshot != oldest.snapshot_id:
-                undone.add(snapshot)
-        if not undone & {snapshot for snapshot, sequence in left if not sequence} and not (left and left[0][1]):
-            break
-    if oldest is None:  # the table has no snapshot any more; else those before the oldest that is left have expired
-        undone |= {snapshot for snapshot, sequence in left if sequence}
-    return undone
+    line = list(_history(metadata, snapshots))
+    ancestors = {each.snapshot_id for each in line}
+    oldest = (line[-1].sequence_number or 0) if line else 0  # what has a smaller number may be an ancestor that has expired
+    others = ((snapshot, sequence) for snapshot, sequence in written if snapshot not in ancestors)
+    return {snapshot for snapshot, sequence in others if (sequence >= oldest if sequence else snapshot in snapshots)}
 
 
 def _history(metadata: Any, snapshots: Mapping[int, Any]) -> Iterator[Any]:
