@@ -33,10 +33,7 @@ def read_columns(database: Database, url: DatabaseUrl, table: TableName) -> list
     _, columns = _CATALOGS.get(url.dialect, (_inspected_tables, _inspected_columns))
     found = columns(database, table)
     if url.options.get(TINY_AS_BOOLEAN) == "false":
-        return [
-            replace(column, kind=ColumnKind.INT8) if column.type_name == "tinyint" and column.kind is ColumnKind.BOOLEAN else column
-            for column in found
-        ]
+        return [replace(column, kind=ColumnKind.INT8) if _is_tiny_boolean(column) else column for column in found]
     return found
 
 

@@ -21,6 +21,7 @@ FILES: Final[Mapping[str, frozenset[str]]] = {
     MYSQL: frozenset({"ssl_ca", "ssl_cert", "ssl_key"}),
 }
 """Options that hold a path of the host, by dialect. ``database_files`` checks each."""
+_FILE_OPTIONS: Final = frozenset[str]().union(*FILES.values())
 _NO_FILES: Final = ("system", "")  # values of ``sslrootcert`` that are no path
 
 
@@ -128,14 +129,10 @@ def danger_of(dialect: str, name: str, value: str) -> str | None:
             f"The option {name} is a Java key store, which only Java reads. Write PEM files: keytool -exportcert -rfc for a certificate, "
             f"openssl pkcs12 -nodes for a key, and in the URL {_PEM} (MySQL, MariaDB) or sslrootcert=…&sslcert=…&sslkey=… (PostgreSQL)."
         )
-    if word in _READS_FILES or (word in _every_file() and word not in FILES.get(family_of(dialect), ())):
+    if word in _READS_FILES or (word in _FILE_OPTIONS and word not in FILES.get(family_of(dialect), ())):
         way = ", or have the workers' admin set libpq's environment (PGSSLROOTCERT, PGPASSFILE, …)" if dialect == POSTGRESQL else ""
         return f"The option {name} can read files of the worker. Take it out of the URL{way}."
     return None
-
-
-def _every_file() -> frozenset[str]:
-    return frozenset[str]().union(*FILES.values())
 
 
 class UnknownOptionError(Exception):

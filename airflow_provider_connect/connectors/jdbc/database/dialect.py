@@ -66,6 +66,10 @@ class Dialect:
         """Whether two names of columns that differ by case alone are one name, quoted or not."""
         return self.name in (SQLITE, MYSQL, MARIADB, MSSQL)
 
+    def folded(self, identifier: str) -> str:
+        """A name of a column as the database compares it."""
+        return identifier.lower() if self.ignores_case else identifier
+
     def quoted(self, identifier: str) -> str:
         """A name as SQL. Without quoting (``quote.sql.identifiers=never``) only plain names pass: anything else could be SQL."""
         if not identifier or "\0" in identifier:

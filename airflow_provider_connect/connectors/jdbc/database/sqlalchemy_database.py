@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import sqlite3
 import ssl
@@ -143,12 +144,16 @@ def _odd_one(values: Sequence[Any]) -> object:
     texts = [value for value in values if isinstance(value, str)]
     if texts and any(value is not None and not isinstance(value, str) for value in values):
         return texts[0]
-    for end in range(1, len(values) + 1):
-        try:
-            pa.array(values[:end])
-        except (pa.ArrowException, OverflowError):
-            return values[end - 1]
-    return None
+    index = bisect.bisect_left(range(1, len(values) + 1), True, key=lambda end: _is_refused(values[:end]))
+    return values[index] if index < len(values) else None
+
+
+def _is_refused(values: Sequence[Any]) -> bool:
+    try:
+        pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        return True
+    return False
 
 
 def missing_dialect(url: DatabaseUrl) -> str | None:

@@ -148,11 +148,10 @@ def check_database(url: DatabaseUrl, dialect: Dialect, settings: SinkSettings, t
 
 
 def _refuse_missing(name: TableName, columns: dict[str, Column], settings: SinkSettings, dialect: Dialect) -> None:
-    known = {name.lower() for name in columns} if dialect.ignores_case else columns.keys()
+    known = set(map(dialect.folded, columns))
 
     def is_missing(field: str) -> bool:
-        name = column_name(field, dialect)
-        return (name.lower() if dialect.ignores_case else name) not in known
+        return dialect.folded(column_name(field, dialect)) not in known
 
     keys = settings.pk_fields or (KAFKA_FIELDS if settings.pk_mode is PkMode.KAFKA else ())
     for field in keys if settings.pk_mode is not PkMode.NONE else ():

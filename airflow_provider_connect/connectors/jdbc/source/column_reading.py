@@ -137,11 +137,8 @@ def readings_of(
 ) -> list[ColumnReading]:
     """How each column is read. ``zero_dates``: what MySQL's 0000-00-00 is read as, None: null where the column may be null. ``relation`` is
     for error texts."""
-    found = []
-    for column in columns:
-        reading = _reading(column, dialect, schema_of_column(column, mapping), time_zone, zero_dates)
-        found.append(replace(reading, relation=relation))
-    return found
+    readings = (_reading(column, dialect, schema_of_column(column, mapping), time_zone, zero_dates) for column in columns)
+    return [replace(reading, relation=relation) for reading in readings]
 
 
 def _reading(column: Column, dialect: Dialect, schema: Schema, time_zone: str, zero_dates: str | None) -> ColumnReading:

@@ -91,12 +91,11 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
 
 def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
     """The columns, with those of ``columns.as.text`` as columns of which only the text is read."""
-    ignores_case = dialect_of(settings.url.dialect).ignores_case
-    texts = {name.lower() for name in settings.as_text} if ignores_case else settings.as_text
+    folded = dialect_of(settings.url.dialect).folded
+    texts = set(map(folded, settings.as_text))
 
     def is_text(column: Column) -> bool:
-        names = (column.name, f"{table}.{column.name}")
-        return any((name.lower() if ignores_case else name) in texts for name in names)
+        return not texts.isdisjoint(map(folded, (column.name, f"{table}.{column.name}")))
 
     return [replace(column, kind=ColumnKind.OTHER, precision=None, scale=None) if is_text(column) else column for column in columns]
 
