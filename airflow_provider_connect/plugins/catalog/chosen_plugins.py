@@ -14,6 +14,7 @@ from typing import Final
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY
+from airflow_provider_connect.plugins.catalog.plugin import preferred
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind
 from airflow_provider_connect.plugins.loading.plugin_path import Location
 
@@ -167,9 +168,7 @@ class PluginChoice:
                 f"[{', '.join(known)}]",
                 versions=known,
             )
-        located = [plugin for plugin in there if plugin.location is not None]
-        own = (plugin for plugin in located if plugin.location == near)
-        return next(own, min(located, key=lambda plugin: plugin.origin) if located else there[0])
+        return preferred(there, near)
 
 
 def _present(plugins: Mapping[str, Plugin | None]) -> dict[str, Plugin]:

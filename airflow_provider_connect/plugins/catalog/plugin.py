@@ -129,10 +129,17 @@ def _newest(found: Sequence[Plugin], spec: str | None, near: Location | None) ->
         raise ConfigException(f"Which version of plugin {class_name} is the newest is unknown: give each file a __version__: {origins}")
     same = [plugin for plugin in found if plugin.version == version]
     located = [plugin for plugin in same if plugin.location is not None]
-    own = next((plugin for plugin in located if near is not None and plugin.location == near), None)
-    if own is not None:
-        return own
-    if len(located) > 1 and not (located[0].kind not in CONNECTOR_KINDS and all(plugin.is_java for plugin in located)):
+    first = preferred(same, near)
+    are_one = all(plugin.is_java and plugin.kind not in CONNECTOR_KINDS for plugin in located)
+    if len(located) > 1 and first.location != near and not are_one:
         origins = ", ".join(plugin.origin for plugin in located)
         raise ConfigException(f"Version {version} of plugin {class_name} lies in {len(located)} locations; please keep one: {origins}")
-    return min(located, key=lambda plugin: plugin.origin) if located else same[0]
+    return first
+
+
+def preferred(same: Sequence[Plugin], near: Location | None) -> Plugin:
+    """Of plugins of one version that in ``near``, the location of the connector that uses it; else the first by its location, before one
+    that is built in."""
+    located = [plugin for plugin in same if plugin.location is not None]
+    own = [plugin for plugin in located if plugin.location == near]
+    return min(own or located, key=lambda plugin: plugin.origin, default=same[0])
