@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.config.config_providers import is_public
+from airflow_provider_connect.config.config_providers import hidden_values
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
@@ -18,8 +18,7 @@ from airflow_provider_connect.worker.preview.preview import make_preview, mask_f
 def _answer(settings: WorkerSettings, secrets: Mapping[str, str]) -> Answer:
     def answer(request: Mapping[str, Any]) -> dict[str, object]:
         asked = PreviewRequest(**{name: value for name, value in request.items() if name != "timeout_seconds"})
-        providers = settings.config_providers()
-        mask = Mask(value for text, value in secrets.items() if not is_public(text, providers))
+        mask = Mask(hidden_values({}, settings.config_providers(), secrets))
         try:
             return make_preview(asked, settings, secrets, mask).to_json()
         except Exception as error:  # (plugins' code may raise anything)

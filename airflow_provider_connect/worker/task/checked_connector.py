@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.client_settings import clients_of, refused_overrides, unused_overrides
 from airflow_provider_connect.config.config_providers import ConfigProvider
-from airflow_provider_connect.config.masking import HideSecrets, Mask, config_secrets, password_values, secret_values
+from airflow_provider_connect.config.masking import HideSecrets, Mask, config_secrets, password_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException, message_of, plugin_code
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
@@ -103,11 +103,12 @@ def check_connector(
         mask.add(known)
         hide(known)
 
-    note(secret_values(raw, providers, secrets))
+    values = config_providers.variable_values(raw, providers, secrets)
+    hidden = config_providers.hidden_values(raw, providers, values)
+    note(hidden | config_secrets(raw))
     try:
         choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, versions, version)
-        values = config_providers.variable_values(raw, providers, secrets)
-        return _checked(name, raw, values, choice, note, hidden=frozenset(config_providers.hidden_values(raw, providers, values)))
+        return _checked(name, raw, values, choice, note, hidden=frozenset(hidden))
     except ConfigException as error:
         raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
     except Exception as error:  # (the connector's own code: validators, recommenders)
