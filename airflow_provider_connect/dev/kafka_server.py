@@ -17,7 +17,6 @@ from airflow_provider_connect.spark.jar_cache import KAFKA, announce, fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 
-VERSION = KAFKA
 _STARTED = "Kafka Server started"
 _SMALL = {
     "num.partitions": "1",

@@ -5,7 +5,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from airflow_provider_connect.dev.kafka_server import VERSION as KAFKA_VERSION
+from airflow_provider_connect.spark.jar_cache import KAFKA as KAFKA_VERSION
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
 

@@ -108,10 +108,25 @@ def delivers(environment: RunEnvironment, given: dict[str, str]) -> None:
     assert (result.state, result.error, [task.trace for task in result.tasks]) == (RunState.DONE, None, [None])
 
 
+def with_ten(environment: RunEnvironment, topic: str, kind: Kind) -> dict[str, str]:
+    """The config of a connector that has delivered ten notes of a new topic."""
+    make_topic(environment.bootstrap, topic)
+    send(environment.bootstrap, topic, notes(10))
+    given = config(environment, kind, topic)
+    delivers(environment, given)
+    return given
+
+
 def refusal(environment: RunEnvironment, given: dict[str, str]) -> str:
     result = run(environment, given)
     assert result.state is RunState.FAILED
     return " ".join(filter(None, [result.error, *(task.trace for task in result.tasks)]))
+
+
+def in_database(environment: RunEnvironment, sql: str) -> None:
+    with closing(sqlite3.connect(environment.folder / "notes.db")) as database:
+        database.execute(sql)
+        database.commit()
 
 
 def make_again(environment: RunEnvironment, topic: str) -> None:
@@ -131,12 +146,9 @@ def in_another_cluster(environment: RunEnvironment, unique: str) -> RunEnvironme
 
 @every_kind
 def test_a_topic_that_was_created_anew_is_delivered_from_its_first_record(environment: RunEnvironment, unique: str, kind: Kind) -> None:
-    topic = make_topic(environment.bootstrap, unique)
-    send(environment.bootstrap, topic, notes(10))
-    given = config(environment, kind, topic)
-    delivers(environment, given)
-    make_again(environment, topic)
-    send(environment.bootstrap, topic, notes(15, 100))
+    given = with_ten(environment, unique, kind)
+    make_again(environment, unique)
+    send(environment.bootstrap, unique, notes(15, 100))
     if kind is KINDS["files"]:  # names of files hold offsets, which begin anew
         assert "was another topic (id " in refusal(environment, given)
         assert kind.ids(environment.folder) == list(range(10))
@@ -147,14 +159,11 @@ def test_a_topic_that_was_created_anew_is_delivered_from_its_first_record(enviro
 
 @every_kind
 def test_offsets_of_another_cluster_are_refused_by_name(environment: RunEnvironment, unique: str, kind: Kind) -> None:
-    topic = make_topic(environment.bootstrap, unique)
-    send(environment.bootstrap, topic, notes(10))
-    given = config(environment, kind, topic)
-    delivers(environment, given)
+    given = with_ten(environment, unique, kind)
     scope = TopicAdmin(environment.settings).topic_id(environment.settings.config_topic)
-    make_again(environment, topic)
+    make_again(environment, unique)
     other = in_another_cluster(environment, unique)
-    send(environment.bootstrap, topic, notes(5, 100))
+    send(environment.bootstrap, unique, notes(5, 100))
     text = refusal(other, given)
     assert "another Connect cluster (config topic id " in text
     assert kind.ids(environment.folder) == list(range(10))
@@ -168,12 +177,9 @@ def test_offsets_of_another_cluster_are_refused_by_name(environment: RunEnvironm
 
 @every_kind
 def test_another_group_on_the_same_cluster_goes_on(environment: RunEnvironment, unique: str, kind: Kind) -> None:
-    """The topic's id tells that the records are the same."""
-    topic = make_topic(environment.bootstrap, unique)
-    send(environment.bootstrap, topic, notes(10))
-    given = config(environment, kind, topic)
-    delivers(environment, given)
-    send(environment.bootstrap, topic, notes(5, 10))
+    """By the topic's id the records are the same."""
+    given = with_ten(environment, unique, kind)
+    send(environment.bootstrap, unique, notes(5, 10))
     delivers(in_another_cluster(environment, unique), given)
     assert kind.ids(environment.folder) == list(range(15))
 
@@ -191,32 +197,25 @@ def test_a_destination_that_a_config_comes_back_to_gets_what_no_other_has(enviro
 
 @pytest.mark.parametrize("name", ["delta", "files"])
 def test_what_an_emptied_folder_lacks_is_delivered_again(environment: RunEnvironment, unique: str, name: str) -> None:
-    kind, topic = KINDS[name], make_topic(environment.bootstrap, unique)
-    send(environment.bootstrap, topic, notes(10))
-    delivers(environment, config(environment, kind, topic))
+    kind = KINDS[name]
+    given = with_ten(environment, unique, kind)
     shutil.rmtree(environment.folder / ("notes" if name == "delta" else "topics"))
-    send(environment.bootstrap, topic, notes(5, 10))
-    text = refusal(environment, config(environment, kind, topic, destination_rollback="fail"))
+    send(environment.bootstrap, unique, notes(5, 10))
+    text = refusal(environment, given | {"destination.rollback": "fail"})
     assert "The destination holds no offset of" in text
     assert "Set destination.rollback=redeliver" in text
-    delivers(environment, config(environment, kind, topic))
+    delivers(environment, given)
     assert kind.ids(environment.folder) == list(range(15))
 
 
 def test_rows_without_their_offsets_are_not_doubled_without_a_word(environment: RunEnvironment, unique: str) -> None:
-    kind, topic = KINDS["table"], make_topic(environment.bootstrap, unique)
-    send(environment.bootstrap, topic, notes(10))
-    given = config(environment, kind, topic)
-    delivers(environment, given)
-    with closing(sqlite3.connect(environment.folder / "notes.db")) as database:
-        database.execute("DROP TABLE connect_sink_offsets")
-        database.commit()
-    send(environment.bootstrap, topic, notes(5, 10))
+    kind = KINDS["table"]
+    given = with_ten(environment, unique, kind)
+    in_database(environment, "DROP TABLE connect_sink_offsets")
+    send(environment.bootstrap, unique, notes(5, 10))
     assert "The destination holds no offset of" in refusal(environment, given)
     assert kind.ids(environment.folder) == list(range(10))
-    with closing(sqlite3.connect(environment.folder / "notes.db")) as database:
-        database.execute("DELETE FROM notes")
-        database.commit()
+    in_database(environment, "DELETE FROM notes")
     delivers(environment, given | {"destination.rollback": "redeliver"})
     assert kind.ids(environment.folder) == list(range(15))
 
@@ -256,11 +255,10 @@ def test_a_database_that_was_restored_gets_what_it_lacks(environment: RunEnviron
 
 
 def test_a_second_connector_does_not_replace_files_of_the_first(environment: RunEnvironment, unique: str) -> None:
-    kind, topic = KINDS["files"], make_topic(environment.bootstrap, unique)
-    send(environment.bootstrap, topic, notes(10))
-    delivers(environment, config(environment, kind, topic))
+    kind = KINDS["files"]
+    with_ten(environment, unique, kind)
     second = dataclasses.replace(environment, connector=f"second-{unique}")
     for guarantee in ("exactly_once", "at_least_once"):
-        text = refusal(second, config(second, kind, topic, delivery_guarantee=guarantee))
+        text = refusal(second, config(second, kind, unique, delivery_guarantee=guarantee))
         assert f"would replace those that connector {environment.connector} writes" in text
     assert kind.ids(environment.folder) == list(range(10))
