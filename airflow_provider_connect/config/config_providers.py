@@ -4,7 +4,7 @@
 ``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow resolves them, so their values are passed in. A
 variable is replaced once, never what its value holds; stored and served configs stay raw. A config is checked before anything is asked
 for: access that its connector does not have, and secrets in place of names and classes. Every value is a secret, unless the worker
-declares that it is none (``config.providers.«alias».secret``, ``….public.keys``).
+declares it public (``config.providers.«alias».secret``, ``….public.keys``).
 """
 
 import re

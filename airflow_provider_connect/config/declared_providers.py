@@ -47,7 +47,7 @@ class DeclaredProvider(ConfigProvider):
 
     ``make`` None: its values are handed in by who can look them up. ``allowlist`` None: everything. ``rules`` None: every connector; else
     those that hold for this one; ``has_rules`` False: they are the default, which denies no public value. ``public`` None: every value is
-    a secret; else those of the keys that it matches are none. ``location`` is the text that rules match for a path and key.
+    a secret; else those of the keys that it matches are public. ``location`` is the text that rules match for a path and key.
     """
 
     alias: str
@@ -182,7 +182,7 @@ def _declared(alias: str, settings: Mapping[str, str], connector: str | None) ->
 
 
 def _public(prefix: str, settings: Mapping[str, str]) -> re.Pattern[str] | None:
-    """The keys whose values are no secrets; None: there are none."""
+    """The keys whose values are public; None: every value is a secret."""
     text, keys = settings.get(f"{prefix}secret", "true"), settings.get(f"{prefix}public.keys", "")
     if text.strip().lower() not in ("true", "false"):
         raise ConfigException.of(f"{prefix}secret", text, "give true, or false where nothing that this provider gives is a secret")

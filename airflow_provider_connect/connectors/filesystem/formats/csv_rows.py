@@ -1,4 +1,4 @@
-"""The rows of a CSV file as columns of texts, and the rows that are none. Knows nothing of names and schemas."""
+"""The rows of a CSV file as columns of texts, and the rows that cannot be read. Knows nothing of names and schemas."""
 
 from __future__ import annotations
 
