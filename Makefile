@@ -54,10 +54,10 @@ contract: setup ## replay all that was recorded of a real Kafka Connect, with re
 bench: setup ## race Kafka Connect; W=W1 for one work
 	@$(PY) -m tests.benchmark $(if $(W),--work $(W))
 
-chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, FILES=150 of those with files, lakes and logs, TABLES=60 of those with tables or of their connections, MIRRORS=20 of mirrors, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, SEED=of a run to repeat
+chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, FILES=150 of those with files, lakes and logs, TABLES=60 of those with tables or of their connections, MIRRORS=20 of mirrors, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, CHANGES=120 runs after changes of others to destinations, SEED=of a run to repeat
 	@all=0; CONNECT_TEST_CLAIMS=500000 $(PY) -m pytest -q tests/integration/stores/test_long_config_topic.py || all=1; \
 	AIRFLOW_DATABASE=sqlite $(PY) -m pytest -q -m "soak or not soak" $(SHARED) tests/integration/airflow || all=1; \
-	$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(FILES),--file-kills $(FILES)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(MIRRORS),--mirror-kills $(MIRRORS)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(SEED),--seed $(SEED)) || all=1; \
+	$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(FILES),--file-kills $(FILES)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(MIRRORS),--mirror-kills $(MIRRORS)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(CHANGES),--changes $(CHANGES)) $(if $(SEED),--seed $(SEED)) || all=1; \
 	exit $$all
 
 soak: export SEED := $(or $(SEED),$(strip $(shell od -An -N2 -tu2 /dev/urandom)))

@@ -17,6 +17,7 @@ from airflow_provider_connect.spark.cache import cache_directory
 from tests.e2e.chaos import control_storm
 from tests.e2e.chaos.airflow_storm import AirflowStorm
 from tests.e2e.chaos.deck import FILES, MIRRORS, TABLES
+from tests.e2e.chaos.destination_storm import DestinationStorm
 from tests.e2e.chaos.direct import DirectStorm
 from tests.e2e.chaos.file_storm import FileStorm
 from tests.e2e.chaos.key_storm import KeyStorm
@@ -32,7 +33,7 @@ AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
 
 def main() -> int:
     """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away. Then those of
-    files and lakes, of tables, of writers, of keys, and of control."""
+    files and lakes, of destinations that change, of tables, of writers, of keys, and of control."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=60, help="SIGKILLs of runs in all")
     parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless given")
@@ -45,6 +46,7 @@ def main() -> int:
     )
     parser.add_argument("--key-tables", type=int, default=36, help="tables whose keys are equal though they are written in different ways")
     parser.add_argument("--topic-deletions", type=int, default=20, help="topics deleted in the middle of runs; and records of 1 MiB")
+    parser.add_argument("--changes", type=int, default=120, help="runs of sinks whose destinations others have changed since the last one")
     parser.add_argument("--no-outages", dest="outages", action="store_false", help="the broker stays")
     parser.add_argument("--no-crowd", dest="crowd", action="store_false", help="no clients of two API servers")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), help="the same seed, the same faults")
@@ -69,6 +71,8 @@ def main() -> int:
                     _topics(folder / "topics", tally, arguments.seed + 6, arguments.topic_deletions)
                 if arguments.file_kills:
                     _files(folder / "files", tally, arguments.seed + 8, arguments.file_kills)
+                if arguments.changes:
+                    _changes(folder / "changes", tally, arguments.seed + 9, arguments.changes)
                 if arguments.table_kills:
                     _tables(folder / "tables", tally, arguments.seed + 4, arguments.table_kills)
                 if arguments.mirror_kills:
@@ -114,6 +118,11 @@ def _files(folder: Path, tally: Tally, seed: int, kills: int) -> None:
     with ExitStack() as servers:
         kafka = servers.enter_context(KafkaServer(folder / "kafka", cache_directory()))
         FileStorm(folder / "runs", kafka.bootstrap_servers, tally, random.Random(seed), Pairs(servers)).run(kills)
+
+
+def _changes(folder: Path, tally: Tally, seed: int, rounds: int) -> None:
+    with KafkaServer(folder / "kafka", cache_directory()) as kafka:
+        DestinationStorm(folder / "runs", kafka.bootstrap_servers, tally, random.Random(seed)).run(rounds)
 
 
 def _tables(folder: Path, tally: Tally, seed: int, kills: int) -> None:

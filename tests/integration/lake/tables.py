@@ -20,9 +20,14 @@ def catalog_of(folder: Path) -> dict[str, str]:
     }
 
 
+def catalog_in(folder: Path) -> SqlCatalog:
+    """The catalog of ``catalog_of``."""
+    return SqlCatalog("iceberg", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+
+
 def table_of(folder: Path, name: str) -> Table:
     """A table, read anew."""
-    catalog = SqlCatalog("iceberg", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+    catalog = catalog_in(folder)
     try:
         return catalog.load_table(name)
     finally:

@@ -3,104 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import sqlite3
-import time
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from tests.conftest import worker_properties
-from tests.integration.lake.delta_tables import delta_rows
-from tests.integration.lake.tables import catalog_of, rows_of, table_of
-from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, send
-from tests.integration.worker.note_runs import JSON, notes
-from tests.integration.worker.test_filesystem_sink import published
-from tests.kafka_topics import HANG_SECONDS
+from tests.integration.lake.tables import table_of
+from tests.integration.worker.destinations import KINDS, Kind, config, in_another_cluster, make_again, reason, run
+from tests.integration.worker.environment import RunEnvironment, make_topic, send
+from tests.integration.worker.note_runs import notes
 
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """A destination in a folder: its settings, and the ids of the notes in it, sorted."""
-
-    settings: Callable[[Path], dict[str, str]]
-    ids: Callable[[Path], list[int]]
-
-
-def _jdbc_ids(folder: Path) -> list[int]:
-    with closing(sqlite3.connect(folder / "notes.db")) as database:
-        return [row[0] for row in database.execute("SELECT id FROM notes ORDER BY id")]
-
-
-def _json_ids(texts: list[str]) -> list[int]:
-    return sorted(json.loads(text)["payload"]["id"] for text in texts)
-
-
-KINDS = {
-    "file": Kind(
-        lambda folder: {"connector.class": "FileStreamSink", "file": str(folder / "notes.txt")} | PLAIN,
-        lambda folder: _json_ids((folder / "notes.txt").read_text().splitlines()),
-    ),
-    "files": Kind(
-        lambda folder: {"connector.class": "FileSystemSink", "url": str(folder), "flush.size": "10", "format": "json"} | JSON,
-        lambda folder: sorted(json.loads(line)["id"] for path in published(folder) for line in (folder / path).read_text().splitlines()),
-    ),
-    "delta": Kind(
-        lambda folder: (
-            {
-                "connector.class": "DeltaSink",
-                "delta.table.path": str(folder / "notes"),
-                "delta.table.auto-create-enabled": "true",
-            }
-            | JSON
-        ),
-        lambda folder: sorted(row["id"] for row in delta_rows(folder / "notes")),
-    ),
-    "iceberg": Kind(
-        lambda folder: (
-            {
-                "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
-                "iceberg.tables": "shop.notes",
-                "iceberg.tables.auto-create-enabled": "true",
-                "iceberg.control.topic": "control-iceberg",
-            }
-            | catalog_of(folder)
-            | JSON
-        ),
-        lambda folder: sorted(row["id"] for row in rows_of(folder, "shop.notes")),
-    ),
-    "table": Kind(
-        lambda folder: (
-            {
-                "connector.class": "JdbcSink",
-                "connection.url": f"jdbc:sqlite:{folder / 'notes.db'}",
-                "auto.create": "true",
-                "table.name.format": "notes",
-            }
-            | JSON
-        ),
-        _jdbc_ids,
-    ),
-}
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-
-
-def config(environment: RunEnvironment, kind: Kind, topic: str, **more: str) -> dict[str, str]:
-    own = {"name": environment.connector, "topics": topic}
-    return own | kind.settings(environment.folder) | {key.replace("_", "."): text for key, text in more.items()}
-
-
-def run(environment: RunEnvironment, given: dict[str, str]) -> RunResult:
-    """A run with this config, whatever the last one had."""
-    if environment.runs:
-        environment.put_config(given)
-    return environment.run(given)
 
 
 def delivers(environment: RunEnvironment, given: dict[str, str]) -> None:
@@ -120,28 +36,13 @@ def with_ten(environment: RunEnvironment, topic: str, kind: Kind) -> dict[str, s
 def refusal(environment: RunEnvironment, given: dict[str, str]) -> str:
     result = run(environment, given)
     assert result.state is RunState.FAILED
-    return " ".join(filter(None, [result.error, *(task.trace for task in result.tasks)]))
+    return reason(result)
 
 
 def in_database(environment: RunEnvironment, sql: str) -> None:
     with closing(sqlite3.connect(environment.folder / "notes.db")) as database:
         database.execute(sql)
         database.commit()
-
-
-def make_again(environment: RunEnvironment, topic: str) -> None:
-    """Delete the topic, with the group's offsets, and create it once more."""
-    admin = AdminClient({"bootstrap.servers": environment.bootstrap})  # kept until the answer is there
-    admin.delete_topics([topic])[topic].result(HANG_SECONDS)
-    deadline = time.monotonic() + HANG_SECONDS
-    while environment.group_offsets() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    make_topic(environment.bootstrap, topic)
-
-
-def in_another_cluster(environment: RunEnvironment, unique: str) -> RunEnvironment:
-    """A connector of the same name, with other internal topics."""
-    return dataclasses.replace(environment, properties=worker_properties(environment.bootstrap, f"other-{unique}"), runs=0)
 
 
 @every_kind
