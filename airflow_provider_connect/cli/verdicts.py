@@ -7,18 +7,16 @@ from typing import Final
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException
-from airflow_provider_connect.java.config_rules import refused_source
 from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.model.upgrades import CLASS_KEY, VERSION_KEY
 from airflow_provider_connect.model.versions import choose_version
 from airflow_provider_connect.model.views import PluginView
 from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
+from airflow_provider_connect.plugins.catalog.next_step import INSTALL, must_stay, next_step
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, built_in_connectors, short_names
 
 _NO_PLUGIN: Final = "Failed to find any class that implements Connector"
 _NO_VERSION: Final = "not found that matches the version range"
-_INSTALL: Final = "airflow connect plugins install maven:GROUP:ARTIFACT:VERSION, or an archive of its maker"
-_RELEASE: Final = " (VERSION is one of its releases)"
 
 
 def verdict_of(
@@ -32,15 +30,15 @@ def verdict_of(
 
 
 def _problem(name: str, problem: str, plugins: Sequence[PluginView]) -> tuple[str, str]:
-    if (reason := refused_source(name)) is not None:
+    if (reason := must_stay(name)) is not None:
         return "cannot run", reason
-    command = installation_of(name)
     if _NO_PLUGIN in problem:
-        return "needs a plugin", f"no plugin of class {name} is installed: {command or _INSTALL}{_RELEASE}"
+        return "needs a plugin", f"no plugin of class {name} is installed: {next_step(name) or INSTALL}"
+    command = installation_of(name)
     is_ours_alone = not any(plugin.location is not None for plugin in _named(name, plugins))
     if _NO_VERSION in problem and command is not None and is_ours_alone:
         own = "or leave connector.plugin.version out: this package has a connector of that class"
-        return "needs a plugin", f"that version of {name} is not installed: {command}{_RELEASE}; {own}"
+        return "needs a plugin", f"that version of {name} is not installed: {command} (or that version); {own}"
     return "cannot run", problem
 
 

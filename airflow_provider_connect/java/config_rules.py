@@ -176,12 +176,12 @@ def _is_refused_name(key: str, value: str) -> bool:
 
 
 def refused_source(class_name: str) -> str | None:
-    """Why no run of the source of this class can end where it should; None: it can, as far as is known."""
-    if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM:
+    """Why no run of the source of this class can end where it should; None: it can, as far as is known, or it is a sink."""
+    if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
         return None
     return (
         "Debezium's sources read in threads of their own, so a run cannot end by an empty poll, and would deliver nothing. "
-        "The end of a run is known for PostgreSQL, MariaDB and MySQL alone: run this connector in a Kafka Connect cluster"
+        "The end of a run is known for PostgreSQL, MariaDB and MySQL alone: leave this connector in a Kafka Connect cluster"
     )
 
 

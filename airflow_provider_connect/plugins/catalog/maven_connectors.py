@@ -1,7 +1,7 @@
 """Where connectors that many clusters have are published: the coordinates that ``airflow connect plugins install maven:…`` takes.
 
-Only for messages: a class that is not here is installed in the same way. Those whose makers publish archives elsewhere are not here, nor
-sources that no run of this package can end.
+Only for messages: a class that is not here is installed in the same way. Each version was fetched from Maven's central repository, and has
+the class. Those whose makers publish archives elsewhere are in ``hub_connectors``. Sources that no run of this package can end are in none.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 _DEBEZIUM: Final = {
-    "jdbc.JdbcSinkConnector": "jdbc",
-    "mariadb.MariaDbConnector": "mariadb",
-    "mongodb.MongoDbSinkConnector": "mongodb",
-    "mysql.MySqlConnector": "mysql",
-    "postgresql.PostgresConnector": "postgres",
+    "jdbc.JdbcSinkConnector": "jdbc:3.6.0.Final",
+    "mariadb.MariaDbConnector": "mariadb:3.5.0.Final",
+    "mongodb.MongoDbSinkConnector": "mongodb:3.6.1.Final",
+    "mysql.MySqlConnector": "mysql:3.6.1.Final",
+    "postgresql.PostgresConnector": "postgres:3.6.1.Final",
 }
 _JCUSTENBORDER: Final = "com.github.jcustenborder.kafka.connect"
 _OF_KAFKA: Final = {
@@ -21,23 +21,26 @@ _OF_KAFKA: Final = {
     **{f"mirror.Mirror{kind}Connector": "connect-mirror" for kind in ("Source", "Checkpoint", "Heartbeat")},
 }
 _MAVEN: Final = {
-    **{f"org.apache.kafka.connect.{name}": f"org.apache.kafka:{artifact}" for name, artifact in _OF_KAFKA.items()},
-    f"{_JCUSTENBORDER}.rabbitmq.RabbitMQSinkConnector": f"{_JCUSTENBORDER}:kafka-connect-rabbitmq",
+    **{f"org.apache.kafka.connect.{name}": f"org.apache.kafka:{artifact}:4.3.1" for name, artifact in _OF_KAFKA.items()},
+    **{
+        f"{_JCUSTENBORDER}.rabbitmq.RabbitMQ{kind}Connector": f"{_JCUSTENBORDER}:kafka-connect-rabbitmq:0.0.2.16"
+        for kind in ("Source", "Sink")
+    },
     **{f"io.debezium.connector.{name}": f"io.debezium:debezium-connector-{artifact}" for name, artifact in _DEBEZIUM.items()},
-    "com.azure.cosmos.kafka.connect.CosmosSinkConnector": "com.azure.cosmos.kafka:azure-cosmos-kafka-connect",
-    "com.azure.cosmos.kafka.connect.CosmosSourceConnector": "com.azure.cosmos.kafka:azure-cosmos-kafka-connect",
-    "com.couchbase.connect.kafka.CouchbaseSinkConnector": "com.couchbase.client:kafka-connect-couchbase",
-    "com.couchbase.connect.kafka.CouchbaseSourceConnector": "com.couchbase.client:kafka-connect-couchbase",
-    "com.mongodb.kafka.connect.MongoSinkConnector": "org.mongodb.kafka:mongo-kafka-connect",
-    "com.mongodb.kafka.connect.MongoSourceConnector": "org.mongodb.kafka:mongo-kafka-connect",
-    "com.snowflake.kafka.connector.SnowflakeSinkConnector": "com.snowflake:snowflake-kafka-connector",
+    **{f"com.mongodb.kafka.connect.Mongo{kind}Connector": "org.mongodb.kafka:mongo-kafka-connect:2.0.1" for kind in ("Source", "Sink")},
+    **{
+        f"com.google.pubsub.kafka.{kind.lower()}.CloudPubSub{kind}Connector": "com.google.cloud:pubsub-group-kafka-connector:1.3.3"
+        for kind in ("Source", "Sink")
+    },
+    "com.snowflake.kafka.connector.SnowflakeSinkConnector": "com.snowflake:snowflake-kafka-connector:2.5.0",
+    "org.apache.iceberg.connect.IcebergSinkConnector": "org.apache.iceberg:iceberg-kafka-connect:1.11.0",
 }
 
 
 def installation_of(class_name: str) -> str | None:
-    """The command that installs the connector of this class, but for its version; None: it is not known.
+    """The command that installs the connector of this class, in a version that has it; None: it is not known.
 
     ``class_name`` is a whole name: an alias is that of an installed plugin.
     """
     found = _MAVEN.get(class_name)
-    return None if found is None else f"airflow connect plugins install maven:{found}:VERSION"
+    return None if found is None else f"airflow connect plugins install maven:{found}"

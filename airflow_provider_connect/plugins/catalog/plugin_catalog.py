@@ -16,11 +16,10 @@ from typing import Final
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
-from airflow_provider_connect.java.config_rules import refused_source
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.unknown_settings import nearest
 from airflow_provider_connect.model.versions import MavenVersion, choose_version
-from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
+from airflow_provider_connect.plugins.catalog.next_step import INSTALL, next_step
 from airflow_provider_connect.plugins.catalog.plugin import Plugin, answering, chosen, versions_of
 from airflow_provider_connect.plugins.catalog.plugin_kinds import (
     CONNECTOR_KINDS,
@@ -119,11 +118,10 @@ class PluginCatalog:
         found = self.named(name, CONNECTOR_KINDS)
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
-            installation = installation_of(name)
-            hint = refused_source(name) or (self._hint(name, CONNECTOR_KINDS) if installation is None else f"to install it: {installation}")
+            hint = next_step(name) or self._hint(name, CONNECTOR_KINDS) or INSTALL
             text = (
                 f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: "
-                f"{hint and f'({hint}) '}{known}.{self.unread(name)}"
+                f"({hint}) {known}.{self.unread(name)}"
             )
             raise ConfigException(text.removesuffix("."))
         return self._chosen(found, spec, location)

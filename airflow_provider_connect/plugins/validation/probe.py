@@ -140,6 +140,8 @@ class PluginProbe:
         resolved: dict[str, Any] = config_providers.resolve(config, providers, secrets)  # type: ignore[arg-type]  # nulls stay null
         refuse_many_aliases(resolved)
         self._log_broken()
+        if named == resolved[CLASS_KEY]:
+            self._require_class(named)
         mask = Mask(secret_values({key: text for key, text in config.items() if text}, providers, secrets))
         mask.add(self.passwords(resolved))
         written = config_providers.with_public_values(config, providers, secrets)
@@ -197,6 +199,12 @@ class PluginProbe:
         """End the processes."""
         self._pool.close()
         self._java.close()
+
+    def _require_class(self, name: str) -> None:
+        """Raises ConfigException for a class that no plugin has, with what to do. Of the config the text has the class alone, so no mask
+        is needed: one would show which words of it are secrets, such as ``io.[hidden].connect``."""
+        if not self._catalog.named(name, CONNECTOR_KINDS):
+            self._catalog.find_connector(name)
 
     def _java_connector(self, config: Given) -> Plugin | None:
         """The connector of ``config`` if it is one of Java. None also where there is none: the validation reports it."""

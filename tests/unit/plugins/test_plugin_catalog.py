@@ -348,7 +348,7 @@ def test_an_unknown_name_has_the_nearest_one_in_its_message(tmp_path: Path) -> N
     found = catalog(tmp_path)
     with pytest.raises(ConfigException, match=r"available connectors are: \(did you mean shop\.OrdersSource\?\) .*Source.* 0-\w+$"):
         found.find_connector("shop.OrderSource")
-    install = r"\(to install it: airflow connect plugins install maven:io\.debezium:debezium-connector-mysql:VERSION\) "
+    install = r"\(to install it: airflow connect plugins install maven:io\.debezium:debezium-connector-mysql:3\.6\.1\.Final\) "
     with pytest.raises(
         ConfigException, match=rf"matches io\.debezium\.connector\.mysql\.MySqlConnector, available connectors are: {install}"
     ):

@@ -511,3 +511,11 @@ def test_a_validation_names_what_on_plugin_path_cannot_be_used_and_logs_it_once(
         check_connector("c", {**FILE_SOURCE, "connector.class": "broken.rows"}, settings(tmp_path), {})
     [record] = [record for record in caplog.records if record.name.endswith(".probe")]
     assert "broken.py cannot be used" in record.getMessage()
+
+
+def test_words_of_an_unknown_class_are_not_taken_for_a_password(probe: PluginProbe) -> None:
+    """A password that is a word of the class, or of the advice, would be shown by its absence."""
+    config = {"connector.class": "io.confluent.connect.sftp.SftpSinkConnector", "sftp.password": "confluent", "other.password": "pass"}
+    with pytest.raises(ConfigException, match=r"matches io\.confluent\.connect\.sftp\.SftpSinkConnector.*sftp\.password stay") as found:
+        probe.validate(None, config)
+    assert "[hidden]" not in found.value.message
