@@ -1,8 +1,14 @@
-"""Chains of commits in a store, and files for them, as one process after another writes them."""
+"""Chains of commits in a store, and files for them, as one process after another writes them; moves that replace nothing."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
+import pytest
+
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
+from airflow_provider_connect.connectors.filesystem.source.archive import archive
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, open_store
 from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED
@@ -29,3 +35,38 @@ def written(store: Store, chain: CommitChain, text: str) -> str:
     file.stream.write(text.encode())
     file.close()
     return path
+
+
+def check_moves_replace_nothing(store: Store, another: Callable[[], Store]) -> None:
+    """Files of one name, day after day; then several processes at once."""
+    for day in range(4):
+        assert store.create("in/orders.csv.gz", f"day {day}".encode())
+        archive(store, "in/orders.csv.gz", "done")
+    archive(store, "in/orders.csv.gz", "done")  # another process has moved it
+    expected = {"done/in/orders.csv.gz": b"day 0"} | {f"done/in/orders-{day}.csv.gz": b"day %d" % day for day in range(1, 4)}
+    assert {file.path: store.read(file.path) for file in store.files()} == expected
+    with pytest.raises(FileNotFoundError):
+        store.move_new("in/none", "done/none")
+    stores = [another() for _ in range(4)]
+    together = threading.Barrier(len(stores))
+    failures: list[BaseException] = []
+
+    def move(number: int) -> None:
+        together.wait(60)
+        try:
+            moves = (stores[number].move_new(f"{number}/name", f"same/{each}") for each in range(4))
+            assert any(moves)
+        except BaseException as error:
+            failures.append(error)
+
+    for number in range(len(stores)):
+        assert store.create(f"{number}/name", str(number).encode())
+    threads = [threading.Thread(target=move, args=(number,)) for number in range(len(stores))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert sorted(store.read(file.path) for file in store.files("same")) == [b"0", b"1", b"2", b"3"]
+    for each in stores:
+        each.close()

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
+from airflow_provider_connect.connectors.filesystem.source.archive import archive
 from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.errors import ConfigException, FencedException
 from airflow_provider_connect.sdk.offset_row import OffsetRow
 from tests.azure_server import AzuriteServer, azurite
-from tests.integration.filesystem.chains import opened, taken, written
+from tests.integration.filesystem.chains import check_moves_replace_nothing, opened, taken, written
 from tests.s3_servers import SERVERS, MotoServer, S3Server, s3_server
 
 Server = S3Server | AzuriteServer
@@ -106,3 +107,25 @@ def test_wrong_keys_are_named(server: Server) -> None:
     for key in {"aws.secret.access.key", "azblob.account.key"} & settings.keys():
         with pytest.raises(ConfigException, match=f"The store refuses access.*{key.replace('.', '[.]')}"):
             taken(opened(settings | {key: "d3Jvbmc="}), 1)
+
+
+def test_an_archive_replaces_no_file(settings: dict[str, str]) -> None:
+    check_moves_replace_nothing(opened(settings), lambda: opened(settings))
+
+
+@pytest.mark.parametrize("step", ["move", "remove"])
+def test_a_move_that_was_killed_is_ended_by_the_next(settings: dict[str, str], step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before the copy, or before the original is removed. The archive has a file of that name and size of the day before."""
+    store = opened(settings)
+    for path, data in (("done/a.json", b"old"), ("a.json", b"new")):
+        assert store.create(path, data)
+
+    def killed(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            archive(store, "a.json", "done")
+    archive(store, "a.json", "done")
+    assert {file.path: store.read(file.path) for file in store.files()} == {"done/a.json": b"old", "done/a-1.json": b"new"}

@@ -11,7 +11,7 @@ from airflow_provider_connect.connectors.filesystem.stores.location import STORE
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from tests.hdfs_server import HdfsServer, TwoNameNodes
-from tests.integration.filesystem.chains import opened, taken, written
+from tests.integration.filesystem.chains import check_moves_replace_nothing, opened, taken, written
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +114,8 @@ def test_two_name_nodes_take_turns() -> None:
 def test_name_nodes_that_are_none_are_refused(nodes: str) -> None:
     with pytest.raises(ConfigException, match="url"):
         location_of(ConfigDef(*STORE_KEYS).parse({"url": f"webhdfs://{nodes}/data"}))
+
+
+@pytest.mark.soak
+def test_an_archive_replaces_no_file(settings: dict[str, str]) -> None:
+    check_moves_replace_nothing(opened(settings), lambda: opened(settings))

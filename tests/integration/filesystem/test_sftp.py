@@ -22,7 +22,7 @@ from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.testing import run
-from tests.integration.filesystem.chains import opened, taken, written
+from tests.integration.filesystem.chains import check_moves_replace_nothing, opened, taken, written
 from tests.sftp_server import PASSPHRASE, OpenSshServer, SftpServer, openssh
 
 
@@ -245,3 +245,7 @@ def test_lines_are_read_once_archived_and_written_again(server: SftpServer) -> N
     assert run(FileSystemSourceConnector(), config, offsets=first.offsets).records == []
     assert sorted(server.files(folder)) == [f"finished/in/{number}.json" for number in range(3)]
     assert FileSystemSinkConnector().validate(config | {"name": "s"})
+
+
+def test_an_archive_replaces_no_file(settings: dict[str, str]) -> None:
+    check_moves_replace_nothing(opened(settings), lambda: opened(settings))

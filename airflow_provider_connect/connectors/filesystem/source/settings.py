@@ -79,7 +79,12 @@ CONFIG_DEF: Final = ConfigDef(
         validator=OneOf(*Cleanup),
         doc=f"What happens to a file whose records and offsets are committed: none, archive (it is moved to {FINISHED_PATH}) or delete.",
     ),
-    ConfigKey(FINISHED_PATH, Type.STRING, "finished", doc="The folder below the URL that files are archived to. Nothing in it is read."),
+    ConfigKey(
+        FINISHED_PATH,
+        Type.STRING,
+        "finished",
+        doc="The folder below the URL that files are archived to. Nothing in it is read. A file whose name it has gets a number.",
+    ),
     ConfigKey(BATCH_ROWS, Type.INT, 10_000, validator=Range(at_least=1), doc="How many records one poll returns at most."),
     ConfigKey(
         ENCODING,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import Split
+from airflow_provider_connect.connectors.filesystem.source.archive import archive
 from airflow_provider_connect.connectors.filesystem.source.part_reader import PartReader
 from airflow_provider_connect.connectors.filesystem.source.progress import (
     FINISHED,
@@ -29,7 +30,7 @@ from airflow_provider_connect.connectors.filesystem.source.progress import (
 )
 from airflow_provider_connect.connectors.filesystem.source.settings import CONFIG_DEF, Cleanup, SourceSettings
 from airflow_provider_connect.connectors.filesystem.stores.location import dataset_at, open_store
-from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile
 from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
@@ -223,7 +224,7 @@ class FileSystemSourceTask(SourceTask):
         if not found.is_same(file):
             log.warning("File %s was replaced while it was read: it stays, and the next run reads the new one", file.path)
         elif self._settings.cleanup is Cleanup.ARCHIVE:
-            self._store.move(file.path, joined(self._settings.finished_path, file.path))
+            archive(self._store, file.path, self._settings.finished_path)
         else:
             self._store.remove(file.path)
 

@@ -16,6 +16,8 @@ from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 
 _BUFFER_BYTES: Final = 1 << 20
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""Of file systems without hard links; EPERM, too, of files of another user, which Linux protects (``fs.protected_hardlinks``)."""
 
 
 class LocalStore:
@@ -76,6 +78,29 @@ class LocalStore:
             except FileNotFoundError:
                 return False
             target.sync()
+            folder.sync()
+        return True
+
+    def move_new(self, path: str, to: str) -> bool:
+        """1 link the file to the other path 2 remove the first one. Where the file system has no links, 1 is a check."""
+        (folder, name), (target, new) = self._folder_of(path), self._folder_of(to)
+        with self.explained(to):
+            mine = folder.stat(name)
+            self._create_folder(target)
+            with folder.opened() as source, target.opened() as destination:
+                try:
+                    os.link(name, new, src_dir_fd=source, dst_dir_fd=destination, follow_symlinks=False)
+                except FileExistsError:
+                    if not os.path.samestat(mine, target.stat(new)):
+                        return False
+                except OSError as error:
+                    if error.errno not in _NO_LINKS:
+                        raise
+                    if new in target.names():
+                        return False
+                    os.rename(name, new, src_dir_fd=source, dst_dir_fd=destination)
+            target.sync()
+            self.remove(path)
             folder.sync()
         return True
 

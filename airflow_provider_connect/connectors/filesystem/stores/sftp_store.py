@@ -73,6 +73,19 @@ class SftpStore:
                 return False
         return True
 
+    def move_new(self, path: str, to: str) -> bool:
+        """By the rename of SFTP itself, which fails where there is a file."""
+        with self.explained(to):
+            self.call(lambda client: client.lstat(self._path(path)))
+            self._create_folder(to.rpartition("/")[0])
+            try:
+                self.call(lambda client: client.rename(self._path(path), self._path(to)))
+            except (asyncssh.SFTPFailure, asyncssh.SFTPFileAlreadyExists):
+                if self._exists(to):
+                    return False
+                raise
+        return True
+
     def remove(self, path: str) -> None:
         with self.explained(path), contextlib.suppress(*_MISSING):
             self.call(lambda client: client.remove(self._path(path)))

@@ -72,6 +72,11 @@ class Store(Protocol):
         no such file, so that another process has moved or removed it."""
         ...
 
+    def move_new(self, path: str, to: str) -> bool:
+        """Give a file another path where there is no file; False, and nothing is changed, where there is one. The next call ends what a
+        killed process has begun. Raises FileNotFoundError: there is no such file."""
+        ...
+
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
 

@@ -70,6 +70,14 @@ class WebHdfsStore:
                 return False
         return True
 
+    def move_new(self, path: str, to: str) -> bool:
+        with self.explained(path):
+            self._cluster.info(self._path(path))
+            if self.file(to) is not None:  # a rename into a folder of this name would succeed
+                return False
+            self._cluster.mkdir(self._path(to).rpartition("/")[0])
+            return self._renamed(path, to)
+
     def remove(self, path: str) -> None:
         with self.explained(path), contextlib.suppress(FileNotFoundError):
             self._cluster.rm_file(self._path(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.connectors.filesystem.source import progress, task
+from airflow_provider_connect.connectors.filesystem.source.archive import archive
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
 from airflow_provider_connect.connectors.filesystem.source.settings import SourceSettings
 from airflow_provider_connect.connectors.filesystem.source.task import FileSystemSourceTask
@@ -332,6 +334,42 @@ def test_files_that_are_cleaned_up_leave_no_offset_of_their_own(folder: Folder, 
     assert numbers(folder.run()) == [80]
 
 
+def test_an_archive_keeps_files_of_one_name(folder: Folder) -> None:
+    """A file that comes each day under one name: each day's stays in the archive, also where the process is killed within a move."""
+    folder.config["cleanup.policy"] = "archive"
+    for kill in (0, 1, 0):
+        file = folder.add("in/orders.json.gz")
+        if kill:  # behind the link, before the other name is removed
+            os.link(file, folder.path / "finished/in/orders-1.json.gz")
+        folder.run()
+    archived = ["finished/in/orders-1.json.gz", "finished/in/orders-2.json.gz", "finished/in/orders.json.gz"]
+    assert folder.names() == archived
+    lines = [gzip.decompress((folder.path / name).read_bytes()).splitlines() for name in archived]
+    assert [json.loads(each[0])["n"] for each in lines] == [5, 10, 0]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a", "a-1"), ("b.c/a.b.csv", "b.c/a.b-1.csv"), (".x", ".x-1"), ("a.zst", "a-1.zst")])
+def test_numbers_stand_before_extensions(folder: Folder, name: str, expected: str) -> None:
+    store = open_store(folder.connector().config, ALL_ALLOWED)
+    for _ in range(2):
+        assert store.create(name, b"x")
+        archive(store, name, "done")
+    assert sorted(file.path for file in store.files()) == sorted([f"done/{name}", f"done/{expected}"])
+
+
+def test_an_archive_without_hard_links_replaces_no_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    store = open_store(folder.connector().config, ALL_ALLOWED)
+    for text in (b"0", b"1"):
+        assert store.create("a.json", text)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "link", refuse)
+            archive(store, "a.json", "done")
+    assert {file.path: store.read(file.path) for file in store.files()} == {"done/a.json": b"0", "done/a-1.json": b"1"}
+
+
 # Kills
 
 
@@ -355,7 +393,8 @@ def test_a_file_that_was_replaced_after_it_was_read_is_not_cleaned_up(folder: Fo
         assert file.read_text().count("\n") == 4
         folder.run()
         folder.run()
-        assert folder.names() == (["finished/a.json"] if policy == "archive" else [])
+        archived = ["finished/a-1.json", "finished/a.json"] if kill else ["finished/a.json"]
+        assert folder.names() == (archived if policy == "archive" else [])
     assert folder.committed == folder.written
 
 
