@@ -8,6 +8,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO, Final
 
@@ -56,24 +57,51 @@ class Avro:
         return AvroWriter(file, self._codec, schema)
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        """Blocks that are not larger than they need be are read together."""
+        """Blocks that are not larger than they need be are read together. Damage of a block costs its records behind the damage alone."""
         kept = KeptOpen(file)
         try:
             header = _Header(kept)
             schema = connect_schema(header.type)
             waiting: list[bytes] = []
-            for records in header.blocks(kept):
-                waiting += records
-                if sum(map(len, records)) >= _BLOCK_BYTES or len(waiting) * 64 >= _BLOCK_BYTES:
-                    yield decode_records(header.type, schema, pa.array(waiting, pa.binary())), schema
+            for block in header.blocks(kept):
+                waiting += block.records
+                if block.error is not None or block.size >= _BLOCK_BYTES or len(waiting) * 64 >= _BLOCK_BYTES:
+                    yield from _decoded(header.type, schema, waiting)
                     waiting = []
-            if waiting:
-                yield decode_records(header.type, schema, pa.array(waiting, pa.binary())), schema
+                if block.error is not None:
+                    yield unreadable(kept, block.error, block.part)
+            yield from _decoded(header.type, schema, waiting)
         except (pa.ArrowException, zlib.error, *BROKEN) as error:
             yield unreadable(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         return [Split(0, size)]
+
+
+def _decoded(type: AvroType, schema: Schema, records: list[bytes]) -> Iterator[Piece]:
+    """The values of records, and an exception for each that is not of its schema: behind the values before it."""
+    while records:
+        try:
+            yield decode_records(type, schema, pa.array(records, pa.binary())), schema
+            return
+        except DataException as error:
+            bad = error.record if error.record is not None else _first_bad(type, schema, records)
+            yield from _decoded(type, schema, records[:bad])
+            yield DataException(f"A record of {len(records[bad])} bytes cannot be read: {error.message}")
+            records = records[bad + 1 :]
+
+
+def _first_bad(type: AvroType, schema: Schema, records: list[bytes]) -> int:
+    """The first record that cannot be decoded, by halves: one at least is there."""
+    begin, end = 0, len(records)
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        try:
+            decode_records(type, schema, pa.array(records[begin:middle], pa.binary()))
+            begin = middle
+        except DataException:
+            end = middle
+    return begin
 
 
 def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
@@ -129,6 +157,16 @@ class AvroWriter:
         """A block is whole when it is written."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The records of a block of ``size`` bytes; ``error``, why those in ``part`` of the file cannot be read."""
+
+    records: list[bytes]
+    size: int
+    part: str = ""
+    error: Exception | None = None
+
+
 class _Header:
     """What a file begins with. Raises an exception of those that ``read`` names for a file that is not Avro."""
 
@@ -153,23 +191,54 @@ class _Header:
         self._skip: Callable[..., Any] = fastavro.schemaless_reader
         self._schemas = fastavro.parse_schema(schema), fastavro.parse_schema(_without_fields(schema))
 
-    def blocks(self, file: KeptOpen) -> Iterator[list[bytes]]:
-        """The records of each block, which lie one after another without their lengths: a reader that wants no field passes over them."""
-        assert self._unpack is not None
+    def blocks(self, file: KeptOpen) -> Iterator[_Block]:
+        """Behind a block that is damaged they go on with the one behind the next mark."""
         while first := file.read(1):
-            count = _read_varint(file, first)
-            data = self._unpack(_read_sized(file))
-            if _read_exactly(file, _SYNC_BYTES) != self._sync:
-                raise DataException("A block does not end with the file's mark")
+            begin = file.tell()
+            try:
+                count = _read_varint(file, first)
+                data = _read_sized(file)
+                if _read_exactly(file, _SYNC_BYTES) != self._sync:
+                    raise DataException("It does not end with the file's mark")
+            except BROKEN as error:
+                yield _Block([], 0, f"The block at byte {begin - 1}", error)
+                if not self._is_sought(file, begin):
+                    return
+                continue
+            yield self._block(count, data, begin - 1)
+
+    def _block(self, count: int, data: bytes, begin: int) -> _Block:
+        """Records lie one after another without their lengths: a reader that wants no field passes over them."""
+        assert self._unpack is not None
+        records: list[bytes] = []
+        try:
+            data = self._unpack(data)
             if not 0 <= count <= max(len(data), _MOST_RECORDS):
                 raise DataException(f"A block of {len(data)} bytes cannot have {count} records")
-            stream, begin, records = io.BytesIO(data), 0, []
+            stream, start = io.BytesIO(data), 0
             for _ in range(count):
                 self._skip(stream, *self._schemas)
                 end = stream.tell()
-                records.append(data[begin:end])
-                begin = end
-            yield records
+                records.append(data[start:end])
+                start = end
+            if start < len(data):
+                raise DataException(f"{len(data) - start} bytes are left behind its last record")
+        except (pa.ArrowException, zlib.error, *BROKEN) as error:
+            part = f"The block at byte {begin}, from its record {len(records) + 1} of {count} on,"
+            return _Block(records, len(data), part, error)
+        return _Block(records, len(data))
+
+    def _is_sought(self, file: KeptOpen, begin: int) -> bool:
+        """Go behind the next mark; False: there is none."""
+        file.seek(begin)
+        data = b""
+        while piece := file.read(_BLOCK_BYTES):
+            data = data[-_SYNC_BYTES:] + piece
+            at = data.find(self._sync)
+            if at >= 0:
+                file.seek(at + _SYNC_BYTES - len(data), os.SEEK_CUR)
+                return True
+        return False
 
 
 def _without_fields(schema: Any) -> Any:  # Any: an Avro schema in JSON

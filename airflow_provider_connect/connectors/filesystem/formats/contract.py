@@ -12,7 +12,6 @@ from typing import BinaryIO, Final, Protocol, TypeAlias
 
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
@@ -176,22 +175,8 @@ def struct_columns(values: pa.Array, schema: Schema, name: str) -> list[pa.Array
     return columns
 
 
-def structs_of(columns: Sequence[pa.Array], schema: Schema) -> pa.Array:
-    """Columns of a file as structs. Raises DataException for values that do not fit the type of their field."""
-    cast = [_fitting(column, field.schema) for column, field in zip(columns, schema.fields, strict=True)]
-    return pa.StructArray.from_arrays(cast, fields=list(arrow_type(schema)))
-
-
-def _fitting(column: pa.Array, schema: Schema) -> pa.Array:
-    """Times of structs within structs may have more digits than Connect's, too."""
-    if schema.type is not SchemaType.STRUCT or column.type.equals(arrow_type(schema)):
-        return cast_to_schema(column, schema)
-    inner = [_fitting(child, field.schema) for child, field in zip(column.flatten(), schema.fields, strict=True)]
-    return pa.StructArray.from_arrays(inner, fields=list(arrow_type(schema)), mask=column.is_null())
-
-
-def unreadable(file: KeptOpen, error: Exception) -> DataException:
-    """The exception for the rest of a file that is not of its format. An error of the store is raised instead: a later try may succeed."""
+def unreadable(file: KeptOpen, error: Exception, part: str = "The rest of the file") -> DataException:
+    """The exception for what of a file is not of its format. An error of the store is raised instead: a later try may succeed."""
     if file.error is not None:
         raise file.error
-    return DataException(f"The rest of the file cannot be read: {error}")
+    return DataException(f"{part} cannot be read: {error}")

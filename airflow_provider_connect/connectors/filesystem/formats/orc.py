@@ -17,10 +17,9 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
     check_struct,
     splits_of_groups,
     struct_columns,
-    structs_of,
     unreadable,
 )
-from airflow_provider_connect.connectors.filesystem.formats.parquet import table_schema
+from airflow_provider_connect.connectors.filesystem.formats.file_columns import struct_pieces, table_schema
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_field
@@ -56,11 +55,19 @@ class Orc:
             source = _opened(kept)
             schema = table_schema(source.schema)
             stripes = range(source.nstripes) if split is None else range(split.begin, min(split.end, source.nstripes))
+            first = 1
             for stripe in stripes:
-                values = structs_of(source.read_stripe(stripe).columns, schema)
-                rows = max(1, len(values) * CHUNK_BYTES // max(values.nbytes, CHUNK_BYTES))
-                for start in range(0, len(values), rows):
-                    yield values.slice(start, rows), schema
+                try:
+                    found = source.read_stripe(stripe)
+                except (pa.ArrowException, *BROKEN) as error:
+                    yield unreadable(kept, error, f"Stripe {stripe}{_unreadable_column(source, stripe)}")
+                    continue
+                rows = max(1, found.num_rows * CHUNK_BYTES // max(found.nbytes, CHUNK_BYTES))
+                for start in range(0, found.num_rows, rows):
+                    piece = found.slice(start, rows)
+                    yield from struct_pieces(piece.columns, schema, first, f"stripe {stripe}, ")
+                    first += piece.num_rows
+                first = 1
         except (pa.ArrowException, *BROKEN) as error:
             yield unreadable(kept, error)
 
@@ -72,6 +79,16 @@ class Orc:
             return [size // max(count, 1)] * count
 
         return splits_of_groups(file, wanted_bytes, stripe_sizes)
+
+
+def _unreadable_column(source: Any, stripe: int) -> str:
+    """The first column that alone cannot be read, for a message. ``source``: pyarrow has no types."""
+    for name in source.schema.names:
+        try:
+            source.read_stripe(stripe, columns=[name])
+        except (pa.ArrowException, *BROKEN):
+            return f", column {name},"
+    return ""
 
 
 def _opened(file: KeptOpen) -> Any:  # Any: pyarrow has no types

@@ -18,17 +18,16 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
     check_struct,
     splits_of_groups,
     struct_columns,
-    structs_of,
     unreadable,
 )
+from airflow_provider_connect.connectors.filesystem.formats.file_columns import struct_metadata, struct_pieces, table_schema
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.arrow_schema import arrow_field, schema_of
+from airflow_provider_connect.sdk.arrow_schema import arrow_field
 from airflow_provider_connect.sdk.schema import Schema
 
 ROW_GROUP_BYTES: Final = 32 << 20  # in memory; about a fifth of it in the file
 _EXTENSIONS: Final = {"snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd", "lz4": ".lz4", "brotli": ".br", "none": ""}  # parquet-java's
-_OPTIONAL: Final = b"connect.optional"
 
 
 class Parquet:
@@ -57,17 +56,29 @@ class Parquet:
             source = _opened(kept)
             schema = table_schema(source.schema_arrow)
             groups = range(source.num_row_groups) if split is None else range(split.begin, min(split.end, source.num_row_groups))
+            first = 1 + sum(source.metadata.row_group(group).num_rows for group in range(groups.start))
             for group in groups:
-                found = source.metadata.row_group(group)
-                rows = max(1, found.num_rows * CHUNK_BYTES // max(found.total_byte_size, CHUNK_BYTES))
-                for batch in source.iter_batches(rows, row_groups=[group], use_threads=False):
-                    yield structs_of(batch.columns, schema), schema
+                yield from _group_pieces(kept, source, group, schema, first)
+                first += source.metadata.row_group(group).num_rows
         except (pa.ArrowException, *BROKEN) as error:
             yield unreadable(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         """Row groups, as many together as have ``wanted_bytes``."""
         return splits_of_groups(file, wanted_bytes, _group_sizes)
+
+
+def _group_pieces(file: KeptOpen, source: Any, group: int, schema: Schema, first_row: int) -> Iterator[Piece]:
+    """The rows of one group. Damage of a group costs its other rows, and no other group."""
+    found = source.metadata.row_group(group)
+    rows = max(1, found.num_rows * CHUNK_BYTES // max(found.total_byte_size, CHUNK_BYTES))
+    end = first_row + found.num_rows
+    try:
+        for batch in source.iter_batches(rows, row_groups=[group], use_threads=False):
+            yield from struct_pieces(batch.columns, schema, first_row)
+            first_row += batch.num_rows
+    except (pa.ArrowException, *BROKEN) as error:
+        yield unreadable(file, error, f"Row group {group}, rows {first_row} to {end - 1},")
 
 
 def _group_sizes(file: KeptOpen) -> list[int]:
@@ -77,14 +88,6 @@ def _group_sizes(file: KeptOpen) -> list[int]:
 
 def _opened(file: KeptOpen) -> Any:  # Any: pyarrow has no types
     return import_module("pyarrow.parquet").ParquetFile(file, arrow_extensions_enabled=False)
-
-
-def table_schema(columns: pa.Schema) -> Schema:
-    """The schema of a file's structs, from the types of its columns and its metadata."""
-    metadata = columns.metadata or {}
-    own = {key: text for key, text in metadata.items() if key.startswith(b"connect.")}
-    is_optional = own.pop(_OPTIONAL, b"false") == b"true"
-    return schema_of(pa.field("value", pa.struct(list(columns)), nullable=is_optional, metadata=own or None))
 
 
 def _refused(type: pa.DataType, path: str) -> str | None:
@@ -102,8 +105,7 @@ class ParquetWriter:
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema) -> None:
         field = arrow_field("value", schema)
-        metadata = {**(field.metadata or {}), _OPTIONAL: b"true" if schema.optional else b"false"}
-        self._columns = pa.schema(list(field.type), metadata=metadata)
+        self._columns = pa.schema(list(field.type), metadata=struct_metadata(schema, field.metadata or {}))
         self._schema = schema
         self._counted = CountedFile(file)
         self._writer = import_module("pyarrow.parquet").ParquetWriter(self._counted, self._columns, compression=codec)

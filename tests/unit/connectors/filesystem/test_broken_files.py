@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import uuid
 from typing import Any
 
+import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from airflow_provider_connect.connectors.filesystem.formats.file_format import file_format
 from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS
@@ -118,3 +122,146 @@ def test_characters_of_several_bytes_are_not_cut_into_splits(data: bytes, encodi
 def test_a_delimiter_may_be_white_space(delimiter: str) -> None:
     space = "\t" if "t" in delimiter else delimiter
     assert read("csv", f"a{space}b\n1{space}2\n".encode(), csv_delimiter=delimiter) == ([{"a": "1", "b": "2"}], [])
+
+
+# Columns
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+ABOVE = 1 << 63
+"""The least whole number that int64 lacks."""
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "type"),
+    [
+        (1, ABOVE, pa.uint64()),
+        ({"u": 1}, {"u": ABOVE}, pa.struct([("u", pa.uint64())])),
+        ([1], [1, ABOVE], pa.list_(pa.uint64())),
+        ([("k", 1)], [("k", ABOVE)], pa.map_(pa.string(), pa.uint64())),
+    ],
+)
+def test_a_value_of_parquet_above_int64_costs_its_row_alone(good: Any, bad: Any, type: pa.DataType) -> None:
+    values = [good] * 1000
+    values[7] = values[998] = bad
+    column = pa.field("c", type, nullable=False)
+    table = pa.table([range(1000), pa.array(values, type)], pa.schema([pa.field("n", pa.int64()), column]))
+    rows, errors = read("parquet", parquet(table, row_group_size=600))
+    assert [row["n"] for row in rows] == [number for number in range(1000) if number not in (7, 998)]
+    assert rows[0]["c"] == good
+    assert [error.partition(":")[0] for error in errors] == ["Row 8, column c", "Row 999, column c"]
+    assert all(str(ABOVE) in error for error in errors)
+
+
+def test_columns_of_types_that_connect_lacks_are_read_as_their_file_stores_them() -> None:
+    some = uuid.UUID(int=7)
+    columns: dict[str, tuple[pa.Array, list[Any]]] = {
+        "null": (pa.nulls(2), [None, None]),
+        "nulls": (pa.array([[None], None], pa.list_(pa.null())), [[None], None]),
+        "inner": (pa.array([{"x": None}, None], pa.struct([("x", pa.null())])), [{"x": None}, None]),
+        "duration": (pa.array([5, None], pa.duration("us")), [5, None]),
+        "json": (pa.array(["{}", None], pa.json_()), ["{}", None]),
+        "uuid": (pa.array([some.bytes, None], pa.uuid()), [some.bytes, None]),
+    }
+    rows, errors = read("parquet", parquet(pa.table({name: column for name, (column, _) in columns.items()})))
+    assert errors == []
+    assert rows == [{name: values[row] for name, (_, values) in columns.items()} for row in range(2)]
+
+
+def test_a_column_without_a_form_in_connect_is_named() -> None:
+    """A struct within it has two fields of one name, which nobody's rows can have."""
+    both = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    assert read("parquet", parquet(pa.table({"c": both})))[1] == [
+        "The rest of the file cannot be read: Column c: Two fields of struct<x: int64, x: int64> have one name"
+    ]
+
+
+def test_a_damaged_row_group_costs_no_other() -> None:
+    data = bytearray(parquet(pa.table({"n": range(3000)}), row_group_size=1000, use_dictionary=False, compression="gzip"))
+    metadata = pq.ParquetFile(io.BytesIO(bytes(data))).metadata
+    begin = metadata.row_group(1).column(0).data_page_offset
+    end = metadata.row_group(2).column(0).data_page_offset
+    data[begin:end] = bytes(end - begin)
+    rows, [error] = read("parquet", bytes(data))
+    assert [row["n"] for row in rows] == [*range(1000), *range(2000, 3000)]
+    assert error.startswith("Row group 1, rows 1001 to 2000, cannot be read: ")
+
+
+def test_a_stripe_of_orc_that_cannot_be_read_costs_no_other() -> None:
+    """Arrow reads instants of ORC in nanoseconds; 9999-12-31 is none of them, and its library returns no row of the stripe."""
+    sink = io.BytesIO()
+    writer = orc.ORCWriter(sink, stripe_size=1 << 16, compression="uncompressed")
+    count, far = 100_000, 253_402_214_400_000_000
+    for number in range(3):
+        instants = [far if number == 1 and row == 5 else row * 7919 for row in range(count)]
+        writer.write(pa.table({"n": range(number * count, (number + 1) * count), "at": pa.array(instants, pa.timestamp("us"))}))
+    writer.close()
+    stripes = orc.ORCFile(io.BytesIO(sink.getvalue())).nstripes
+    assert stripes >= 3
+    rows, errors = read("orc", sink.getvalue())
+    assert [error.partition(" cannot")[0] for error in errors] == [f"Stripe {stripes // 3}, column at,"]
+    assert {*range(count), *range(2 * count, 3 * count)} <= {row["n"] for row in rows}
+
+
+# Avro
+
+
+SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}, {"name": "text", "type": ["null", "string"]}]}
+
+
+def avro(codec: str = "null", count: int = 90) -> tuple[bytearray, list[int]]:
+    """Thirty records a block, and where each block begins."""
+    sink = io.BytesIO()
+    writer = fastavro.write.Writer(sink, fastavro.parse_schema(SCHEMA), codec=codec, sync_interval=1 << 20)
+    begins = []
+    for number in range(count):
+        if number % 30 == 0:
+            writer.flush()
+            begins.append(sink.tell())
+        writer.write({"n": number, "text": f"text {number:02d}"})
+    writer.flush()
+    return bytearray(sink.getvalue()), begins
+
+
+def numbers(rows: list[Any]) -> list[int]:
+    return [row["n"] for row in rows]
+
+
+def test_a_text_of_avro_that_is_not_utf_8_costs_its_record_alone() -> None:
+    data, _ = avro()
+    at = data.index(b"text 40")
+    data[at] = 0xFF
+    rows, [error] = read("avro", bytes(data))
+    assert numbers(rows) == [number for number in range(90) if number != 40]
+    assert error.startswith("A record of 10 bytes cannot be read: ")
+
+
+def test_a_broken_record_of_avro_costs_the_rest_of_its_block() -> None:
+    data, begins = avro()
+    data[data.index(b"text 40") - 2] = 14  # a branch of the union that there is not
+    rows, [error] = read("avro", bytes(data))
+    assert numbers(rows) == [*range(40), *range(60, 90)]
+    assert error.startswith(f"The block at byte {begins[1]}, from its record 11 of 30 on, cannot be read: ")
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+@pytest.mark.parametrize("damage", ["size", "content", "mark", "missing bytes"])
+def test_blocks_of_avro_behind_a_damaged_one_are_read(codec: str, damage: str) -> None:
+    data, begins = avro(codec)
+    if damage == "size":
+        data[begins[1] + 1 : begins[1] + 3] = b"\xff\x7f"
+    elif damage == "content":
+        data[begins[1] + 3 : begins[2] - 16] = bytes(0x80 for _ in range(begins[1] + 3, begins[2] - 16))
+    elif damage == "mark":
+        data[begins[2] - 1] ^= 1
+    else:
+        del data[begins[1] + 20 : begins[1] + 30]
+    rows, [error] = read("avro", bytes(data))
+    assert numbers(rows)[:30] == list(range(30))
+    assert numbers(rows)[-30:] == list(range(60, 90)) or damage == "mark"  # whose next mark is behind the next block
+    assert f"block at byte {begins[1]}" in error

@@ -1,0 +1,109 @@
+"""Columns of Parquet and ORC files as structs of a Connect schema: rows whose values do not fit are exceptions, each with its column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import Piece
+from airflow_provider_connect.errors import DataException, SchemaException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, row_numbers
+from airflow_provider_connect.sdk.schema import Schema, SchemaType
+
+_OPTIONAL: Final = b"connect.optional"
+
+
+def table_schema(columns: pa.Schema) -> Schema:
+    """The schema of a file's structs, from the types of its columns and its metadata. Raises DataException, with the column, for a type
+    that Connect lacks."""
+    metadata = columns.metadata or {}
+    own = {key: text for key, text in metadata.items() if key.startswith(b"connect.")}
+    is_optional = own.pop(_OPTIONAL, b"false") == b"true"
+    fields = [_plain_field(field) for field in columns]
+    for field in fields:
+        try:
+            schema_of(field)
+        except SchemaException as error:
+            raise DataException(f"Column {field.name}: {error.message}") from error
+    return schema_of(pa.field("value", pa.struct(fields), nullable=is_optional, metadata=own or None))
+
+
+def struct_metadata(schema: Schema, own: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """What a file notes of its struct itself, for ``table_schema``."""
+    return {**own, _OPTIONAL: b"true" if schema.optional else b"false"}
+
+
+def struct_pieces(columns: Sequence[pa.Array], schema: Schema, first_row: int, part: str = "") -> Iterator[Piece]:
+    """The structs of all rows that fit, then an exception for each that does not. ``first_row`` is the number of the first one, from 1, in
+    ``part`` of the file."""
+    cast: list[pa.Array] = []
+    wrong: dict[int, str] = {}
+    for column, field in zip(columns, schema.fields, strict=True):
+        try:
+            cast.append(_fitting(column, field.schema))
+        except DataException:
+            rows = row_numbers(len(column))
+            bad = {row: f"column {field.name}: {reason}" for row, reason in _bad_rows(column, field.schema, rows)}
+            wrong = bad | wrong
+            cast.append(_fitting(column.take(pc.if_else(_is_in(rows, bad), None, rows)), field.schema))
+    structs = pa.StructArray.from_arrays(cast, fields=list(arrow_type(schema)))
+    if wrong:
+        structs = structs.filter(pc.invert(_is_in(row_numbers(len(structs)), wrong)))
+    if len(structs):
+        yield structs, schema
+    for row in sorted(wrong):
+        yield DataException(f"Row {first_row + row}, {part}{wrong[row]}")
+
+
+def _is_in(rows: pa.Array, some: Iterable[int]) -> pa.Array:
+    return pc.is_in(rows, pa.array(list(some), pa.int64()))
+
+
+def _bad_rows(column: pa.Array, schema: Schema, rows: pa.Array) -> Iterator[tuple[int, str]]:
+    """Those of ``rows`` whose value does not fit, found by halves, and why. They are taken: a cast of a slice sees entries outside it."""
+    try:
+        _fitting(column.take(rows), schema)
+    except DataException as error:
+        if len(rows) == 1:
+            yield rows[0].as_py(), error.message
+            return
+        half = len(rows) // 2
+        yield from _bad_rows(column, schema, rows.slice(0, half))
+        yield from _bad_rows(column, schema, rows.slice(half))
+
+
+def _fitting(column: pa.Array, schema: Schema) -> pa.Array:
+    """Times of structs within structs may have more digits than Connect's, too."""
+    column = _plain(column)
+    if schema.type is not SchemaType.STRUCT or column.type.equals(arrow_type(schema)):
+        return cast_to_schema(column, schema)
+    inner = [_fitting(child, field.schema) for child, field in zip(column.flatten(), schema.fields, strict=True)]
+    return pa.StructArray.from_arrays(inner, fields=list(arrow_type(schema)), mask=column.is_null())
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    plain = _plain_type(column.type)
+    return column if plain.equals(column.type) else column.cast(plain)
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_type(type: pa.DataType) -> pa.DataType:
+    """Types that Connect lacks as their file stores them: JSON is text, a UUID 16 bytes, a duration a number. A column that is always null
+    is a text."""
+    types = pa.types
+    if isinstance(type, pa.BaseExtensionType):
+        return _plain_type(type.storage_type)
+    if types.is_null(type) or types.is_duration(type):
+        return pa.string() if types.is_null(type) else pa.int64()
+    if types.is_struct(type):
+        return pa.struct([_plain_field(field) for field in type])
+    if types.is_map(type):
+        return pa.map_(_plain_field(type.key_field), _plain_field(type.item_field))
+    if types.is_list(type) or types.is_large_list(type):
+        return (pa.list_ if types.is_list(type) else pa.large_list)(_plain_field(type.value_field))
+    return pa.list_(_plain_field(type.value_field), type.list_size) if types.is_fixed_size_list(type) else type
