@@ -21,6 +21,7 @@
     │   └── SchemaException              500  a schema is wrong in itself
     ├── StoreException                   500  what lies on a topic, or the topic itself, is not as it must be
     └── TaskException                    500  ends a task, whose status becomes FAILED
+        ├── TaskMemoryException          500  its process reached task.memory.max, or was refused memory
         ├── FencedException              500  a newer claim took over: end quietly, change nothing
         │   └── TransactionExpiredException  500  or so it seems: the broker has ended a transaction that took too long
         └── TooManyTasksException        500  a connector asked for more tasks than tasks.max allows
@@ -196,6 +197,13 @@ class FencedException(TaskException):
 
 class TransactionExpiredException(FencedException):
     """A producer was fenced after its transaction had been open for ``transaction.timeout.ms``: probably by the broker itself."""
+
+
+class TaskMemoryException(TaskException):
+    """The task needs more memory than ``task.memory.max``, or than the system has. What it has committed stays: a later try goes on
+    from there."""
+
+    retriable = True
 
 
 class TooManyTasksException(TaskException):

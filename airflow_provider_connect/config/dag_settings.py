@@ -14,6 +14,7 @@ from airflow_provider_connect.config.key_values import (
     delay,
     duration,
     factor,
+    heap_bytes,
     heap_size,
     names,
     one_of,
@@ -36,7 +37,8 @@ _DEADLINES = _RUN, _SILENCE, LAG = f"{DEADLINE}duration", f"{DEADLINE}silence", 
 _LAG_DURATION = f"{LAG}.duration"
 PROBE_INTERVAL, POLL_TIMEOUT = "airflow.java.probe.interval", "airflow.java.poll.timeout"
 JAVA_MEMORY, WORKERS_JAVA_MEMORY = "airflow.java.memory", "java.memory"
-_DEFAULT_JAVA_MEMORY = "512m"
+MOST_JAVA_MEMORY = "java.memory.max"
+_DEFAULT_JAVA_MEMORY, _DEFAULT_MOST_JAVA_MEMORY = "512m", "4g"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
 """What ``airflow.engine`` may be: tasks run as Spark jobs, or in the application's own process, without Spark."""
@@ -301,9 +303,16 @@ _KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
 
 def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
     """The largest heap of a JVM for the connector with this ``config``; for none, where that is empty. ``worker`` are the worker's
-    settings. Raises ConfigException for what is no size."""
-    given, key = (config, JAVA_MEMORY) if JAVA_MEMORY in config else (worker, WORKERS_JAVA_MEMORY)
-    return _parsed(key, given.get(key, _DEFAULT_JAVA_MEMORY), heap_size)
+    settings. Raises ConfigException for what is no size, or more than a connector may have."""
+    default = _parsed(WORKERS_JAVA_MEMORY, worker.get(WORKERS_JAVA_MEMORY, _DEFAULT_JAVA_MEMORY), heap_size)
+    if JAVA_MEMORY not in config:
+        return default
+    asked = _parsed(JAVA_MEMORY, config[JAVA_MEMORY], heap_size)
+    most = _parsed(MOST_JAVA_MEMORY, worker.get(MOST_JAVA_MEMORY, _DEFAULT_MOST_JAVA_MEMORY), heap_size)
+    if heap_bytes(asked) > max(heap_bytes(most), heap_bytes(default)):
+        reason = f"Value must be no more than {most}, the worker setting {MOST_JAVA_MEMORY}, which an admin may raise"
+        raise ConfigException.of(JAVA_MEMORY, asked, reason)
+    return asked
 
 
 def java_seconds(config: Mapping[str, str], key: str) -> float | None:

@@ -95,6 +95,12 @@ def heap_size(text: str) -> str:
     return found[0]
 
 
+def heap_bytes(size: str) -> int:
+    """Those of a ``heap_size``."""
+    digits = size.rstrip("kmgKMG")
+    return int(digits) << _SHIFTS[size[len(digits) :].lower()]
+
+
 def delay(text: str) -> float:
     seconds = duration_seconds(text)
     if seconds > 30 * _DAY_SECONDS:

@@ -8,7 +8,7 @@ from typing import overload
 
 from airflow_provider_connect.config.key_values import duration_seconds
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.config_limits import cut, memory_bytes
 from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
 _log = logging.getLogger(__name__)
@@ -126,6 +126,15 @@ class SettingsReader:
         except ValueError as error:
             self.refuse(name, text, str(error))
             return default
+
+    def memory(self, name: str, default: str) -> int:
+        """Bytes, written as a size such as 512m or 2g."""
+        text = self.given(name, default)
+        try:
+            return memory_bytes(text)
+        except ValueError as error:
+            self.refuse(name, text, str(error))
+            return memory_bytes(default)
 
     def choice(self, name: str, default: str, *choices: str) -> str:
         text = self.text(name, default)

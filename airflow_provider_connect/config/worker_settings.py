@@ -26,7 +26,7 @@ from airflow_provider_connect.config.key_values import schedule_of
 from airflow_provider_connect.config.notifiers import notifier_names
 from airflow_provider_connect.config.settings_reader import SettingsReader
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.config_limits import MOST_TASKS
+from airflow_provider_connect.model.config_limits import MOST_TASKS, TASK_MEMORY
 from airflow_provider_connect.model.cost import Prices
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
@@ -35,6 +35,7 @@ from airflow_provider_connect.sdk.allowed_spark import SPARK_FORMATS, SPARK_OPTI
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 MAX_TASKS_SETTING = "connectors.max.tasks"
+DEFAULT_TASK_MEMORY = "2g"
 DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 
 _log = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ class WorkerSettings:
     plugin_probe_memory_bytes: int
     batch_max_records: int | None
     batch_max_duration_ms: int
+    task_memory_max: int
     transaction_boundary_poll_linger_ms: int
     schedule: str | None
     dag_limits: DagLimits
@@ -186,6 +188,7 @@ def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mappin
         plugin_probe_memory_bytes=read.number("plugin.probe.memory.bytes", 4 << 30, 256 << 20),
         batch_max_records=read.number("batch.max.records", 1, 1) if read.given("batch.max.records") is not None else None,
         batch_max_duration_ms=read.number("batch.max.duration.ms", 3_600_000, 1),
+        task_memory_max=read.memory(TASK_MEMORY, DEFAULT_TASK_MEMORY),
         transaction_boundary_poll_linger_ms=read.number("transaction.boundary.poll.linger.ms", 200),
         schedule=_schedule(read),
         dag_limits=_dag_limits(read),

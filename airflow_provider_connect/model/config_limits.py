@@ -7,6 +7,7 @@ work and the answer small.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -23,6 +24,30 @@ LONGEST_NOTE: Final = 1_000
 """Characters of the note about what a source lacks."""
 LONGEST_ERROR: Final = 2000
 _LONGEST_KEY: Final = 200
+TASK_MEMORY: Final = "task.memory.max"
+LEAST_TASK_MEMORY: Final = 256 << 20
+"""A Python worker with its libraries has 80 to 150 MB before its first record."""
+_MEMORY: Final = re.compile(r"([1-9][0-9]{0,14})([kmgKMG]?)")
+_SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
+def memory_bytes(text: str) -> int:
+    """The bytes of a size of memory for a task, such as ``512m`` or ``2g``. Raises ValueError for anything else, and for too few."""
+    found = _MEMORY.fullmatch(text.strip())
+    size = int(found[1]) << _SHIFTS[found[2].lower()] if found else 0
+    if not LEAST_TASK_MEMORY <= size <= 1024 << 30:
+        raise ValueError("give a size such as 512m or 2g, from 256m to 1024g")
+    return size
+
+
+def check_memory(name: str, value: Any) -> None:
+    """The validator of the key ``task.memory.max``."""
+    if value is None:
+        return
+    try:
+        memory_bytes(str(value))
+    except ValueError as error:
+        raise ConfigException.of(name, cut(str(value)), str(error)) from None
 
 
 def check_aliases(name: str, value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.backfill import CHANGED, OF, RANGES, parsed_ranges
-from airflow_provider_connect.model.config_limits import check_aliases
+from airflow_provider_connect.model.config_limits import TASK_MEMORY, check_aliases, check_memory
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import (
     ConfigDef,
@@ -302,6 +302,13 @@ _OWN_KEYS: Final = (
         None,
         validator=_if_given(Range(at_least=1)),
         doc="A task's part in a run ends after this time. Unset: the worker's setting.",
+    ),
+    ConfigKey(
+        TASK_MEMORY,
+        default=None,
+        validator=check_memory,
+        doc="The most memory that the Python process of one task may hold, such as 512m or 2g: a task that needs more FAILS alone. No more "
+        "than the worker's setting of the same name, which applies where this is unset.",
     ),
     ConfigKey(
         "tasks.per.application",

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.backfill import OF, RANGES, Ranges, ranges_of, topics_error
-from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.config_limits import TASK_MEMORY, cut, memory_bytes
 from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import ConfigValue, Type, parse_type
@@ -101,6 +101,7 @@ class ConnectorSettings:
     destination_rollback: str | None
     batch_max_records: int | None
     batch_max_duration_ms: int | None
+    task_memory_max: int | None
     tasks_per_application: int | None
     overrides: Mapping[str, Mapping[str, str]]
     errors: ErrorSettings
@@ -143,6 +144,7 @@ class ConnectorSettings:
             destination_rollback=values["destination.rollback"],
             batch_max_records=values["batch.max.records"],
             batch_max_duration_ms=values["batch.max.duration.ms"],
+            task_memory_max=None if values[TASK_MEMORY] is None else memory_bytes(values[TASK_MEMORY]),
             tasks_per_application=values["tasks.per.application"],
             overrides={client: _below(config, f"{client}.override.") for client in _CLIENTS},
             errors=_error_settings(values),

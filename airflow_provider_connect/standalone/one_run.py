@@ -123,7 +123,7 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
     _refuse_early_end()
     try:
         if previewed is None:
-            return _exit_code(run_once(connector, properties, mask))
+            return _exit_code(run_once(connector, properties, mask, fenced=True))
         settings = _settings(properties)
         warn_of_open_files(settings.originals)
         with redirect_stdout(sys.stderr):  # what the connector prints is no record
@@ -161,10 +161,11 @@ def _log_broken_locations(connector: ConnectorFile, properties: Mapping[str, str
             log.warning("Plugin location %s: %s", broken.path, broken.reason)
 
 
-def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask) -> RunResult:
+def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask, *, fenced: bool = False) -> RunResult:
     """Run the connector to the end of its data. SIGTERM and SIGINT end each task after its batch, where this is the main thread,
     and the process when one comes again.
-    ``mask`` is given all secrets before code that knows them runs.
+    ``mask`` is given all secrets before code that knows them runs. ``fenced``: the process is killed where its tasks need more memory than
+    they may.
 
     Raises ConfigException for settings that are wrong, ConnectException when the state cannot be read.
     """
@@ -172,14 +173,14 @@ def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask
     warn_of_open_files(settings.originals)
     mask.add(secret_values(settings.originals, settings.config_providers(), {}))
     with ExitStack() as opened:
-        return _run(connector, settings, opened_backing(settings, opened), mask)
+        return _run(connector, settings, opened_backing(settings, opened), mask, fenced=fenced)
 
 
 def _settings(properties: Mapping[str, str]) -> WorkerSettings:
     return standalone_settings(properties) if properties.get(SETTING, "").strip() else WorkerSettings.of(properties)
 
 
-def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, mask: Mask) -> RunResult:
+def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, mask: Mask, *, fenced: bool) -> RunResult:
     """1 check the config 2 write it 3 run."""
     checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # 1
     guarantee_of(checked, settings, exactly_once=backing.exactly_once)
@@ -191,9 +192,8 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
             configs.put_connector(connector.name, connector.config)  # 2
     spec = RunSpec(connector.name, settings.originals, run_id=f"connect-run-{int(time.time() * 1000)}")
     java = JavaHost()
-    application = Application(
-        spec, lambda: TaskThreads(mask, java, backing).run, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask, java=java
-    )
+    threads = TaskThreads(mask, java, backing, fenced=fenced)
+    application = Application(spec, lambda: threads.run, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask, java=java)
     if threading.current_thread() is threading.main_thread():
         _end_at_signals(application)
     result = application.run()  # 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = RequiredPackages("SqlTransform", ("duckdb",), "sql")
 SQL, TIMEOUT_MS = "sql", "timeout.ms"
+MOST_BYTES: Final = 256 << 20
+"""What one step of a statement may make, and what all of one batch may be."""
 WHOLE: Final = "_value"
 _MOST_CHARACTERS: Final = 10_000
 
@@ -128,12 +131,35 @@ class SqlTransform(OneSide):
             bound = self._bound = self._bind(batch, kinds)
         mask, result = None, None
         if bound.plan.tree is not None:
-            result = self._sandbox.rows(bound.text, TABLE, _table(batch, bound.plan), self._timeout_ms)
+            result = self._computed(bound.text, _table(batch, bound.plan))
             mask = _mask(batch.num_records, result.column(result.num_columns - 1))
             batch = batch if mask is None else batch.filter(mask)
         if bound.after is None:
             bound.after = _schema_after(batch.value_schema, bound.plan, result)
         return mask, batch.replace(value=_value_after(batch, bound.plan, result, bound.after), value_schema=bound.after)
+
+    def _computed(self, text: str, table: pa.Table) -> pa.Table:
+        """The rows of the statement, which gets so many at a time as cannot become more than ``MOST_BYTES``: DuckDB checks time and memory
+        between steps of 2,048 rows, and a step of texts that grow may take any."""
+        rows, results, left, begun = max(table.num_rows, 1), list[pa.Table](), MOST_BYTES, time.monotonic()
+        step = max(1, rows * MOST_BYTES // max(self._most_bytes_of(table), MOST_BYTES))
+        for start in range(0, rows, step):
+            part = table.slice(start, step)
+            if len(part) == 1 and self._most_bytes_of(part) > MOST_BYTES:
+                raise DataException(
+                    f"SqlTransform: the columns of a record have {part.nbytes} bytes, of which the statement may make "
+                    f"{self._most_bytes_of(part)}; {MOST_BYTES} are the most"
+                )
+            if (time.monotonic() - begun) * 1000 > self._timeout_ms:
+                raise DataException(f"SqlTransform: the statement took more than timeout.ms = {self._timeout_ms} ms")
+            results.append(self._sandbox.rows(text, TABLE, part, self._timeout_ms))
+            left -= results[-1].nbytes
+            if left < 0 and rows > 1:
+                raise DataException(f"SqlTransform: the statement makes more than {MOST_BYTES} bytes of {rows} records")
+        return results[0] if len(results) == 1 else pa.concat_tables(results)
+
+    def _most_bytes_of(self, table: pa.Table) -> int:
+        return int(table.nbytes) * self._statement.expansion + len(table) * self._statement.row_bytes
 
     def _bind(self, batch: Batch, kinds: tuple[object, object]) -> _Bound:
         schema = batch.value_schema

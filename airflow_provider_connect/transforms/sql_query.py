@@ -18,7 +18,7 @@ TABLE: Final = "batch"
 ROW: Final = "row of the batch"
 """The column of row numbers, which stands before all others, so that a field of this name hides nothing."""
 
-_MOST_GROWTH, _MOST_WIDTH = 64, 1000
+_MOST_GROWTH, _MOST_WIDTH, _MOST_EXPANSION = 64, 1000, 1024
 
 _EMPTY_PARTS: Final = {
     "modifiers": "DISTINCT, ORDER BY and LIMIT",
@@ -84,6 +84,23 @@ square of an object's keys, and lambdas are left out."""
 _FUNCTIONS: Final = frozenset(name for names in FUNCTIONS.values() for name in names.split())
 _GROWING: Final = {"lpad": 1, "rpad": 1, "regexp_replace": 2, "replace": 2}
 """Functions whose result may be much longer than their first argument, and the argument that limits it."""
+_EXPANDING: Final = {
+    **dict.fromkeys(("hex", "to_hex", "base64", "to_base64", "upper", "lower", "ucase", "lcase", "nfc_normalize", "decode"), 2),
+    **dict.fromkeys(("url_encode", "translate"), 3),
+    "regexp_escape": 4,
+    **dict.fromkeys(("to_json", "json_object", "json_array"), 6),  # a control character is \\u0001
+    **dict.fromkeys(("split_part", "str_split", "string_split", "strftime"), 16),  # the entry of a list, the longest form of a time
+}
+_LEAST_BYTES: Final = 16
+_TEXT_OF_BYTES: Final = 4  # a byte is \\xFF
+"""Functions of which each byte of an argument may become several, and how many."""
+_SMALL: Final = frozenset([*FUNCTIONS["numbers"].split(), *FUNCTIONS["times"].split(), "length", "strlen", "md5", "sha1", "sha256"]) - {
+    *("strftime", "greatest", "least")
+}
+_OF_ANY_SIZE: Final = frozenset(
+    ["binary", "blob", "bytea", "char", "json", "list", "map", "string", "struct", "text", "varbinary", "varchar"]
+)
+_SMALL_TYPES: Final = _TYPES - _OF_ANY_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +123,12 @@ class Plan:
 
 @dataclass(slots=True)
 class Statement:
-    """A SELECT that was checked."""
+    """A SELECT that was checked. What it computes of a record may take ``expansion`` times the columns that it reads, and ``row_bytes``."""
 
     tree: Node
     select: Node
+    expansion: int
+    row_bytes: int
 
     def plan(self, fields: Sequence[str], metadata: Collection[str]) -> Plan:
         """What to compute for values with ``fields``. A field hides a column of ``metadata`` of the same name.
@@ -175,11 +194,10 @@ def _checked(tree: Node) -> Statement:
     if select["aggregate_handling"] != "STANDARD_HANDLING":
         raise _Refusal("GROUP BY cannot be used, since each record keeps its own offset")
     _check_table(select["from_table"])
-    for node in select["select_list"]:
-        _check_selected(node)
+    sizes = [size for node in select["select_list"] for size in _check_selected(node)]
     if select["where_clause"] is not None:
-        _check_expression(select["where_clause"])
-    return Statement(tree, select)
+        sizes.append(_check_expression(select["where_clause"]))
+    return Statement(tree, select, max(sum(times for times, _ in sizes), 1), sum(fixed for _, fixed in sizes))
 
 
 def _check_table(table: Node) -> None:
@@ -189,29 +207,58 @@ def _check_table(table: Node) -> None:
         raise _Refusal(f"rows come FROM {TABLE}, alone and under this name: joins, other tables, functions and files cannot be read")
 
 
-def _check_selected(node: Node) -> None:
+def _check_selected(node: Node) -> list[tuple[int, int]]:
+    """The sizes of what is computed, see ``_check_expression``."""
     if node["class"] != "STAR":
-        _check_expression(node)
+        size = _check_expression(node)
         if node["class"] != "COLUMN_REF" and not node["alias"]:
             raise _Refusal(f"an expression{_location(node)} has no name: write … AS name")
-        return
+        return [size]
     if node["columns"] or node["expr"] or node["qualified_exclude_list"] or node["relation_name"].lower() not in ("", TABLE):
         raise _Refusal(f"{_location(node).strip()}: only * with EXCLUDE, REPLACE and RENAME may stand for several columns")
-    for replaced in node["replace_list"]:
-        _check_expression(replaced["value"])
+    return [_check_expression(replaced["value"]) for replaced in node["replace_list"]]
 
 
-def _check_expression(root: Node) -> None:
-    left: list[tuple[Any, int]] = [(root, 1)]
+def _check_expression(root: Node) -> tuple[int, int]:
+    """How many times as large as the columns it reads the result and its parts may be, and how many bytes more a row has."""
+    left: list[tuple[Any, int, int]] = [(root, 1, 1)]
+    times = row_bytes = 0
     while left:
-        part, growth = left.pop()
+        part, growth, expansion = left.pop()
         if isinstance(part, list):
-            left.extend((entry, growth) for entry in part)
+            left.extend((entry, growth, expansion) for entry in part)
         elif isinstance(part, dict):
-            growth *= _checked_growth(part)
-            if growth > _MOST_GROWTH:
-                raise _Refusal(f"{part['function_name']}{_location(part)} could make texts more than {_MOST_GROWTH} times as long")
-            left.extend((entry, growth) for entry in part.values())
+            growth *= (grown := _checked_growth(part))
+            expansion = 1 if _is_small(part) else expansion * grown * _expansion(part)
+            if growth > _MOST_GROWTH or expansion > _MOST_EXPANSION:
+                most = _MOST_GROWTH if growth > _MOST_GROWTH else _MOST_EXPANSION
+                name = part.get("function_name") or "the conversion"
+                raise _Refusal(f"{name}{_location(part)} could make texts more than {most} times as long")
+            times += expansion if part.get("class") in ("COLUMN_REF", "FUNCTION") else 0
+            row_bytes += expansion * _own_bytes(part)
+            left.extend((entry, growth, expansion) for entry in part.values())
+    return times, row_bytes
+
+
+def _own_bytes(node: Node) -> int:
+    """Those that a value has of its own: of a constant, a number, the width to which a text is filled."""
+    if node.get("class") == "CONSTANT":
+        return len(_constant(node) or "") + _LEAST_BYTES
+    is_filled = node.get("class") == "FUNCTION" and node["function_name"].lower().endswith("pad")
+    return _LEAST_BYTES + (4 * _MOST_WIDTH if is_filled else 0) if "class" in node else 0
+
+
+def _expansion(node: Node) -> int:
+    if node.get("class") == "FUNCTION":
+        return _EXPANDING.get(node["function_name"].lower(), 1)
+    return _TEXT_OF_BYTES if node.get("class") == "CAST" else 1
+
+
+def _is_small(node: Node) -> bool:
+    """Whether the result is a number or the like, however large the arguments are."""
+    if node.get("class") == "FUNCTION":
+        return node["function_name"].lower() in _SMALL
+    return node.get("class") == "CAST" and node["type_expr"].get("type_name", "").lower() in _SMALL_TYPES
 
 
 def _checked_growth(node: Node) -> int:

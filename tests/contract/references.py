@@ -40,6 +40,7 @@ _ELSEWHERE = {
     server.ANONYMOUS: "boolean",
     manifests.SETTING: "list",
     dag_settings.WORKERS_JAVA_MEMORY: "size",
+    dag_settings.MOST_JAVA_MEMORY: "size",
 }
 """Worker settings that are read elsewhere, with their types. Their texts have their defaults."""
 
@@ -95,6 +96,10 @@ class _RecordingReader(SettingsReader):
     def duration(self, name: str, default: float) -> float:
         self._see(name, "duration", f"{default:g}s")
         return super().duration(name, default)
+
+    def memory(self, name: str, default: str) -> int:
+        self._see(name, "size", default)
+        return super().memory(name, default)
 
     def choice(self, name: str, default: str, *choices: str) -> str:
         self._see(name, f"one of {', '.join(f'`{choice}`' for choice in choices)}", default)

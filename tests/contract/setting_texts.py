@@ -46,6 +46,7 @@ WORKER = {
     "java.allowed.locations": "The folders below which Java plugins may lie. Without one, Java connectors are refused "
     "([Java connectors](java-connectors.md)).",
     "java.memory": "The largest heap of each JVM that runs Java plugins, as `-Xmx` takes it. Unset: `512m`.",
+    "java.memory.max": "The largest `airflow.java.memory` that a config may request. Unset: `4g`, or `java.memory` where that is more.",
     "key.converter": "The converter of keys, for connectors that name no other.",
     "listeners": "Where the separate server and the standalone modes listen; one URL. Unset: `http://127.0.0.1:8083`.",
     "offset.flush.interval.ms": "How often a task commits offsets.",
@@ -61,6 +62,8 @@ WORKER = {
     "status.storage.retry.jitter.factor": "The random share of the wait.",
     "status.storage.retry.max.backoff.ms": "The longest wait.",
     "status.storage.retry.max.retries": "How often a status write is retried (KIP-1278).",
+    "task.memory.max": "The most memory that the Python process of one task may hold, from `256m` to `1024g`: one that needs more FAILS "
+    "alone ([limits of memory](sizing.md#limits-of-memory)). A connector may ask for less under the same name, not for more.",
     "task.shutdown.graceful.timeout.ms": "How long `stop`, `restart` and changes of offsets wait for running tasks to end.",
     "topic.creation.enable": "Whether sources may create topics by their `topic.creation.*` settings.",
     "topic.tracking.allow.reset": "Whether the active topics of a connector may be reset.",

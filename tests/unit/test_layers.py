@@ -185,6 +185,8 @@ MAY_IMPORT_LATE = {
     "worker/application/readiness": "most runs find nothing to do, and need none of the checks",
     "worker/application/planner": "py4j is for plans of Java connectors",
     "worker/application/spark_engine": "Spark starts while the plan is made",
+    "worker/application/task_processes": "what a task needs comes after its plugins: compiled code of theirs comes before Arrow",
+    "worker/task/memory_watch": "it is a process beside each task: what its end alone needs would cost each start milliseconds",
     "worker/application/task_threads": "what tasks need comes after the plugins, whose compiled code may have to come first",
     "worker/task/task_body": "one kind of task is hosted",
     "worker/application/upgrade_trial": "most runs compare no versions",

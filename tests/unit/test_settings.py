@@ -23,6 +23,7 @@ def test_nothing_given_is_a_worker_with_defaults() -> None:
     assert settings.task_shutdown_graceful_timeout_ms == 5000
     assert settings.batch_max_records is None
     assert settings.batch_max_duration_ms == 3_600_000
+    assert settings.task_memory_max == 2 << 30
 
 
 def test_prices_are_those_that_are_given() -> None:
@@ -103,6 +104,8 @@ def test_how_long_a_reader_of_the_config_topic_may_be_away(configs: dict[str, st
         ("topic.tracking.enable", "yes", "Expected value to be either true or false"),
         ("batch.max.records", "0", "Value must be at least 1"),
         ("batch.max.duration.ms", "-1", "Value must be at least 1"),
+        ("task.memory.max", "255m", "give a size such as 512m or 2g, from 256m to 1024g"),
+        ("task.memory.max", "2 GB", "give a size such as 512m or 2g, from 256m to 1024g"),
         ("status.storage.retry.max.retries", "-1", "Value must be at least 0"),
         ("status.storage.retry.initial.backoff.ms", "10001", "Value must be no more than status.storage.retry.max.backoff.ms"),
         ("status.storage.retry.backoff.multiplier", "0.5", "Value must be at least 1"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider_connect.config.client_settings import clients_of, refused_overrides
-from airflow_provider_connect.config.dag_settings import java_heap
+from airflow_provider_connect.config.dag_settings import JAVA_MEMORY, java_heap
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.java.class_data import connect_class_data
@@ -20,6 +20,7 @@ from airflow_provider_connect.java.config_rules import refuse, refused_keys, ref
 from airflow_provider_connect.java.manifests import allowed_locations
 from airflow_provider_connect.java.own_clients import HISTORY_TOPIC
 from airflow_provider_connect.java.runtime_jars import runtime_jars
+from airflow_provider_connect.model.config_limits import TASK_MEMORY
 from airflow_provider_connect.model.connector_keys import own_config_def
 from airflow_provider_connect.model.connector_settings import NULL_VALUE
 from airflow_provider_connect.model.versions import UNDEFINED
@@ -33,6 +34,7 @@ from airflow_provider_connect.plugins.validation.reliability import (
     DEAD_LETTERS,
     OFFSETS_TOPIC,
     backfill_errors,
+    memory_errors,
     offsets_topic_errors,
     tasks_errors,
 )
@@ -164,11 +166,17 @@ class JavaProbe:
         tasks = texts.get("tasks.max", "").strip()
         found["tasks.max"] = tasks_errors(settings, int(tasks)) if tasks.isascii() and tasks.isdigit() and len(tasks) < 20 else []
         found[OFFSETS_TOPIC] = offsets_topic_errors(settings, texts)
+        found[TASK_MEMORY] = memory_errors(settings, texts.get(TASK_MEMORY))
         named = [("topics", topic.strip()) for topic in texts.get("topics", "").split(",")]
         named += [(key, texts.get(key, "").strip()) for key in (DEAD_LETTERS, "topic", HISTORY_TOPIC)]
         for key, topic in named:
             if topic and (reason := settings.refusal_of_data_topic(topic)):
                 found.setdefault(key, []).append(ConfigException.of(key, topic, reason).message)
+        if JAVA_MEMORY in texts:
+            try:
+                java_heap(settings.values, texts)
+            except ConfigException as error:
+                found[JAVA_MEMORY] = [error.message]
         for key, reason in refused_keys(config).items():
             found[key] = [f"Invalid configuration {key}: {reason}"]
         for key, text in config.items():

@@ -51,6 +51,7 @@ _PASSED_ON: Final = (
     "connectors.spark.formats",
     "connectors.spark.options",
     "connectors.max.tasks",
+    "task.memory.max",
     *(f"{kind}.storage.topic" for kind in ("config", "offset", "status", "batch")),
     "exactly.once.source.support",
     "connector.client.config.override.policy",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from airflow_provider_connect.config.internal_topics import KAFKAS_OWN
 from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.backfill import CHANGED, OF, RANGES, topics_error
-from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.config_limits import TASK_MEMORY, cut, memory_bytes
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.ids import consumer_group, refusal_of_topic
 from airflow_provider_connect.sdk.config_def import ConfigValue
@@ -62,6 +63,18 @@ def tasks_errors(settings: WorkerSettings, tasks_max: object) -> list[str]:
         return []
     reason = f"Value must be no more than {settings.max_tasks} (worker setting {MAX_TASKS_SETTING})"
     return [ConfigException.of("tasks.max", tasks_max, reason).message]
+
+
+def memory_errors(settings: WorkerSettings, asked: object) -> list[str]:
+    """Why no task of a connector may have so much memory: the host's belongs to all."""
+    if not isinstance(asked, str):
+        return []
+    with suppress(ValueError):  # which is an error of its own
+        if memory_bytes(asked) > settings.task_memory_max:
+            most = f"{settings.task_memory_max >> 20}m"
+            reason = f"Value must be no more than {most}, the worker setting of the same name, which an admin may raise"
+            return [ConfigException.of(TASK_MEMORY, asked, reason).message]
+    return []
 
 
 def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, PluginVersionException
+from airflow_provider_connect.model.config_limits import TASK_MEMORY
 from airflow_provider_connect.model.connector_keys import names_of, own_config_def, strip_framework_keys
 from airflow_provider_connect.model.connector_settings import NO_CLASS, NULL_VALUE, check_topics
 from airflow_provider_connect.model.unknown_settings import unknown_settings
@@ -27,6 +28,7 @@ from airflow_provider_connect.plugins.validation.reliability import (
     check_group,
     data_topic_errors,
     guarantee_errors,
+    memory_errors,
     tasks_errors,
 )
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, ConfigValue
@@ -157,6 +159,8 @@ class _Validating:
             found.update({value.name: value for value in ConfigDef(key).validate(self._config)})
         for name, errors in backfill_errors(self._visible, connector).items():
             found[name].errors += errors
+        if TASK_MEMORY in found and not found[TASK_MEMORY].errors:
+            found[TASK_MEMORY].errors += memory_errors(self._choice.settings, self._visible.get(TASK_MEMORY))
         if GUARANTEE in found and not found[GUARANTEE].errors:
             found[GUARANTEE].errors += guarantee_errors(self._choice.settings, self._visible, connector)
         return found

@@ -151,10 +151,9 @@ class Application:
                 results[task] = run_task(payload)
             except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost; or it could not start)
                 is_lost = not isinstance(error, ConnectException)
-                log.warning(
-                    "Connector %s, task %s: its Spark job %s", plan.connector.name, task, "was lost" if is_lost else "did not start"
-                )
-                trace = self._mask(_lost_trace(error) if is_lost else trace_of(error))
+                log.warning("Connector %s, task %s: its process %s", plan.connector.name, task, "was lost" if is_lost else "did not start")
+                words = self._switch.last_words(task) if is_lost else None
+                trace = self._mask(words or (_lost_trace(error) if is_lost else trace_of(error)))
                 results[task] = TaskResult(task, State.FAILED, trace, retriable=may_pass(error))
                 statuses.put_task(self._lost_status(plan, results[task]))
             with lock:
@@ -201,6 +200,8 @@ class Application:
             locations=plan.connector.plugins.locations(),
             failures=self._failures.get(task, 0),
             needs_spark=plan.connector.connector.needs_spark,
+            hosted=len(plan.tasks),
+            is_java=plan.connector.is_java,
         )
 
     def _connector_failed(self, claim: Claim | None, error: Exception, trial: UpgradeTrial | None) -> RunResult:

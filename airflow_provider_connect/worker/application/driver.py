@@ -21,6 +21,7 @@ from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FI
 from airflow_provider_connect.worker.application.application import Application, TaskRunner
 from airflow_provider_connect.worker.application.plan_process import write_private
 from airflow_provider_connect.worker.application.spark_engine import SparkEngine, exit_at_once, starter
+from airflow_provider_connect.worker.application.task_processes import run_in_process
 from airflow_provider_connect.worker.application.task_threads import TaskThreads
 from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
@@ -43,7 +44,7 @@ def run_with_spark(directory: Path) -> NoReturn:
 
 
 def run_without_spark(directory: Path) -> NoReturn:
-    """The same with the tasks in threads of this process."""
+    """The same with the tasks in processes of their own, or where it has one task or a Java connector's, in this process."""
     spec, mask, java = _spec(directory), Mask(), JavaHost()
     _run(directory, spec, lambda: _here(mask, java), host=_LOOPBACK, mask=mask, java=java)
     exit_at_once(0)
@@ -75,12 +76,12 @@ def _run(
 
 
 def _here(mask: Mask, java: JavaHost) -> TaskRunner:
-    threads = TaskThreads(mask, java)
+    threads = TaskThreads(mask, java, fenced=True)
 
     def run(payload: TaskPayload) -> TaskResult:
         if payload.needs_spark:
             raise ConfigException.of("airflow.engine", "process", "the connector works with Spark: leave the key out, or write spark")
-        return threads.run(payload)
+        return threads.run(payload) if payload.hosted == 1 or payload.is_java else run_in_process(payload)
 
     return run
 

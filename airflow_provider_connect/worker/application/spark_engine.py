@@ -39,7 +39,7 @@ class SparkEngine:
     def __init__(self, connector: str, mask: Mask | None = None) -> None:
         """``mask`` hides the secrets of bodies that run in this process, whose output is masked by it."""
         self._context = _context(connector)
-        self._threads = TaskThreads(mask or Mask())
+        self._threads = TaskThreads(mask or Mask(), fenced=True)
         self._lock = threading.Lock()
         self._sent: Sequence[str] = ()
 
@@ -107,12 +107,12 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
         from airflow_provider_connect.worker.task.task_body import run_task  # after that; and the driver, which ships this, needs no Arrow
 
         if not keeps_log:
-            yield run_task(payload)
+            yield run_task(payload, fenced=True)
             continue
         write_logs()
         kept = KeptLines()
         logging.getLogger().addHandler(kept)
-        yield run_task(payload)
+        yield run_task(payload, fenced=True)
         logging.getLogger().removeHandler(kept)
         yield from kept.lines()
 

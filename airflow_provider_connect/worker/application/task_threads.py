@@ -20,15 +20,17 @@ _LOADING: Final = threading.Lock()  # a thread that waits for another's import g
 class TaskThreads:
     """``run`` may be called from several threads at once."""
 
-    def __init__(self, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None) -> None:
-        """``mask`` hides the secrets of tasks, whose output is this process's. ``backing`` keeps their state; None: the topics do."""
+    def __init__(self, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False) -> None:
+        """``mask`` hides the secrets of tasks, whose output is this process's. ``backing`` keeps their state; None: the topics do.
+        ``fenced``: this process is the run's own, and is killed where its tasks need more memory than they may."""
         self._mask = mask
         self._java = java
         self._backing = backing
+        self._fenced = fenced
 
     def run(self, payload: TaskPayload) -> TaskResult:
         """The task's result, which may be a failure."""
         with _LOADING:
             from airflow_provider_connect.worker.task.task_body import run_in_driver
 
-        return run_in_driver(payload, self._mask, self._java, self._backing)
+        return run_in_driver(payload, self._mask, self._java, self._backing, fenced=self._fenced)

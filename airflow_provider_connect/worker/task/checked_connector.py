@@ -16,6 +16,7 @@ from airflow_provider_connect.config.masking import HideSecrets, Mask, config_se
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException, message_of, plugin_code
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.config_limits import TASK_MEMORY
 from airflow_provider_connect.model.connector_keys import names_of, own_config_def, sink_config_def, source_config_def, strip_framework_keys
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee, TransactionBoundary
 from airflow_provider_connect.model.topic_creation import TopicCreation, unused_keys, uses_topic_creation
@@ -28,6 +29,7 @@ from airflow_provider_connect.plugins.validation.reliability import (
     data_topic_errors,
     foreign_errors,
     group_errors,
+    memory_errors,
     offsets_topic_errors,
     tasks_errors,
 )
@@ -136,6 +138,7 @@ def _checked(
         checked = ConnectorSettings.of({"name": name, **resolved}, is_sink=plugin.kind is PluginKind.SINK)
         plugins = choice.all(name, resolved, [named.alias for named in checked.transforms], list(checked.predicates))
         errors += tasks_errors(choice.settings, checked.tasks_max)
+        errors += memory_errors(choice.settings, resolved.get(TASK_MEMORY))
     except ConfigException as error:
         errors = [*error.errors, *(text for text in errors if text not in error.errors)]
     if isinstance(connector, SourceConnector) and checked is not None:

@@ -22,6 +22,7 @@ from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.worker.task.java_connector import JavaHost
+from airflow_provider_connect.worker.task.memory_fence import MemoryFence
 from airflow_provider_connect.worker.task.stop_signal import StopSignal
 from airflow_provider_connect.worker.task.task_payload import TaskPayload, need_newest
 
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class TaskEnvironment:
     """One task's own. ``started`` and ``started_cpu`` in seconds of the process's clocks; ``step`` surrounds each step of a commit.
-    ``java`` may have the JVM of the plan."""
+    ``java`` may have the JVM of the plan. ``fence`` None: the process that hosts the task has none."""
 
     payload: TaskPayload
     settings: WorkerSettings
@@ -48,6 +49,7 @@ class TaskEnvironment:
     watch: Callable[[TaskMetrics], None]
     step: StepHook
     java: JavaHost | None = None
+    fence: MemoryFence | None = None
     started: float = field(default_factory=time.monotonic)
     started_cpu: float = field(default_factory=time.process_time)
 
@@ -76,6 +78,11 @@ class TaskEnvironment:
     @property
     def producer_overrides(self) -> Mapping[str, str]:
         return self.checked.producer_overrides(self.settings)
+
+    def note_position(self, position: str) -> None:
+        """Called before the work on each batch, for the report of a task that reaches its memory fence."""
+        if self.fence is not None:
+            self.fence.at(self.mask(position))
 
     def refuse_old_claim(self) -> None:
         """Raise FencedException unless the claim is the newest and the connector STARTED. Called right after the id was taken over: a body

@@ -36,7 +36,8 @@ class SinkLoop:
     every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits nothing.
     A run whose time ends before one ``put`` succeeded raises RetriedByNextRunException.
     Silence of the broker for ``silence_seconds`` is retriable, where there are records to read. ``errors`` decides about records that fail
-    alone; when it keeps much, a commit comes early. ``tick`` is called in each turn.
+    alone; when it keeps much, a commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on
+    each batch.
     """
 
     task: SinkTask
@@ -54,6 +55,7 @@ class SinkLoop:
     endless: bool = False
     errors: SinkErrors = field(default_factory=SinkErrors)
     tick: Callable[[], None] = lambda: None
+    note_position: Callable[[str], None] = lambda _: None
     _delivered: dict[TopicPartition, int] = field(default_factory=dict)
     _is_uncommitted: bool = False
 
@@ -100,6 +102,8 @@ class SinkLoop:
         self.metrics.records_in += raw.num_records
         self.metrics.batches.add(raw.num_records)
         self.errors.keep(raw)
+        partition = raw.partition
+        self.note_position(f"{partition.topic}-{partition.partition}, offsets {raw.first_offset} to {raw.next_offset - 1}")
         try:
             batches = list(self.pipeline.batches(raw))
             self.topics.note([raw.partition.topic])

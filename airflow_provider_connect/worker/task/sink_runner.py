@@ -199,6 +199,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             now=time.monotonic,
             endless=is_endless,
             errors=errors,
+            note_position=environment.note_position,
             tick=Progress(str(self._name), self._metrics, distance=distance).tick,
         )
 

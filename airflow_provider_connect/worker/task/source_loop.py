@@ -45,7 +45,8 @@ class SourceLoop:
     1 ``poll``, again after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
     4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the
     last commit, ``reporting`` that of a commit before, or nothing; a run without records has neither. ``committed`` is called after each
-    commit. ``requests`` None: the delivery decides where transactions end. ``tick`` is called in each turn.
+    commit. ``requests`` None: the delivery decides where transactions end. ``tick`` is called in each turn, ``note_position``
+    before the work on each batch and each poll.
 
     A poll that fails, or whose records cannot be encoded, costs itself alone: what was read before is committed, then its exception is
     raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
@@ -66,6 +67,7 @@ class SourceLoop:
     mask: Callable[[str], str]
     step: StepHook = unobserved
     tick: Callable[[], None] = lambda: None
+    note_position: Callable[[str], None] = lambda _: None
     reporting: Callable[[], Sequence[ProducerRecord]] = tuple
     _written: set[str] = field(default_factory=set)
     _is_within_transaction: bool = False
@@ -183,6 +185,7 @@ class SourceLoop:
         encoded: list[EncodedBatch] = []
         offsets: list[SourceOffset] = []
         for batch in batches:
+            self.note_position(f"the conversion of records of {_position(batch)}")
             with _failing_alone():
                 encoded += self.pipeline.encode(batch)
             offsets.extend(_offset_after(batch))
@@ -195,6 +198,8 @@ class SourceLoop:
             self.metrics.bytes += part.num_bytes
             self._written.add(part.topic)
         self.delivery.deliver(encoded, offsets)
+        if batches:
+            self.note_position(f"what follows {_position(batches[-1])}")
 
     def _commit(self, closing: Sequence[ProducerRecord] = ()) -> None:
         with self.metrics.timed_commit():
@@ -231,6 +236,10 @@ def _failing_alone() -> Iterator[None]:
         raise
     except Exception as error:
         raise _FailedPoll(error) from error
+
+
+def _position(batch: Batch) -> str:
+    return f"source partition {batch.source_partition}, offset {batch.last_offset}"
 
 
 def _offset_after(batch: Batch) -> list[SourceOffset]:

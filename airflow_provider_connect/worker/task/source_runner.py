@@ -142,6 +142,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             sleep=time.sleep,
             mask=environment.mask,
             step=environment.step,
+            note_position=environment.note_position,
             tick=Progress(str(self._name), self._metrics, distance=self._distance).tick,
         )
 

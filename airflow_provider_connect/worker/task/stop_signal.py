@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hmac
+import json
 import math
 import secrets
 import selectors
@@ -21,6 +22,7 @@ from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFo
 LONG_SECONDS = 1.0  # no run of a newer claim is shorter: Spark starts in it
 TOKEN_SECONDS = 30.0
 MOST_STRANGERS = 64
+MOST_WORDS = 1 << 14
 _NO_ROOM_SECONDS = 0.1
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.EAGAIN)
 LISTEN_SHARE, LISTEN_SECONDS = 0.05, 0.25  # of the silence, and at most: for the client to take in what the broker sent meanwhile
@@ -50,6 +52,10 @@ class Wire(Protocol):
     def is_cut(self) -> bool: ...
 
     def close(self) -> None: ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """That of the connection to the driver, on which it gets the last words of a process that is killed; None: there is none."""
 
 
 class StopSignal:
@@ -120,6 +126,10 @@ class StopWire:
             pass
         return True
 
+    @property
+    def descriptor(self) -> int | None:
+        return self._socket.fileno()
+
     def close(self) -> None:
         self._socket.close()
 
@@ -135,6 +145,10 @@ class StopEvent:
 
     def is_cut(self) -> bool:
         return self._event.is_set()
+
+    @property
+    def descriptor(self) -> int | None:
+        return None
 
     def close(self) -> None:
         """Nothing is open."""
@@ -154,6 +168,7 @@ class StopSwitch:
         self._bodies: list[socket.socket] = []
         self._unknown: dict[socket.socket, _Unknown] = {}
         self._thrown = False
+        self._reading, self._words = threading.Lock(), dict[int, str]()
         self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
         threading.Thread(target=self._serve, name=f"stop-switch {self.address[1]}", daemon=True).start()
 
@@ -170,6 +185,15 @@ class StopSwitch:
         for body in list(self._bodies):
             with contextlib.suppress(OSError):
                 body.shutdown(socket.SHUT_RDWR)
+
+    def last_words(self, task: int) -> str | None:
+        """What was sent in the name of a task's process before that was killed (``memory_watch``); None: nothing. Any thread may ask."""
+        with self._reading:
+            for body in list(self._bodies):
+                with contextlib.suppress(OSError, ValueError, TypeError):  # nothing was sent, or no words
+                    number, text = json.loads(body.recv(MOST_WORDS))
+                    self._words[int(number)] = str(text)
+            return self._words.get(task)
 
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector, self._listener:

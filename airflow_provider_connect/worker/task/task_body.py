@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -24,8 +24,10 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
     FencedException,
     RetriableException,
+    TaskMemoryException,
     TransactionExpiredException,
     may_pass,
+    message_of,
     shortened,
     trace_of,
 )
@@ -45,6 +47,7 @@ from airflow_provider_connect.worker.task.checked_connector import CheckedConnec
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.long_calls import LongCalls
+from airflow_provider_connect.worker.task.memory_fence import MemoryFence
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of
 from airflow_provider_connect.worker.task.stop_signal import FollowedConfig, StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
@@ -60,7 +63,8 @@ _SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpr
 class TaskHost:
     """Where a body runs. ``wire`` None: only the config topic and time end it. ``watch`` gets the counters of the body as it begins.
     ``mask`` is given the task's secrets; the process hides them in what it logs and prints.
-    ``java`` is the application's, in its process."""
+    ``java`` is the application's, in its process. ``fenced``: how many tasks share this process, which is killed when it holds more than
+    they may; 0: it is another program's, and is not."""
 
     backing: Backing
     worker_id: str
@@ -68,13 +72,14 @@ class TaskHost:
     watch: Callable[[TaskMetrics], None] = lambda _: None
     mask: Mask = field(default_factory=Mask)
     java: JavaHost | None = None
+    fenced: int = 0
 
 
-def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved) -> TaskResult:
+def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, fenced: bool = False) -> TaskResult:
     """Run the task and return its result. Never raises for anything that the task does: a failure is a value.
 
     ``host`` None: the body is in a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
-    ``step`` surrounds each step of a commit.
+    ``step`` surrounds each step of a commit. ``fenced``: such a process is killed where the task needs more memory than it may.
     """
     started, cpu = time.monotonic(), time.process_time()
     settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask() if host is None else host.mask
@@ -85,17 +90,31 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
         mask_output(mask)
         if payload.known is not None:
             apply_levels(payload.known.log_levels().values())
-    result = _run(payload, settings, host or _executor(payload, settings), mask, step)
+    host = host or replace(_executor(payload, settings), fenced=int(fenced))
+    with _fence(payload, settings, host) as fence:
+        result = _run(payload, settings, host, mask, step=step, fence=fence)
     result.seconds = time.monotonic() - started
     result.cpu_seconds += time.process_time() - cpu
     return result
 
 
-def run_in_driver(payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None) -> TaskResult:
+def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> AbstractContextManager[MemoryFence | None]:
+    if not host.fenced:
+        return nullcontext()
+    title = f"Task {payload.connector}-{payload.task}"
+    if host.fenced > 1:
+        title += f", in one process with {host.fenced - 1} others,"
+    wire = None if host.wire is None else host.wire.descriptor
+    return MemoryFence(title, payload.task, settings.task_memory_max * host.fenced, wire=wire)
+
+
+def run_in_driver(
+    payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False
+) -> TaskResult:
     """The same in a thread of the application's driver, which hides what ``mask`` has, and whose JVM for Java plugins is in ``java``.
     ``backing`` None: the topics keep the task's state."""
     host = _executor(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
-    return run_task(payload, replace(host, mask=mask, java=java))
+    return run_task(payload, replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0))
 
 
 def _executor(payload: TaskPayload, settings: WorkerSettings, backing: Backing | None = None) -> TaskHost:
@@ -113,7 +132,9 @@ def _wire(payload: TaskPayload) -> StopWire | None:
         return None
 
 
-def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, step: StepHook) -> TaskResult:
+def _run(
+    payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, *, step: StepHook, fence: MemoryFence | None
+) -> TaskResult:
     statuses = host.backing.status_notes(payload.claim)
     counted: list[TaskMetrics] = []
     result, version = TaskResult(payload.task), None
@@ -122,7 +143,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
         values = _Values(settings.config_providers(payload.connector), time.monotonic())
         for config in (payload.connector_config, payload.task_config):
             mask.add(secret_values(config, values.providers, payload.secrets))
-        with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step) as environment:
+        with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step, fence=fence) as environment:
             version = environment.checked.plugin.version
             result = _run_until_owned(environment)
             result.records += sum(metrics.records_committed for metrics in counted[:-1])  # before a take-over of the task's id
@@ -136,7 +157,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
         result.stopped_by = StopReason.FENCED
         _count_committed(result, counted)
     except BaseException as error:  # (the boundary: whatever a task raises makes it FAILED, SystemExit too)
-        trace = shortened(mask(trace_of(error)))
+        trace = shortened(mask(trace_of(_named(error, payload, settings))))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
         name, task, claim, failures = payload.connector, payload.task, payload.claim, payload.failures + 1
         statuses.put_task(
@@ -149,6 +170,19 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
     result.metrics |= statuses.metrics()
     statuses.close()
     return result
+
+
+def _named(error: BaseException, payload: TaskPayload, settings: WorkerSettings) -> BaseException:
+    """MemoryError has no text of its own: a limit of the system's was reached before the task's."""
+    if not isinstance(error, MemoryError):
+        return error
+    task = f"{payload.connector}-{payload.task}"
+    named = TaskMemoryException(
+        f"Task {task} was refused memory by the system, before it reached task.memory.max ({settings.task_memory_max >> 20} MiB): "
+        f"{message_of(error)}. What was committed before stays. Give the task smaller batches, or its host more memory."
+    )
+    named.__cause__ = error
+    return named
 
 
 def _count_committed(result: TaskResult, counted: Sequence[TaskMetrics]) -> None:
@@ -242,6 +276,7 @@ def _environment(
     mask: Mask,
     counted: list[TaskMetrics],
     step: StepHook,
+    fence: MemoryFence | None,
 ) -> Iterator[TaskEnvironment]:
     checked = check_connector(
         payload.connector,
@@ -252,6 +287,8 @@ def _environment(
         providers=values.providers,
         hide=mask.add,
     )
+    if fence is not None and host.fenced == 1:
+        fence.lower(checked.settings.task_memory_max)
     task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()
     seconds = payload.max_seconds or _longest_seconds(checked.settings, settings)
@@ -276,6 +313,7 @@ def _environment(
                     watch=host.watch,
                     step=step,
                     java=host.java,
+                    fence=fence,
                 )
         finally:
             if host.wire is not None:

@@ -20,6 +20,7 @@ class TaskPayload:
     ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses. ``locations`` are
     the paths in ``plugin.path`` at which they lie. ``failures``: in how many applications in a row before this one the task has FAILED.
     ``known`` is what the driver has read of the config topic: the body reads on from there. ``needs_spark``: the body runs in the driver.
+    ``hosted`` is how many tasks the run has.
     """
 
     connector: str
@@ -42,6 +43,8 @@ class TaskPayload:
     failures: int = 0
     known: ConfigSnapshot | None = None
     needs_spark: bool = False
+    hosted: int = 1
+    is_java: bool = False
 
     def __repr__(self) -> str:
         return f"TaskPayload({self.connector}-{self.task})"

@@ -55,7 +55,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[TaskPayload]:
     ran: list[TaskPayload] = []
     loaded: list[str] = []
 
-    def run_task(payload: TaskPayload) -> TaskResult:
+    def run_task(payload: TaskPayload, *, fenced: bool) -> TaskResult:
+        assert fenced
         assert loaded == [*payload.locations]
         loaded.clear()
         assert all(Path(path).exists() for path in payload.locations)

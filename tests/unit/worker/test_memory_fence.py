@@ -1,0 +1,116 @@
+"""The fence around this process, and the program that watches it; children are killed in this process's place."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.config.dag_settings import java_heap
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.plugins.validation.reliability import memory_errors
+from airflow_provider_connect.worker.task.memory_fence import MemoryFence
+from airflow_provider_connect.worker.task.memory_watch import used_bytes
+from airflow_provider_connect.worker.task.stop_signal import StopSwitch, StopWire
+from tests.unit.worker.test_stop_signal import wait_until
+
+EATS = """\
+    import sys
+    from airflow_provider_connect.worker.task.memory_fence import MemoryFence
+    from airflow_provider_connect.worker.task.stop_signal import StopWire
+
+    wire = StopWire(("127.0.0.1", int(sys.argv[1])), sys.argv[2])
+    with MemoryFence("Task c-7", 7, 1 << 40, wire=wire.descriptor) as fence:
+        fence.at("t-3, offsets 5 to 9")
+        fence.lower(200 << 20)
+        {body}
+    print("alive")
+"""
+
+
+def eat(body: str, switch: StopSwitch) -> subprocess.CompletedProcess[str]:
+    program = textwrap.dedent(EATS).replace("{body}", body)
+    arguments = [str(switch.address[1]), switch.token]
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def switch() -> StopSwitch:
+    return StopSwitch("127.0.0.1")
+
+
+@pytest.mark.parametrize("body", ["b'x' * (20 << 30)", "[bytearray(b'x' * (1 << 20)) for _ in range(20_000)]"])
+def test_a_process_at_its_limit_is_killed_with_a_name(switch: StopSwitch, body: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    ended = eat(body, switch)
+    assert (ended.returncode, ended.stdout) == (-9, "")
+    words = str(switch.last_words(7))
+    assert "Task c-7 needs more memory than task.memory.max allows" in words
+    assert "the limit is 200 MiB. It was at t-3, offsets 5 to 9." in words
+    assert words in ended.stderr
+    assert switch.last_words(8) is None
+    assert max(before, 1 << 20) >= resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, "kB: more than a gigabyte was held"
+
+
+def test_a_process_below_its_limit_lives(switch: StopSwitch) -> None:
+    ended = eat("import time; kept = b'x' * (50 << 20); time.sleep(0.3)", switch)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "alive\n", "")
+    assert switch.last_words(7) is None
+
+
+def test_pages_of_files_do_not_count(tmp_path: Path, switch: StopSwitch) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(b"x" * (400 << 20))
+    read = f"import mmap, time; file = open({str(file)!r}, 'rb'); kept = mmap.mmap(file.fileno(), 0, prot=1)"
+    ended = eat(f"{read}; kept[::4096]; time.sleep(0.3)", switch)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_fence_that_is_left_leaves_no_process() -> None:
+    with MemoryFence("Task c-0", 0, 1 << 40) as fence:
+        watching = fence._watching
+        assert watching is not None
+        assert watching.poll() is None
+    assert watching.returncode == -9
+
+
+def test_what_is_measured_is_like_what_ps_shows() -> None:
+    status = os.open("/proc/self/status", os.O_RDONLY)
+    try:
+        own, shown = used_bytes(status, os.getpid()), used_bytes(None, os.getpid())
+    finally:
+        os.close(status)
+    assert 10 << 20 < own < shown
+
+
+def test_strange_words_are_no_words(switch: StopSwitch) -> None:
+    wire = StopWire(switch.address, switch.token)
+    wait_until(lambda: len(switch._bodies) == 1)
+    assert wire.descriptor is not None
+    for words in (b"nonsense\n", b'{"7": "x"}\n', b'["x", "y"]\n', b"\xff\n"):
+        os.write(wire.descriptor, words)
+        assert switch.last_words(7) is None
+    wire.close()
+
+
+@pytest.mark.parametrize(("asked", "errors"), [(None, 0), ("512m", 0), ("2g", 0), ("2049m", 1), ("nonsense", 0)])
+def test_a_connector_may_lower_the_limit_and_not_raise_it(asked: str | None, errors: int) -> None:
+    found = memory_errors(WorkerSettings.of({}), asked)
+    assert len(found) == errors
+    assert all("task.memory.max: Value must be no more than 2048m, the worker setting" in error for error in found)
+
+
+@pytest.mark.parametrize(
+    ("worker", "asked"),
+    [({}, "4g"), ({"java.memory": "8g"}, "8g"), ({"java.memory.max": "1g"}, "1024m"), ({"java.memory.max": "64m"}, "512m")],
+)
+def test_the_heap_that_a_connector_may_ask_for(worker: dict[str, str], asked: str) -> None:
+    assert java_heap(worker, {"airflow.java.memory": asked}) == asked
+    with pytest.raises(ConfigException, match=r"airflow\.java\.memory: Value must be no more than .* java\.memory\.max"):
+        java_heap(worker, {"airflow.java.memory": "9000m"})
