@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
 from airflow_provider_connect.connectors.filesystem.source.archive import archive
+from airflow_provider_connect.connectors.filesystem.stores.object_store import ObjectStore
 from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.errors import ConfigException, FencedException
 from airflow_provider_connect.sdk.offset_row import OffsetRow
@@ -91,6 +92,18 @@ def test_names_and_a_listing_behind_a_path(settings: dict[str, str]) -> None:
     assert store.read(names[0]) == names[0].encode()
     with pytest.raises(FileNotFoundError):
         store.read("c")
+
+
+def test_keys_of_s3_are_listed_without_the_library_too(settings: dict[str, str]) -> None:
+    if "aws.access.key.id" not in settings:
+        pytest.skip("the listing by keys is that of S3")
+    store = opened(settings)
+    assert isinstance(store, ObjectStore)
+    for name in ("a/name=ä b%2F+c&d.json", "a/name=é", "a-b", "b/1", "b/2"):
+        assert store.create(name, name.encode())
+    for folder, after in (("", ""), ("a", ""), ("b", "b/1"), ("", "a/name=é")):
+        by_library, by_key = store.files(folder, after), store._files_by_key(folder, after)
+        assert [(file.path, file.size, file.tag) for file in by_key] == [(file.path, file.size, file.tag) for file in by_library]
 
 
 def test_a_wrong_bucket_is_named(server: Server) -> None:

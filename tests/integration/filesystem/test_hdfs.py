@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, ends_in_names, location_of
+from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
 from airflow_provider_connect.sdk.config_def import ConfigDef
+from airflow_provider_connect.sdk.testing import run
 from tests.hdfs_server import HdfsServer, TwoNameNodes
 from tests.integration.filesystem.chains import check_moves_replace_nothing, opened, taken, written
 
@@ -119,3 +122,17 @@ def test_name_nodes_that_are_none_are_refused(nodes: str) -> None:
 @pytest.mark.soak
 def test_an_archive_replaces_no_file(settings: dict[str, str]) -> None:
     check_moves_replace_nothing(opened(settings), lambda: opened(settings))
+
+
+@pytest.mark.soak
+def test_a_folder_that_is_missing_or_vanishes_fails_the_source_by_name(settings: dict[str, str]) -> None:
+    config = settings | {"topic": "t", "file.minimum.age.ms": "0", "batch.max.rows": "7"}
+    for _ in range(2):
+        for use in (lambda: run(FileSystemSourceConnector(), config), lambda: FileSystemSourceConnector().check(config)):
+            with pytest.raises(ConfigException, match="There is no such folder"):
+                use()
+        assert opened(settings).create("a.json", b"1\n")
+        assert [record.value for record in run(FileSystemSourceConnector(), config).records] == [1]
+        store = opened(settings)
+        assert isinstance(store, WebHdfsStore)
+        store._cluster.rm(store._root, recursive=True)

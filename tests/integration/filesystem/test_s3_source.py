@@ -17,6 +17,7 @@ from airflow_provider_connect.connectors.filesystem.stores.location import open_
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED
 from airflow_provider_connect.sdk.testing import MemorySourceContext, run
+from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext
 from tests.s3_servers import MotoServer, S3Server
 
 
@@ -87,3 +88,67 @@ def test_a_bucket_that_is_missing_is_named_before_a_run(server: S3Server) -> Non
     config = config_of(server, "x") | {"url": "s3://no-such-bucket/x"}
     with pytest.raises(ConfigException, match="url: There is no such bucket"):
         FileSystemSourceConnector().check(config)
+
+
+ODD = ("in/a//b.json", "in/../c.json", "in/./d.json", "in/tab\t.json", "in/\x7f.json", "in/whole.json/", "in/a//")
+FOLDERS = ("", "in/", "in/empty/")
+READABLE = (
+    "in/a.json",
+    "in/a%2Fb.json",
+    "in/%zz.json",
+    "in/\N{SNOWMAN} +.json",
+    "in/a...json",
+    "in/a/x.json",
+    "in/z.json",
+    " ",
+    "zz/1.json",
+)
+
+
+def test_odd_keys_and_folders_of_a_bucket_hold_up_no_other(server: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Listed by pages, of which the library refuses those with an odd key."""
+    config = config_of(server, "odd")
+    client = server.client()
+    for number, key in enumerate(READABLE):
+        client.put_object(Bucket=server.bucket, Key=f"odd/{key}", Body=b"%d\n" % number)
+    for key in (*ODD, *FOLDERS):
+        client.put_object(Bucket=server.bucket, Key=f"odd/{key}", Body=b"" if key in FOLDERS or key.endswith("//") else b"1\n")
+    for number in range(1100):
+        client.put_object(Bucket=server.bucket, Key=f"odd/in/many-{number}.json", Body=b"100\n")
+    first = run(FileSystemSourceConnector(), config)
+    values = [record.value for record in first.records]
+    assert sorted(values) == [*range(len(READABLE)), *[100] * 1100]
+    [warning] = [each.getMessage() for each in caplog.records if "not read" in each.getMessage()]
+    assert warning.startswith("s3://bucket/odd: 6 files, 'in/../c.json' the first of them, are not read")
+    again = run(FileSystemSourceConnector(), config, offsets=first.offsets)
+    assert again.records == []
+    caplog.clear()
+    context = MemoryConnectorContext(offsets=first.offsets)
+    connector = FileSystemSourceConnector()
+    connector.initialize(context)
+    assert connector.has_new_data(connector.config_def.parse(config), context.offset) is False
+    assert not caplog.records
+
+
+def test_folders_of_a_bucket_are_no_files(server: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    config = config_of(server, "folders", cleanup_policy="archive")
+    for key in FOLDERS:
+        server.client().put_object(Bucket=server.bucket, Key=f"folders/{key}", Body=b"")
+    put(config, "in/1.json", b"1\n")
+    put(config, "in/empty.json", b"")
+    first = run(FileSystemSourceConnector(), config)
+    assert [record.value for record in first.records] == [1]
+    assert run(FileSystemSourceConnector(), config, offsets=first.offsets).records == []  # archives
+    assert not caplog.records
+    assert names(config) == ["finished/in/1.json", "finished/in/empty.json"]
+
+
+def test_a_prefix_without_objects_fails_what_reads_it_by_name(server: S3Server) -> None:
+    """It may be a wrong one. A prefix whose objects are deleted when they are read is empty in the best order."""
+    config = config_of(server, "nothing-here")
+    for use in (lambda: run(FileSystemSourceConnector(), config), lambda: FileSystemSourceConnector().check(config)):
+        with pytest.raises(ConfigException, match=r"url: There is no object below it\. Set the prefix of some"):
+            use()
+    assert run(FileSystemSourceConnector(), config | {"cleanup.policy": "delete"}).records == []
+    server.client().put_object(Bucket=server.bucket, Key="nothing-here/", Body=b"")
+    assert run(FileSystemSourceConnector(), config).records == []

@@ -70,7 +70,7 @@ class FileSystemSourceConnector(SourceConnector):
             with suppress(FileNotFoundError):  # of a file that need not be there; a root that is not there is another error
                 store.read(settings.manifest or _NO_FILE)
             if next(settings.files(store, _now_ms()), None) is None:
-                self._miss(settings)
+                self._miss(settings, store.left_out.text)
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str]:
         return [SourceSettings.of(self.config_def.parse(config)).topic]
@@ -87,14 +87,17 @@ class FileSystemSourceConnector(SourceConnector):
             for file in settings.files(store, _now_ms(), progress.after):
                 if progress.is_waiting(file):
                     return True
+            left_out = store.left_out.text
         if file is None and not progress.after:
-            self._miss(settings)
+            self._miss(settings, left_out)
         return False
 
-    def _miss(self, settings: SourceSettings) -> None:
+    def _miss(self, settings: SourceSettings, left_out: str) -> None:
         """None of its files is there. Where files are removed once they are read, that means nothing."""
         if settings.cleanup is Cleanup.NONE:
-            self.missing = "There is no file yet that its settings choose: nothing is read until there is"
+            self.missing = ". ".join(
+                filter(None, (left_out, "There is no file yet that its settings choose: nothing is read until there is"))
+            )
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:

@@ -151,7 +151,9 @@ class SourceSettings:
     def files(self, store: Store, now_ms: int, after: str = "") -> Iterator[StoredFile]:
         """The files that are to be read or were, in the order of their paths, from behind ``after``. One listing of the store, in pages."""
         wanted = None if self.manifest is None else _manifest(store, self.manifest)
+        is_empty = True
         for file in store.files(self.prefix.rpartition("/")[0], max(after, _before(self.prefix))):
+            is_empty = False
             if not file.path.startswith(self.prefix):
                 if file.path > self.prefix:
                     return
@@ -162,6 +164,8 @@ class SourceSettings:
                 yield file
             elif self.is_ascending:  # what comes behind it waits, too: a name is passed once
                 return
+        if is_empty:
+            store.check_root(is_emptied=self.cleanup is Cleanup.DELETE)
 
     def _is_meant(self, path: str) -> bool:
         if any(part.startswith((".", "_")) for part in path.split("/")) or UNFINISHED in path:

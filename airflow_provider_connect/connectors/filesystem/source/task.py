@@ -119,12 +119,19 @@ class FileSystemSourceTask(SourceTask):
                 work = next(self._work, None)
                 if work is None:
                     self._forget_inherited(list(self._inherited))  # what the listing has not shown is gone
+                    self._warn_of_left_out()
                     return None
                 batches = self._begin(work)
                 if batches:
                     return batches
                 continue
             return self._rows(self._part)
+
+    def _warn_of_left_out(self) -> None:
+        assert self._store is not None
+        if self._store.left_out.text and self._config[NUMBER] == 0:
+            log.warning("%s: %s", self._settings.url, self._store.left_out.text)
+        self._store.left_out.names.clear()
 
     def _begin(self, work: Work) -> list[Batch]:
         """Open a part, or return what is to be committed for work that reads nothing."""

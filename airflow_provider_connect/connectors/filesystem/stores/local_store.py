@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import BinaryIO, Final
 
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, joined
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 
@@ -25,6 +25,7 @@ class LocalStore:
 
     def __init__(self, root: AllowedFolder) -> None:
         self._root = root
+        self.left_out = LeftOut()
 
     def create(self, path: str, data: bytes) -> bool:
         """1 write under another name, and fsync 2 link it to the path, which fails where there is one 3 remove the other name. False, too,
@@ -121,6 +122,10 @@ class LocalStore:
         with self.explained(folder):
             yield from self._files(folder, after)
 
+    def check_root(self, *, is_emptied: bool) -> None:
+        with self.explained(""):
+            self._root.names()
+
     def close(self) -> None:
         """Nothing is kept open."""
 
@@ -137,6 +142,9 @@ class LocalStore:
             with contextlib.suppress(FileNotFoundError):  # removed since
                 status = here.stat(name)
                 path = joined(folder, name)
+                if not _is_text(path):
+                    self.left_out.add(path)
+                    continue
                 if stat.S_ISDIR(status.st_mode):
                     found.append((f"{path}/", status))
                 elif stat.S_ISREG(status.st_mode) and path > after:
@@ -194,6 +202,15 @@ class LocalStore:
                 reason = f"User {os.geteuid()} cannot use {where}: {error.strerror}. Correct that, or set another path."
                 raise ConfigException.of(self._root.key, self._root.given, reason) from error
             raise RetriableException(f"{where} cannot be used now: {error.strerror or error}") from error
+
+
+def _is_text(path: str) -> bool:
+    """Names are bytes: those that are not UTF-8 come with surrogates."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _stored(path: str, status: os.stat_result) -> StoredFile:

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import obstore
@@ -19,13 +20,16 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from airflow_provider_connect.connectors.bucket_access import NO_BUCKET, REFUSED, client_options, hidden_environment
-from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.s3_listing import S3Listing
+from airflow_provider_connect.connectors.filesystem.stores.store import LeftOut, StoredFile, joined
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 if TYPE_CHECKING:
     from obstore import WritableFile
 
 _PART_BYTES: Final = 8 << 20
+_ODD_KEY: Final = "invalid path"
+"""In the library's error for a key that is none of its paths."""
 _UPLOADS: Final = 4  # parts of a file on their way at a time
 _RETRIES: Final[Any] = {
     "max_retries": 8,
@@ -46,8 +50,10 @@ def bucket_of(scheme: str, name: str, folder: str, settings: Mapping[str, Any]) 
 class ObjectStore:
     """See ``Store``. ``keys`` names the settings of the address and of the credentials, for messages; ``given`` is the address."""
 
-    def __init__(self, bucket: Bucket, given: str, *, keys: tuple[str, str]) -> None:
-        self._bucket, self._given, self._keys = bucket, given, keys
+    def __init__(self, bucket: Bucket, given: str, *, keys: tuple[str, str], listing: S3Listing | None = None) -> None:
+        self._bucket, self._given, self._keys, self._listing = bucket, given, keys, listing
+        self._root = joined(str(bucket.prefix or "").strip("/"), "")
+        self.left_out = LeftOut()
 
     def create(self, path: str, data: bytes) -> bool:
         with self.explained(path):
@@ -116,11 +122,43 @@ class ObjectStore:
                 return None
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        """By pages of a thousand, in the order in which the store lists."""
+        """By pages of a thousand, in the order in which the store lists. What stands for a folder is no file: an empty object whose key
+        ends with a slash, which the library leaves out."""
+        try:
+            with self.explained(folder):
+                for page in obstore.list(self._bucket, folder or None, offset=after or None, chunk_size=1000):
+                    for each in cast(Sequence[Any], page):
+                        file = _stored(each["path"], each)
+                        if file.size or (file.path and self.file(file.path) is not None):
+                            after = file.path
+                            yield file
+        except _OddKeyException:
+            yield from self._files_by_key(folder, after)
+
+    def check_root(self, *, is_emptied: bool) -> None:
+        try:
+            with self.explained(""):
+                is_there = is_emptied or any(obstore.list(self._bucket, chunk_size=1))
+        except _OddKeyException:
+            return
+        if not is_there:
+            raise ConfigException.of(
+                self._keys[0], self._given, "There is no object below it. Set the prefix of some, or put an empty object there."
+            )
+
+    def _files_by_key(self, folder: str, after: str) -> Iterator[StoredFile]:
+        """As ``files``, but keys to which no path leads are left out."""
+        if self._listing is None:
+            reason = "A key there has an empty part, a part . or .. or a control character, and cannot be listed. Rename the object."
+            raise ConfigException.of(self._keys[0], joined(self._given.rstrip("/"), folder), reason)
+        root = f"{self._root}/" if self._root else ""
         with self.explained(folder):
-            for page in obstore.list(self._bucket, folder or None, offset=after or None, chunk_size=1000):
-                for each in cast(Sequence[Any], page):
-                    yield _stored(each["path"], each)
+            for file in self._listing.files(f"{root}{folder}/" if folder else root, f"{root}{after}" if after else ""):
+                path = file.path.removeprefix(root)
+                if _is_path(path):
+                    yield replace(file, path=path)
+                elif file.size or not file.path.endswith("/"):
+                    self.left_out.add(path)
 
     @contextlib.contextmanager
     def explained(self, path: str) -> Iterator[None]:
@@ -132,6 +170,8 @@ class ObjectStore:
             self._refuse_missing(error)
             raise
         except (BaseError, OSError) as error:
+            if _ODD_KEY in str(error):
+                raise _OddKeyException(f"{where}: {_first_line(error)}") from error
             self._refuse_missing(error)
             if isinstance(error, PermissionDeniedError | UnauthenticatedError) or any(status in str(error) for status in REFUSED):
                 reason = (
@@ -146,6 +186,10 @@ class ObjectStore:
     def _refuse_missing(self, error: Exception) -> None:
         if any(word in str(error) for word in NO_BUCKET):
             raise ConfigException.of(self._keys[0], self._given, "There is no such bucket. Create it, or set another.") from error
+
+
+class _OddKeyException(ConfigException):
+    """A key to which no path leads: the library refuses it, and the page of a listing that has it."""
 
 
 class ObjectFile:
@@ -175,6 +219,10 @@ class _Stream(io.RawIOBase):
 
     def write(self, data: Any) -> int:  # Any: a buffer
         return self._writer.write(memoryview(data).cast("B"))
+
+
+def _is_path(key: str) -> bool:
+    return {"", ".", ".."}.isdisjoint(key.split("/")) and not any(each < " " or each == "\x7f" for each in key)
 
 
 def _stored(path: str, found: Any) -> StoredFile:  # Any: obstore's ObjectMeta

@@ -125,7 +125,7 @@ class SftpConnection:
         try:
             if self._client is None:
                 self._connection = await self._login.connected()
-                self._client = await self._connection.start_sftp_client()
+                self._client = await self._connection.start_sftp_client(path_errors="surrogateescape")
             return await act(self._client)
         except (asyncssh.DisconnectError, asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, OSError):
             await self._closed()

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 import asyncssh
 
 from airflow_provider_connect.connectors.filesystem.stores.sftp_connection import SftpConnection, SftpLogin
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, joined
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 T = TypeVar("T")
@@ -27,6 +27,7 @@ class SftpStore:
 
     def __init__(self, login: SftpLogin, folder: str, given: str, *, keys: tuple[str, str, str]) -> None:
         self._connection = SftpConnection(login)
+        self.left_out = LeftOut()
         self._root, self._given, self._keys = f"/{folder.strip('/')}".rstrip("/"), given, keys
 
     def create(self, path: str, data: bytes) -> bool:
@@ -108,7 +109,9 @@ class SftpStore:
         found = []
         for entry in entries:
             path = joined(folder, entry.filename)
-            if entry.attrs.type == asyncssh.FILEXFER_TYPE_DIRECTORY and entry.filename not in (".", ".."):
+            if path != path.encode(errors="replace").decode():
+                self.left_out.add(path)
+            elif entry.attrs.type == asyncssh.FILEXFER_TYPE_DIRECTORY and entry.filename not in (".", ".."):
                 found.append((f"{path}/", entry.attrs))
             elif entry.attrs.type == asyncssh.FILEXFER_TYPE_REGULAR and path > after:
                 found.append((path, entry.attrs))
@@ -117,6 +120,10 @@ class SftpStore:
                 yield StoredFile(path, status.size, status.mtime * 1000)
             elif path > after or after.startswith(path):
                 yield from self.files(path.rstrip("/"), after)
+
+    def check_root(self, *, is_emptied: bool) -> None:
+        with self.explained(""):
+            self.call(lambda client: client.stat(self._root or "/"))
 
     def close(self) -> None:
         self._connection.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol
 
 _SPECIAL: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{[\]^]""")
@@ -33,6 +33,25 @@ class StoredFile:
         return mine == others
 
 
+@dataclass(slots=True)
+class LeftOut:
+    """Files that listings of a store have left out, as no path leads to them."""
+
+    names: set[str] = field(default_factory=set)
+
+    def add(self, name: str) -> None:
+        self.names.add(name.encode(errors="backslashreplace").decode())
+
+    @property
+    def text(self) -> str:
+        """For people; empty where there are none."""
+        if not self.names:
+            return ""
+        first, count = min(self.names), len(self.names)
+        which = f"The file {first!r} is" if count == 1 else f"{count} files, {first!r} the first of them, are"
+        return f"{which} not read: no path leads to a name like this. Rename what is to be read"
+
+
 class NewFile(Protocol):
     """A file that is being written. It is whole only after ``close``; before that object stores show nothing, others what there is.
 
@@ -50,6 +69,8 @@ class NewFile(Protocol):
 
 class Store(Protocol):
     """One store. Calls come from one thread at a time."""
+
+    left_out: LeftOut
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a small file at once; False, and nothing is written, where there is one. Of several processes one succeeds."""
@@ -87,6 +108,10 @@ class Store(Protocol):
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
         """All files below a folder, in the order of their paths, from behind the path ``after``; none where there is no such folder."""
         ...
+
+    def check_root(self, *, is_emptied: bool) -> None:
+        """Raise ConfigException where the root is not there. A bucket has no folders: there has to be an object below it, unless
+        ``is_emptied``."""
 
     def explained(self, path: str) -> AbstractContextManager[None]:
         """Around calls of the library itself: its errors become exceptions of this package."""

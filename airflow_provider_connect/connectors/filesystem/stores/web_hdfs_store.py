@@ -15,7 +15,7 @@ import requests
 from fsspec.implementations.webhdfs import WebHDFS  # type: ignore[import-untyped]
 from urllib3.exceptions import NewConnectionError
 
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, joined
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 _PART_BYTES: Final = 8 << 20
@@ -32,6 +32,7 @@ class WebHdfsStore:
     def __init__(self, name_nodes: Sequence[tuple[str, int]], user: str | None, folder: str, *, key: str, given: str) -> None:
         self._key, self._given, self._root = key, given, f"/{folder.strip('/')}".rstrip("/")
         self._cluster = _Cluster(name_nodes, user)
+        self.left_out = LeftOut()
 
     def create(self, path: str, data: bytes) -> bool:
         """1 write under another name 2 rename it to the path, which fails where there is one 3 where it did, remove the other name."""
@@ -102,6 +103,10 @@ class WebHdfsStore:
                     yield _stored(path, each)
             elif path > after or after.startswith(path):
                 yield from self.files(path.rstrip("/"), after)
+
+    def check_root(self, *, is_emptied: bool) -> None:
+        if self.file("") is None:
+            raise ConfigException.of(self._key, self._given, "There is no such folder. Create it, or set another.")
 
     def close(self) -> None:
         self._cluster.session.close()

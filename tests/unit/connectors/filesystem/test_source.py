@@ -617,6 +617,19 @@ def test_a_folder_that_vanishes_fails_what_reads_it_by_name(folder: Folder) -> N
     assert not folder.has_new_data()
 
 
+def test_a_name_that_is_no_text_holds_up_no_other_file(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    folder.add("a.json", 1)
+    for name in (b"\xff.json", b"\xfe/x.json"):
+        path = os.path.join(os.fsencode(folder.path), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(b"1\n")
+    assert numbers(folder.run()) == [0]
+    assert not folder.has_new_data()
+    [warning] = [each.getMessage() for each in caplog.records]
+    assert r"2 files, '\\udcfe' the first of them, are not read" in warning
+
+
 @pytest.mark.parametrize(
     ("partition", "offset"),
     [
