@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.foreign_settings import foreign_setting
 
 
 def unknown_settings(given: Iterable[str], known: Collection[str]) -> list[str]:
@@ -25,9 +26,12 @@ def _unknown(name: str, known: Collection[str], given: Iterable[str]) -> str:
     converter = next((key for key in _CONVERTERS if name.startswith(f"{key}.") and key not in given), None)
     if converter is not None:
         return f"The setting {shown!r} is not used: without {converter!r} the worker's converter applies, with the worker's settings"
+    advice = foreign_setting(name)
+    if advice is not None:
+        return f"The setting {shown!r} has no effect here: {advice}"
     prefix = next(iter(_OF_PLUGIN.findall(name)), "")
     of_plugin = [key.removeprefix(prefix) for key in known if key.startswith(prefix)] if prefix else []
-    near = nearest(name.removeprefix(prefix), of_plugin) if of_plugin else nearest(name, known)
+    near = _nearest_setting(name.removeprefix(prefix), of_plugin) if of_plugin else _nearest_setting(name, known)
     near = near and f"{prefix if of_plugin else ''}{near}"
     return f"{_UNKNOWN} {shown!r}: " + ("nothing reads it" if near is None else f"did you mean {near!r}?")
 
@@ -44,9 +48,20 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(cut(name, _LONGEST_NAME), sorted(known), n=1)), None)
 
 
+def _nearest_setting(name: str, known: Iterable[str]) -> str | None:
+    """The same, but settings share so many words that a name with points must be more like another, or its end (``schemas.enable``)."""
+    whole = sorted((each for each in known if each.endswith(f".{name}")), reverse=True)  # that of the value before that of the key
+    if whole:
+        return whole[0]
+    near = nearest(name, known)
+    alike = difflib.SequenceMatcher(None, near, name).ratio() if near is not None else 0.0
+    return near if alike >= _ALIKE or "." not in name else None
+
+
 _UNKNOWN: Final = "Unknown setting"
 _MISSING: Final = ("Missing required configuration ", "Must configure one of ")
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _OF_PLUGIN: Final = re.compile(r"^(?:(?:transforms|predicates)\.[^.]+|(?:key|value|header)\.converter)\.")
 _CHECKED_ELSEWHERE: Final = ("airflow.", "topic.creation.", *(f"{client}.override." for client in ("producer", "consumer", "admin")))
 _MOST_UNKNOWN, _LONGEST_NAME = 20, 100
+_ALIKE: Final = 0.76

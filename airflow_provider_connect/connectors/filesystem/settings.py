@@ -60,6 +60,19 @@ _UNMET: Final = {
     "hdfs.authentication.kerberos": "Kerberos is not supported.",
 }
 """What a config must not ask for in vain."""
+_KEYLESS: Final = (
+    (
+        "gcs.credentials.path",
+        "gcs.credentials.json",
+        "No file of the host is read. Set gcs.credentials.json to what the file holds, such as ${dir:/secrets:key.json}, and take it out.",
+    ),
+    (
+        "s3.credentials.provider.class",
+        "aws.access.key.id",
+        "No role is assumed, and keys of the host are never used. Set aws.access.key.id and aws.secret.access.key, and take it out.",
+    ),
+)
+"""Ways to credentials that this sink does not go, each with the setting that has them here."""
 _EXTRACTORS: Final = tuple(each.value for each in Extractor)
 
 
@@ -263,6 +276,9 @@ def contradictions(config: Config) -> Iterator[ConfigException]:
         given = config.originals.get(key, "false")
         if given.lower() not in ("", "false"):
             yield ConfigException.of(key, "[hidden]" if key.endswith("customer.key") else given, f"{reason} Take it out.")
+    for key, instead, reason in _KEYLESS:
+        if config.originals.get(key) and not config.originals.get(instead):
+            yield ConfigException.of(key, config.originals[key], reason)
     partitioner = _simple(config[PARTITIONER])
     if partitioner == FIELD and not config[FIELDS]:
         yield ConfigException.of(FIELDS, "", f"{FIELD} needs the name of a field or more.")

@@ -38,7 +38,7 @@ _JAVA_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
 
 def check_address(name: str, value: Any) -> None:
     """Raises ConfigException unless each of the addresses, which commas separate, is one of HTTP(S), without user and password."""
-    for address in str(value or "").split(","):
+    for address in () if value is None else str(value).split(","):  # one that is missing is named as missing
         try:
             parts = urlsplit(address.strip())
             is_address, has_user = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0, "@" in parts.netloc

@@ -46,7 +46,27 @@ def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> lis
     if others:
         interface = INTERFACES[kind].__name__
         raise ConfigException(f"Class class {others[0].class_name} does not implement the {interface} interface")
-    raise ConfigException.of(key, named, f"Class {named} could not be found.{catalog.unread(named)}")
+    raise ConfigException.of(key, named, f"Class {named} could not be found.{catalog.unread(named)}{_instead(kind, named)}")
+
+
+def _instead(kind: PluginKind, named: str) -> str:
+    """What a connector in Python uses instead of a Java plugin that is not here; empty for a name that is none of Java's."""
+    if not named.startswith(("com.", "io.", "org.")):
+        return ""
+    own = _INSTEAD.get(named) or _USE[kind]
+    return f" Java's {kind}s are for connectors in Java: {own}, or have Java's connector installed (connector.plugin.location)."
+
+
+_USE: Final = {
+    PluginKind.TRANSFORMATION: "for this one in Python use SqlTransform or one of your own (docs/transformations.md)",
+    PluginKind.PREDICATE: "for this one in Python write one (docs/writing-transformations.md)",
+    PluginKind.CONVERTER: "for this one in Python write one (docs/writing-converters.md)",
+    PluginKind.HEADER_CONVERTER: "for this one in Python write one (docs/writing-converters.md)",
+}
+_INSTEAD: Final = {
+    "io.confluent.connect.replicator.util.ByteArrayConverter": "use org.apache.kafka.connect.converters.ByteArrayConverter",
+    "io.confluent.connect.transforms.TombstoneHandler": "use the transformation Filter with the predicate RecordIsTombstone",
+}
 
 
 def _refuse_abstract(catalog: PluginCatalog, kind: PluginKind, named: str) -> None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, Self
 
 from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.config_providers import ConfigProvider
 from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
@@ -146,16 +147,17 @@ class PluginProbe:
         mask = Mask(secret_values({key: text for key, text in config.items() if text}, providers, secrets))
         mask.add(self.passwords(resolved))
         written = config_providers.with_public_values(config, providers, secrets)
+        unresolved = _unresolved(config, providers, resolved)
         java = self._java_connector(resolved)
         if java is not None:
             with _masking(mask):
-                return _masked(self._java.validate(java, resolved), written, resolved, mask)
+                return _masked(_warned(self._java.validate(java, resolved), unresolved), written, resolved, mask)
         answer = self._ask(self._locations(resolved), {"ask": "validate", "config": resolved}, mask)
         try:
             validation = validation_of(answer)
         except (KeyError, TypeError, ValueError) as error:
             raise ConnectException(f"The plugin's process answered with what is no validation: {error}") from error
-        return _masked(validation, written, resolved, mask)
+        return _masked(_warned(validation, unresolved), written, resolved, mask)
 
     def alter_offsets(
         self,
@@ -303,6 +305,18 @@ def _fingerprints(plugins: Sequence[Plugin]) -> Fingerprints:
 
 def _without_ending(name: str) -> str:
     return name.removesuffix("Connector") or name
+
+
+def _unresolved(config: Given, providers: Mapping[str, ConfigProvider], resolved: Given) -> list[str]:
+    """A warning for each variable that still stands in ``resolved``."""
+    left = config_providers.variables(resolved)
+    return config_providers.unresolved_warnings(
+        config, providers, {text: "" for text in config_providers.variables(config) if text not in left}
+    )
+
+
+def _warned(validation: Validation, warnings: Sequence[str]) -> Validation:
+    return dataclasses.replace(validation, warnings=[*validation.warnings, *warnings])
 
 
 def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | None], mask: Mask) -> Validation:

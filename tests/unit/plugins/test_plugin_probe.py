@@ -519,3 +519,20 @@ def test_words_of_an_unknown_class_are_not_taken_for_a_password(probe: PluginPro
     with pytest.raises(ConfigException, match=r"matches io\.confluent\.connect\.sftp\.SftpSinkConnector.*sftp\.password stay") as found:
         probe.validate(None, config)
     assert "[hidden]" not in found.value.message
+
+
+def test_a_variable_that_no_provider_resolves_is_a_warning(probe: PluginProbe) -> None:
+    found = probe.validate(None, {**FILE_SOURCE, "topic": "${securepass:/secrets:topic}"})
+    assert [each for each in found.warnings if "securepass" in each] == [
+        "topic: ${securepass:/secrets:topic} is used as it is written: no worker setting declares a config provider 'securepass'"
+    ]
+    assert "config.providers=file and config.providers.file.class=FileConfigProvider" in str(
+        probe.validate(None, {**FILE_SOURCE, "file": "${file:/secrets:file}"}).warnings
+    )
+
+
+def test_a_transformation_of_java_has_what_a_connector_in_python_uses_instead(probe: PluginProbe) -> None:
+    config = {**FILE_SOURCE, "transforms": "a", "transforms.a.type": "io.debezium.transforms.ExtractNewRecordState"}
+    errors = by_key(probe.validate(None, config))["transforms.a.type"].errors
+    assert "Class io.debezium.transforms.ExtractNewRecordState could not be found." in errors[0]
+    assert "use SqlTransform or one of your own (docs/transformations.md)" in errors[0]

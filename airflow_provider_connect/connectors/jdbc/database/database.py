@@ -21,7 +21,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
-from airflow_provider_connect.connectors.jdbc.database.database_url import URL, parse_url, way_out
+from airflow_provider_connect.connectors.jdbc.database.database_url import URL, parse_url
+from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import ConfigValue
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
@@ -69,7 +70,7 @@ def missing_driver(url: DatabaseUrl) -> str | None:
     """What is not installed here, with the line that installs it; None: everything is, or SQLAlchemy has to find out."""
     if url.dialect not in _EXTRAS:
         is_there = RequiredPackages(url.dialect, ("sqlalchemy",), None).reason() is None
-        return missing_dialect(url) if is_there else f"There is no dialect for {url.dialect} here. {way_out(url.dialect)}"
+        return missing_dialect(url) if is_there else way_out(url.dialect)
     if url.dialect in _ADBC:
         needed = ["adbc_driver_manager", _ADBC[url.dialect], "nanoarrow", "sqlalchemy"]
     else:

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE, files_of
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
+from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING, AllowedPaths
 from airflow_provider_connect.sdk.config_def import ConfigValue
@@ -111,11 +112,14 @@ def _socket_resolved(url: DatabaseUrl, host: str) -> str:
 
 
 def _refuse_free_drivers(url: DatabaseUrl) -> None:
-    if url.dialect not in _BY_NETWORK or url.driver in _MAY_OPEN_FILES:
-        what = f"{url.dialect}+{url.driver}" if url.driver else url.dialect
-        reason = f"This driver may open files of the worker by itself, and is only used where the worker setting {SETTING} is /."
-        if url.driver in _MAY_OPEN_FILES:
-            reason += " Leave the driver out of the URL: then pymysql is used."
-        raise ConfigException.of(URL, f"{what}:…", reason)
+    if url.dialect not in _BY_NETWORK:
+        others = f"Dialects of SQLAlchemy by others are used where {SETTING} is / alone: their drivers may open files of the worker."
+        raise ConfigException.of(URL, f"{url.dialect}:…", f"{way_out(url.dialect)} {others}")
+    if url.driver in _MAY_OPEN_FILES:
+        reason = (
+            f"This driver may open files of the worker by itself, and is only used where the worker setting {SETTING} is /. "
+            "Leave the driver out of the URL: then pymysql is used."
+        )
+        raise ConfigException.of(URL, f"{url.dialect}+{url.driver}:…", reason)
     if url.host is None or not _HOST.fullmatch(url.host):
         raise ConfigException.of(URL, f"{url.dialect}://…", "The host must be a name or an address.")

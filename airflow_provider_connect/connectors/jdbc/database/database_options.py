@@ -112,7 +112,7 @@ _STORES: Final = _words(
     "clientcertificatekeystoreurl trustcertificatekeystorepassword clientcertificatekeystorepassword trustcertificatekeystoretype "
     "clientcertificatekeystoretype"
 )
-_PEM: Final = "serverSslCert=…&ssl_cert=…&ssl_key=…"
+_PEM: Final = {MYSQL: "serverSslCert=…&ssl_cert=…&ssl_key=…", POSTGRESQL: "sslrootcert=…&sslcert=…&sslkey=…"}
 _TRUST: Final = "trustservercertificate"
 _OFF: Final = ("false", "0", "no", "off")
 
@@ -125,9 +125,13 @@ def danger_of(dialect: str, name: str, value: str) -> str | None:
     if word in _RUNS_CODE:
         return f"The option {name} can run code. Take it out of the URL."
     if word in _STORES:
+        pem = _PEM.get(family_of(dialect))
+        if pem is None:
+            way = "; pymssql verifies no certificate: set trustServerCertificate=true if the network is trusted" if dialect == MSSQL else ""
+            return f"The option {name} is a Java key store, which only Java reads. Take the options of stores out of the URL{way}."
         return (
             f"The option {name} is a Java key store, which only Java reads. Write PEM files: keytool -exportcert -rfc for a certificate, "
-            f"openssl pkcs12 -nodes for a key, and in the URL {_PEM} (MySQL, MariaDB) or sslrootcert=…&sslcert=…&sslkey=… (PostgreSQL)."
+            f"openssl pkcs12 -nodes for a key, and in the URL {pem} in place of the options of stores."
         )
     if word in _READS_FILES or (word in _FILE_OPTIONS and word not in FILES.get(family_of(dialect), ())):
         way = ", or have the workers' admin set libpq's environment (PGSSLROOTCERT, PGPASSFILE, …)" if dialect == POSTGRESQL else ""

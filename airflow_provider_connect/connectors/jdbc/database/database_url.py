@@ -29,6 +29,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_options import (
     known_options,
     names_of_known,
 )
+from airflow_provider_connect.connectors.jdbc.database.other_databases import JAVA_ONLY, way_out
 from airflow_provider_connect.connectors.jdbc.database.vendor_urls import UnknownFormError, common_form
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
@@ -47,8 +48,10 @@ _IN_BRACKETS: Final = re.compile(r"\[[0-9A-Fa-f:.]++(?:%25[\w.-]++)?\](?::[0-9]+
 _OPTION_OF_PATH: Final = re.compile(r";[^;=]*+=")
 _OPTION_NAME: Final = re.compile(r"[A-Za-z][\w.-]*+")
 
-_JAVA_ONLY: Final = ("h2", "hsqldb", "derby", "db2", "informix", "informix-sqli", "as400", "teradata", "sybase", "firebirdsql")
-_INSTEAD: Final = {"jtds": "jdbc:sqlserver://…", "microsoft": "jdbc:sqlserver://…", "aws-wrapper": "the URL without aws-wrapper:"}
+_OURS: Final = (POSTGRESQL, SQLITE, MYSQL, MARIADB, MSSQL, ORACLE)
+_SQL_SERVER: Final = "jdbc:sqlserver://host:1433;databaseName=name, with encrypt=true instead of ssl=require"
+_INSTEAD: Final = {"jtds": _SQL_SERVER, "microsoft": _SQL_SERVER, "aws-wrapper": "the URL without aws-wrapper:"}
+_VARIABLE: Final = re.compile(r"\s*\$(?:\w+|\{[^}]*\})\s*")
 _SQLALCHEMY_DRIVERS: Final = (
     *("psycopg2", "psycopg", "pg8000", "pymysql", "mysqldb", "mysqlconnector", "mariadbconnector", "cymysql"),
     *("pymssql", "oracledb", "pysqlite"),
@@ -142,32 +145,35 @@ class DatabaseUrl:
 
 def parse_url(text: str) -> DatabaseUrl:
     """Raises ConfigException, which names the setting and the way out but never a password."""
+    if _VARIABLE.fullmatch(text):
+        raise _refusal("…", f"Nothing has replaced this variable. Write the URL, {_FORM}, or {_LOOKED_UP}.")
     match = _SCHEME.fullmatch(text.strip())
     if match is None:
-        raise _refusal("that", "This is no database URL. Write jdbc:postgresql://host:5432/database, for instance.")
+        raise _refusal("…", f"It is not the URL of a database. Write {_FORM}.")
     scheme, driver, rest = match[1].lower(), match[2], match[3]
     dialect = _NAMES.get(scheme, scheme)
     if dialect == "jdbc":
         raise _refusal("jdbc:…", "The name of the database product is missing behind jdbc:.")
     _refuse_dangerous(dialect, _all_options(rest))
+    if dialect == "jtds" and rest.lower().startswith("sybase:"):
+        raise _refusal("jdbc:jtds:sybase:…", way_out("sybase"))
     if dialect in _INSTEAD:
         raise _refusal(f"jdbc:{dialect}:…", f"The driver {dialect} is Java's. Write {_INSTEAD[dialect]}")
-    if dialect in _JAVA_ONLY:
-        raise _refusal(f"jdbc:{dialect}:…", f"No driver for {dialect} comes without Java. {way_out(dialect)}")
-    return _sqlite(rest) if dialect == SQLITE else _server(dialect, driver, rest)
+    if dialect in JAVA_ONLY:
+        raise _refusal(f"jdbc:{dialect}:…", way_out(dialect))
+    if dialect in _OURS:
+        return _sqlite(rest) if dialect == SQLITE else _server(dialect, driver, rest)
+    try:
+        return _server(dialect, driver, rest)
+    except ConfigException:  # for a dialect of SQLAlchemy's there is this form alone
+        raise _refusal(f"{dialect}:…", way_out(dialect)) from None
 
 
+_FORM: Final = "jdbc:postgresql://host:5432/database for instance"
+_LOOKED_UP: Final = "a variable of a config provider of the worker, such as ${file:/secrets/db.properties:url}"
 _ENCODED: Final = (
-    "In user and password write %40 for @, %2F for /, %3A for : and %3F for ?, or use connection.user and connection.password."
+    "Give the login by connection.user and connection.password, or percent-encoded: %40 is an at sign, %2F a slash, %3A a colon."
 )
-
-
-def way_out(dialect: str) -> str:
-    """What to do about a database that there is no dialect for."""
-    return (
-        "Known are PostgreSQL, SQLite, MySQL, MariaDB, Oracle and SQL Server. "
-        f"For {dialect} run a JDBC connector of Java with the driver of {dialect} on plugin.path (docs/java-connectors.md)."
-    )
 
 
 def _server(dialect: str, driver: str | None, rest: str) -> DatabaseUrl:

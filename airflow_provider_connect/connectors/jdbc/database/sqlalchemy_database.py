@@ -13,7 +13,8 @@ from airflow_provider_connect.connectors.jdbc.database.adbc_database import BATC
 from airflow_provider_connect.connectors.jdbc.database.database_errors import ValueException, connection_refusal, statement_refusal
 from airflow_provider_connect.connectors.jdbc.database.database_files import opening
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SQLITE
-from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, way_out
+from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
@@ -164,7 +165,7 @@ def missing_dialect(url: DatabaseUrl) -> str | None:
     try:
         make_url(url.sqlalchemy_url).get_dialect().import_dbapi()
     except exc.NoSuchModuleError:
-        return f"There is no dialect for {url.dialect} here. {way_out(url.dialect)}"
+        return way_out(url.dialect)
     except ImportError as error:
         return f"The Python driver for {url.dialect} is not installed here: {error}. Install it on all hosts that run connectors."
     return None

@@ -72,6 +72,10 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
 # --- Oracle ---------------------------------------------------------------------------------------------------------------------------
 
 _ORACLE_FORM: Final = "jdbc:oracle:thin:@//host:1521/service or jdbc:oracle:thin:@host:1521:SID"
+_NO_TLS: Final = (
+    "Only the protocol TCP is known to the dialect here, not TLS (TCPS). Name the listener's port for TCP, or use Java's JDBC connector "
+    "(confluentinc/kafka-connect-jdbc of Confluent Hub, docs/java-connectors.md)."
+)
 _LOGIN: Final = re.compile(r"(?:([^/@]*)(?:/([^@]*))?)?@(.*)", re.DOTALL)
 _SERVICE: Final = re.compile(
     r"(?://)?(\[[0-9A-Fa-f:]++\]|[\w.-]++)(?::(\d++))?/([\w.$#-]++)(?::(?:dedicated|shared|pooled))?", re.IGNORECASE
@@ -96,7 +100,7 @@ def _oracle_address(text: str) -> str:
     if text.startswith("("):
         return _of_descriptor(text)
     if text.lower().startswith("tcps:"):
-        raise UnknownFormError(f"TLS (tcps) is not known here: its wallet is a file of the worker. Write {_ORACLE_FORM}")
+        raise UnknownFormError(f"{_NO_TLS} Write {_ORACLE_FORM}")
     text = text.removeprefix("tcp:")
     sid = _SID.fullmatch(text)
     if sid is not None:
@@ -113,6 +117,6 @@ def _of_descriptor(text: str) -> str:
     if len(found) < len(parts) or "HOST" not in found or not found.keys() & {"SERVICE_NAME", "SID"}:
         raise UnknownFormError(f"A connect descriptor must have one address and a SERVICE_NAME or SID. Write {_ORACLE_FORM}")
     if found.get("PROTOCOL", "tcp").lower() != "tcp":
-        raise UnknownFormError(f"The protocol {found['PROTOCOL']} is not known here. Write {_ORACLE_FORM}")
+        raise UnknownFormError(f"{_NO_TLS} Write {_ORACLE_FORM}")
     name = f"?service_name={found['SERVICE_NAME']}" if "SERVICE_NAME" in found else found["SID"]
     return f"{found['HOST']}:{found.get('PORT', '1521')}/{name}"

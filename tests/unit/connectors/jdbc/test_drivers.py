@@ -10,7 +10,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import parse
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, NOTHING_ALLOWED, AllowedPaths
 
 CASES = [
     ("postgresql://db/shop", "adbc_driver_manager, adbc_driver_postgresql, nanoarrow", "'airflow-provider-connect[jdbc]'"),
@@ -39,15 +39,17 @@ def test_a_driver_of_the_users_choice_is_left_to_sqlalchemy(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
-@pytest.mark.parametrize("product", ["hive2", "vertica", "snowflake"])
+@pytest.mark.parametrize("allowed", [ALL_ALLOWED, NOTHING_ALLOWED])
+@pytest.mark.parametrize("product", ["hive2", "vertica", "snowflake", "redshift", "clickhouse", "teradata", "db2", "sybase"])
 def test_a_database_without_dialect_is_refused_with_the_next_step(
-    connector: type[JdbcSourceConnector] | type[JdbcSinkConnector], product: str
+    connector: type[JdbcSourceConnector] | type[JdbcSinkConnector], allowed: AllowedPaths, product: str
 ) -> None:
-    allowing = connector()
-    allowing.allowed_paths = ALL_ALLOWED
-    (error,) = _errors(allowing, {"connection.url": f"jdbc:{product}://db:1/shop", "topic.prefix": "shop-", "topics": "t"})
+    made = connector()
+    made.allowed_paths = allowed
+    (error,) = _errors(made, {"connection.url": f"jdbc:{product}://db:1/shop", "topic.prefix": "shop-", "topics": "t"})
     assert f"There is no dialect for {product} here" in error
-    assert f"run a JDBC connector of Java with the driver of {product} on plugin.path" in error
+    assert "airflow connect plugins install confluentinc-kafka-connect-jdbc-VERSION.zip, copy the driver's jar (" in error
+    assert "Oracle and SQL Server. " in error
 
 
 @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
