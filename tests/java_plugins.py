@@ -49,6 +49,12 @@ MONGODB = "mongo-kafka-connect-2.0.1"
 _MONGODB = ("org.mongodb.kafka:mongo-kafka-connect:2.0.1",)
 RABBITMQ = "kafka-connect-rabbitmq-0.0.2.16"
 _RABBITMQ = ("com.github.jcustenborder.kafka.connect:kafka-connect-rabbitmq:0.0.2.16",)
+VALIDATED = ("mongo-kafka-connect-1.13.0", "debezium-connector-postgres-3.6.1.Final", "debezium-connector-mongodb-3.6.1.Final")
+_VALIDATED = (
+    "org.mongodb.kafka:mongo-kafka-connect:1.13.0",
+    "io.debezium:debezium-connector-postgres:3.6.1.Final",
+    "io.debezium:debezium-connector-mongodb:3.6.1.Final",
+)
 _MARIADB = ("io.debezium:debezium-connector-mariadb:3.5.0.Final",)
 
 
@@ -75,6 +81,11 @@ def installed_iceberg(cache: Path) -> Path:
 def installed_mongodb(cache: Path) -> Path:
     """The same with ``MONGODB`` alone, of MongoDB's own makers."""
     return made_once(cache / "jars" / "java-plugins-mongodb-1", partial(_install, _MONGODB))
+
+
+def installed_validated(cache: Path) -> Path:
+    """The same with ``VALIDATED``: plugins whose definitions or answers are odd, which tests validate and never run."""
+    return made_once(cache / "jars" / "java-plugins-validated-1", partial(_install, _VALIDATED))
 
 
 def installed_rabbitmq(cache: Path) -> Path:

@@ -50,13 +50,15 @@ def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> lis
 
 
 def _instead(kind: PluginKind, named: str) -> str:
-    """What a connector in Python uses instead of a Java plugin that is not here; empty for a name that is none of Java's."""
-    if not named.startswith(("com.", "io.", "org.")):
+    """What a connector in Python uses instead of a Java plugin that is not here; empty for a name that is of no maker in Java, of which
+    the text is Kafka Connect's to the letter."""
+    if not named.startswith(_MAKERS) or ".example." in named:
         return ""
     own = _INSTEAD.get(named) or _USE[kind]
     return f" Java's {kind}s are for connectors in Java: {own}, or have Java's connector installed (connector.plugin.location)."
 
 
+_MAKERS: Final = ("com.", "io.", "org.")
 _USE: Final = {
     PluginKind.TRANSFORMATION: "for this one in Python use SqlTransform or one of your own (docs/transformations.md)",
     PluginKind.PREDICATE: "for this one in Python write one (docs/writing-transformations.md)",
