@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.errors import DataException, SchemaException
+from airflow_provider_connect.sdk.expansion import check_fields, weight_of
 from airflow_provider_connect.sdk.old_names import with_old_names
 
 if not TYPE_CHECKING:  # a type checker is to find the old names
@@ -81,18 +82,23 @@ class Schema:
     fields: tuple[Field, ...] = ()
     _by_name: dict[str, Field] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     _optional: Schema | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    _count: int = dataclasses.field(default=1, init=False, repr=False, compare=False)  # of fields, inner ones included
 
     def __post_init__(self) -> None:
         if self.parameters is not None:
             object.__setattr__(self, "parameters", _Parameters(self.parameters))
+            object.__setattr__(self, "_count", 1 + weight_of(self.parameters))
         if self.type is SchemaType.STRUCT:
             _refuse_double_fields(self.fields)
+            self._count_fields([field.schema for field in self.fields])
         elif self.fields:
             raise SchemaException(f"Cannot create fields on type {self.type.name}")
         if self.type in (SchemaType.ARRAY, SchemaType.MAP) and self.value_schema is None:
             raise SchemaException(f"Schema of type {self.type.name} needs a value schema")
         if self.type is SchemaType.MAP and self.key_schema is None:
             raise SchemaException("Schema of type MAP needs a key schema")
+        if self.value_schema is not None:
+            self._count_fields([self.value_schema] if self.key_schema is None else [self.key_schema, self.value_schema])
         if self.default is not None:
             try:
                 validate_value(self, self.default)
@@ -115,6 +121,10 @@ class Schema:
     def struct(cls, fields: Mapping[str, Schema], **attributes: Any) -> Schema:
         """A struct of named fields, in the order given."""
         return cls(SchemaType.STRUCT, fields=tuple(Field(name, i, s) for i, (name, s) in enumerate(fields.items())), **attributes)
+
+    def _count_fields(self, inner: Sequence[Schema]) -> None:
+        count = 1 + weight_of(self.parameters) + sum([schema._count for schema in inner])
+        object.__setattr__(self, "_count", check_fields(count, f"A schema of type {self.type.name}{f' named {self.name}' if self.name else ''}"))
 
     def as_optional(self) -> Schema:
         """The schema whose values may be null: the same object at each call, for use with each record."""

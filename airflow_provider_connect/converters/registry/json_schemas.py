@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from airflow_provider_connect.errors import DataException, SchemaException
+from airflow_provider_connect.sdk.expansion import MOST_LEVELS, check_fields, weight_of
 from airflow_provider_connect.sdk.json.values import JsonRules, read_value, write_value
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, depth_of
 from airflow_provider_connect.sdk.schema import DECIMAL, STRING_SCHEMA, Schema, SchemaType
@@ -146,8 +147,10 @@ class _Reader:
     documents: Mapping[str, Any]
     rules: JsonSchemaRules
     open: set[str] = field(default_factory=set)
+    count: int = 0
 
     def schema(self, node: Any, document: str, *, version: int | None = None, optional: bool = False) -> Schema:
+        self.count = check_fields(self.count + 1, "The JSON Schema")
         if not isinstance(node, dict):
             raise SchemaException(f"A JSON Schema must be an object, got {str(node)[:80]}")
         if "$ref" in node:
@@ -175,6 +178,8 @@ class _Reader:
         full = f"{target}#{pointer}"
         if full in self.open:
             raise SchemaException(f"The JSON Schema {reference} lies within itself, which columns cannot hold")
+        if len(self.open) >= MOST_LEVELS:
+            raise SchemaException(f"The JSON Schema has more than {MOST_LEVELS} references within one another")
         node = self.documents.get(target)
         for part in filter(None, unquote(pointer).split("/")):
             node = _part_of(node, part.replace("~1", "/").replace("~0", "~"))
@@ -258,6 +263,7 @@ class _Reader:
         given = node.get("connect.parameters")
         if isinstance(given, dict):
             parameters |= {name: str(value) for name, value in given.items()}
+        self.count += weight_of(parameters)
         number = node.get("connect.version", version)
         texts = {"name": node.get("title"), "doc": node.get("description")}
         changes: dict[str, Any] = {key: text for key, text in texts.items() if isinstance(text, str)}

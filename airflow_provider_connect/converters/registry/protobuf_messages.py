@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from airflow_provider_connect.converters.registry.settings import PROTOBUF_PACKAGES
 from airflow_provider_connect.errors import ConnectException, SchemaException
+from airflow_provider_connect.sdk.expansion import check_fields
 
 _MOST_TEXT: Final = 4 << 20  # characters of a schema with all that it refers to
-_MOST_FIELDS: Final = 20_000  # of a message with those of the messages in it
 _MOST_CHARACTERS: Final = 8 << 20  # of the names of all these fields, and of the symbols of their enums
 _SYMBOL: Final = 50  # characters that a symbol counts as beside its own: each is a parameter of each field
 _MOST_LEVELS: Final = 100  # of messages in one another; google.protobuf reads no more
@@ -239,8 +239,7 @@ class _Builder:
                 enum, symbols = self._enum(each.enum_type)
                 count += more
                 characters += len(each.name) + names + symbols
-                if count > _MOST_FIELDS:
-                    raise SchemaException(f"The message {name} has more than {_MOST_FIELDS} fields with those of its messages")
+                check_fields(count, f"The message {name}")
                 if characters > _MOST_CHARACTERS:
                     raise SchemaException(f"The names of the message {name[:200]} with those of its messages and enums are too long")
                 fields.append(_field(proto, each, inner, enum, is_proto2=is_proto2))

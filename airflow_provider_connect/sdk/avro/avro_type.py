@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_connect.errors import SchemaException
+from airflow_provider_connect.sdk.expansion import check_fields, weight_of
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED: Final = frozenset({"record", "enum", "fixed"})
@@ -39,6 +40,15 @@ class AvroType:
     symbols: tuple[str, ...] = ()
     branches: tuple[AvroType, ...] = ()
     size: int = 0
+    count: int = field(default=1, init=False)
+    """Of the types in it, each as often as it is used, and itself. Raises SchemaException for too many, before anything is made of them."""
+
+    def __post_init__(self) -> None:
+        inner = [each.type for each in self.fields] + list(self.branches) + ([] if self.items is None else [self.items])
+        given = self.attributes.get("connect.parameters")
+        own = weight_of(self.symbols) + weight_of(given if isinstance(given, dict) else None)
+        what = f"The Avro {self.kind}{'' if self.name is None else f' {self.name}'}"
+        object.__setattr__(self, "count", check_fields(1 + own + sum(each.count for each in inner), what))
 
     @property
     def logical(self) -> str | None:
