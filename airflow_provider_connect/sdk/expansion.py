@@ -6,7 +6,7 @@ counts what it is about to make, in the units of its format, and asks here befor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator, Sequence, Sized
 from typing import Final
 
 from airflow_provider_connect.errors import DataException, SchemaException
@@ -18,10 +18,13 @@ MOST_LEVELS: Final = 200
 """Of references and types of a schema within one another."""
 MOST_COLUMNS: Final = 4096
 """Of a text file: each is a field of a struct."""
-MOST_BYTES: Final = 256 << 20
-"""Of the values that are made in one step, and of one row of a file: no step works on less than a row."""
-MOST_FAULTS: Final = 10_000
-"""Lines of one piece of a file that are reported each by itself; those behind them are one exception."""
+MOST_FAULTS: Final = 1000
+"""Of one piece of a file that are reported each by itself; those behind them are one exception."""
+_HOPELESS_FAULTS: Final = 20_000
+_FAULTS_A_ROW: Final = 10
+_MOST_UNPACKED: Final = 64 << 20
+_MOST_TIMES: Final = 1100
+"""Compressed data may become so many bytes, or so many times its size if that is more: what deflate can become at most."""
 
 
 def check_fields(count: int, what: str) -> int:
@@ -39,27 +42,24 @@ def weight_of(parameters: Sized | None) -> int:
     return 0 if parameters is None else len(parameters) // _PARAMETERS
 
 
-def rows_at_once(row_bytes: float, wanted_bytes: int, what: str) -> int:
-    """How many rows of ``row_bytes`` each, when they are values in memory, have about ``wanted_bytes``; at least one.
-
-    Raises DataException for a row that is too large to be made."""
-    if row_bytes > MOST_BYTES:
-        raise DataException(f"{what} expands to {row_bytes:.0f} bytes a row; at most {MOST_BYTES} are read")
-    return max(1, int(wanted_bytes / max(row_bytes, 1)))
-
-
-def check_bytes(size: int, what: str) -> int:
-    """``size``, if so many bytes of values may be made in one step. Raises DataException with the limit for more."""
-    if size > MOST_BYTES:
-        raise DataException(f"{what} would have {size} bytes in memory; at most {MOST_BYTES} are made at once. Set batch.max.records lower")
-    return size
-
-
-def bounded_faults(faults: Iterable[DataException], count: int) -> Iterator[DataException]:
-    """The first of ``count`` faults, and one exception for those behind them."""
-    for number, fault in enumerate(faults):
-        if number == MOST_FAULTS:
-            break
-        yield fault
+def bounded_faults(faults: Sequence[DataException], count: int) -> Iterator[DataException]:
+    """The first ``MOST_FAULTS`` of ``count`` faults, which ``faults`` begins with, and one exception for those behind them."""
+    yield from faults[:MOST_FAULTS]
     if count > MOST_FAULTS:
         yield DataException(f"{count - MOST_FAULTS} further records behind these cannot be read either")
+
+
+def is_hopeless(bad: int, good: int) -> bool:
+    """Whether a file of so many rows that can be read, and so many that cannot, is not of its format at all: no more of it is read."""
+    return bad > _HOPELESS_FAULTS and bad > good * _FAULTS_A_ROW
+
+
+def hopeless(bad: int, good: int) -> DataException:
+    """The fault of the rest of such a file."""
+    return DataException(f"{bad} rows of it could not be read, and {good} could: it is not of this format, or has other settings")
+
+
+def check_unpacked(packed: int, unpacked: int) -> None:
+    """Raise DataException where ``packed`` bytes have become more than data of anybody becomes."""
+    if unpacked > max(_MOST_UNPACKED, packed * _MOST_TIMES):
+        raise DataException(f"{packed} compressed bytes become more than {_MOST_TIMES} times as many ({unpacked} so far)")

@@ -124,7 +124,8 @@ class Schema:
 
     def _count_fields(self, inner: Sequence[Schema]) -> None:
         count = 1 + weight_of(self.parameters) + sum([schema._count for schema in inner])
-        object.__setattr__(self, "_count", check_fields(count, f"A schema of type {self.type.name}{f' named {self.name}' if self.name else ''}"))
+        name = f" named {self.name}" if self.name else ""
+        object.__setattr__(self, "_count", check_fields(count, f"A schema of type {self.type.name}{name}"))
 
     def as_optional(self) -> Schema:
         """The schema whose values may be null: the same object at each call, for use with each record."""

@@ -327,7 +327,7 @@ def test_what_protobuf_has_no_type_for_is_refused(schema: Schema, message: str) 
         (
             'syntax = "proto3"; message M0 { int32 a = 1; } '
             + " ".join(f"message M{n} {{ M{n - 1} a = 1; M{n - 1} b = 2; }}" for n in range(1, 40)),
-            "more than 20000 fields with those of its messages",
+            "more than 20000 fields, each type counted",
         ),
         ("//" + "x" * (5 << 20), "more than 4194304 characters"),
     ],

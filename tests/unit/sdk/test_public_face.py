@@ -32,10 +32,12 @@ OF_CONNECTS_OWN_BYTES = (
     "sdk.json_text",
     *(f"sdk.json.{module}" for module in ("base64_column", "reader", "values", "writer")),
     *(f"sdk.avro.{module}" for module in ("avro_type", "connect_schemas", "decoder", "encoder")),
+    "sdk.expansion",
     "sdk.record_bytes",
     "sdk.dead_letters",
 )
-"""Modules for those who print or parse exactly what Kafka Connect's and Confluent's Java does; and what replays share with the herder."""
+"""Modules for those who print or parse exactly what Kafka Connect's and Confluent's Java does; what replays share with the herder; and what
+our readers count."""
 NOT_FOR_AUTHORS = {
     "FILES",  # for those who check client settings of strangers
     "HAVE_COUNTERPART",

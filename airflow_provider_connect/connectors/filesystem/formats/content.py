@@ -10,8 +10,9 @@ import io
 from typing import Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.expansion import check_unpacked
 
 ENCODING: Final = "encoding"
 UTF_8: Final = "utf-8"
@@ -135,6 +136,11 @@ class _Uncompressed:
             return self._next(size)
         self._position += len(data)
         self._before = self._source.before
+        try:
+            check_unpacked(self._source.position, self._position)
+        except DataException as error:
+            self.fault = error
+            return b""
         return data
 
     def _slow_stream(self) -> pa.NativeFile:
@@ -161,22 +167,24 @@ class _Uncompressed:
 
 
 class _Source(io.RawIOBase):
-    """Compressed bytes for the library. ``before`` is where the last read began; from ``single_from`` on each returns one byte."""
+    """Compressed bytes for the library. ``position`` is where it is, ``before`` where the last read began; from ``single_from`` on each
+    read returns one byte.
+    """
 
     def __init__(self, file: KeptOpen, single_from: int | None = None) -> None:
         super().__init__()
         self._file, self._single_from = file, single_from
-        self._position = self.before = 0
+        self.position = self.before = 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
         if self._single_from is not None:
-            size = max(1, min(size, self._single_from - self._position))
-        self.before = self._position
+            size = max(1, min(size, self._single_from - self.position))
+        self.before = self.position
         data = self._file.read(size)
-        self._position += len(data)
+        self.position += len(data)
         return data
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -12,8 +14,11 @@ from airflow_provider_connect.connectors.filesystem.formats.content import Conte
 from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, KeptOpen
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.expansion import MOST_COLUMNS, MOST_FAULTS, bounded_faults, hopeless, is_hopeless
 
-_MOST_COLUMNS: Final = 4096
+_HEAD_BYTES: Final = 1 << 16
+_ROWS_ALONE: Final = 64
+_QUOTED: Final = re.compile(b'"[^"]*("|$)')
 
 
 class CsvRows:
@@ -22,9 +27,11 @@ class CsvRows:
 
     def __init__(self, file: KeptOpen, codec: str, encoding: str, delimiter: str) -> None:
         self._file, self._codec, self._encoding, self._delimiter = file, codec, encoding, delimiter
-        self._bad: list[DataException] = []
+        self._bad: list[DataException] = []  # the first of those that were left out since the last call of take_bad
+        self._bad_count = 0
         self._passed = 0  # rows that were returned
         self._left_out = 0  # rows that were not
+        self._is_hopeless = False
         self._source = _Source(Content(file, codec, encoding))
 
     @property
@@ -32,25 +39,30 @@ class CsvRows:
         """What is wrong with the rest of the file."""
         return self._source.content.fault
 
-    def take_bad(self) -> list[DataException]:
+    def take_bad(self) -> Iterator[DataException]:
         """The rows that were left out since the last call."""
-        bad, self._bad = self._bad, []
-        return bad
+        bad, count = self._bad, self._bad_count
+        self._bad, self._bad_count = [], 0
+        return bounded_faults(bad, count)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         head = Content(self._file, self._codec, self._encoding)
-        if not head.read(1):
+        if not _check_columns(head, self._delimiter.encode()):
             self._source.content = head
             return
-        reader = self._reader(ignores_empty=True)
-        if len(reader.schema) == 1:
-            self._bad.clear()
-            self._left_out = 0
-            reader = self._reader(ignores_empty=False)
-        for batch in reader:
-            rows = self._texts(self._without_end(batch))
-            if rows.num_rows:
-                yield rows
+        try:
+            reader = self._reader(ignores_empty=True)
+            if len(reader.schema) == 1:
+                self._bad, self._bad_count, self._left_out = [], 0, 0
+                reader = self._reader(ignores_empty=False)
+            for batch in reader:
+                rows = self._texts(self._without_end(batch))
+                if rows.num_rows:
+                    yield rows
+        except pa.ArrowInvalid:
+            if self._is_hopeless:
+                raise hopeless(self._left_out, self._passed) from None
+            raise
 
     def _without_end(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the mark behind the content; and without the row that it is in, which is not whole."""
@@ -62,7 +74,7 @@ class CsvRows:
         is_row = last == self._source.end and batch.num_columns == 1
         if not is_row and self.fault is None:
             number = self._passed + self._left_out + batch.num_rows
-            self._leave_out(f"Row {number} has a quote that is not closed: it goes on to the end of the file")
+            self._leave_out(lambda: f"Row {number} has a quote that is not closed: it goes on to the end of the file")
         return batch.slice(0, batch.num_rows - 1)
 
     def _texts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -72,32 +84,45 @@ class CsvRows:
             texts = pa.RecordBatch.from_arrays([column.cast(pa.string()) for column in batch.columns], names)
         except pa.ArrowInvalid:
             first = self._passed + self._left_out + 1
-            wrong = sorted({row for column in batch.columns for row in _not_text(column, 0)})
+            wrong = sorted(self._not_text(batch))
             for row in wrong:
-                self._leave_out(f"Row {first + row} is not text in the encoding of the file: {_shown(batch, row)}")
+                self._leave_out(partial(_no_text, first + row, batch, row))
             mask = pc.invert(pc.is_in(pa.array(range(batch.num_rows)), pa.array(wrong)))
             batch = batch.filter(mask)
             texts = pa.RecordBatch.from_arrays([column.cast(pa.string()) for column in batch.columns], names)
         self._passed += texts.num_rows
         return texts
 
-    def _leave_out(self, message: str) -> None:
+    def _not_text(self, batch: pa.RecordBatch) -> set[int]:
+        """The rows that are not UTF-8. Raises DataException where nearly all are."""
+        found: set[int] = set()
+        for column in batch.columns:
+            for row in _not_text(column, 0):
+                found.add(row)
+                bad = self._left_out + len(found)
+                if is_hopeless(bad, good := self._passed + row + 1 - len(found)):
+                    raise hopeless(bad, good)
+        return found
+
+    def _leave_out(self, message: Callable[[], str]) -> None:
         self._left_out += 1
-        self._bad.append(DataException(message))
+        self._bad_count += 1
+        if self._bad_count <= MOST_FAULTS:
+            self._bad.append(DataException(message()))
 
     def _reader(self, *, ignores_empty: bool) -> Any:  # Any: pyarrow has no types
         csv = import_module("pyarrow.csv")
         self._source = _Source(Content(self._file, self._codec, self._encoding))
 
         def note(row: Any) -> str:
-            text, end, _ = row.text.partition(self._source.end.decode())
-            if end:
+            if self._source.is_over and self._source.end.decode() in row.text:
+                text = row.text.partition(self._source.end.decode())[0]
                 if text and self.fault is None:
-                    self._leave_out(f"Row {row.number} has a quote that is not closed: {text[:100]}")
+                    self._leave_out(lambda: f"Row {row.number} has a quote that is not closed: {text[:100]}")
                 return "skip"
-            where = "" if row.number is None else f" {row.number}"
-            self._leave_out(f"Row{where} has {row.actual_columns} columns, not {row.expected_columns}: {row.text[:100]}")
-            return "skip"
+            self._leave_out(lambda: _wrong_columns(row))
+            self._is_hopeless = is_hopeless(self._left_out, self._passed)
+            return "error" if self._is_hopeless else "skip"
 
         return csv.open_csv(
             pa.PythonFile(self._source, "r"),
@@ -106,7 +131,7 @@ class CsvRows:
                 delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=ignores_empty, invalid_row_handler=note
             ),
             convert_options=csv.ConvertOptions(
-                column_types={f"f{number}": pa.binary() for number in range(_MOST_COLUMNS)},
+                column_types={f"f{number}": pa.binary() for number in range(MOST_COLUMNS)},
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
                 null_values=[""],
@@ -136,18 +161,45 @@ class _Source(io.RawIOBase):
         return self.end if self.content.fault is not None or self._last in b"\r\n" else b"\n" + self.end
 
 
+def _wrong_columns(row: Any) -> str:  # Any: pyarrow has no types
+    where = "" if row.number is None else f" {row.number}"
+    return f"Row{where} has {row.actual_columns} columns, not {row.expected_columns}: {row.text[:100]}"
+
+
+def _check_columns(content: Content, delimiter: bytes) -> bool:
+    """Whether there is any content. Raises DataException for a first row of more columns than are read: the library makes all of them, and
+    their types, when it opens the file."""
+    head, row = b"", b""
+    while len(head) < CHUNK_BYTES and (piece := content.read(_HEAD_BYTES)):
+        head += piece
+        row, *others = _QUOTED.sub(b"", head).replace(b"\r", b"\n").lstrip(b"\n").split(b"\n", 1)
+        if others:
+            break
+    if (count := row.count(delimiter) + 1) > MOST_COLUMNS:
+        raise DataException(f"The first row has {count} columns at least, and files of text are read with {MOST_COLUMNS} at most")
+    return bool(head)
+
+
 def _not_text(column: pa.Array, first: int) -> Iterator[int]:
     """The rows that are not UTF-8."""
     try:
         column.cast(pa.string())
     except pa.ArrowInvalid:
-        if len(column) == 1:
-            yield first
+        if len(column) <= _ROWS_ALONE:
+            yield from (first + row for row, data in enumerate(column.to_pylist()) if not _is_text(data))
             return
         half = len(column) // 2
         yield from _not_text(column.slice(0, half), first)
         yield from _not_text(column.slice(half), first + half)
 
 
-def _shown(batch: pa.RecordBatch, row: int) -> str:
-    return str([column[row].as_py() for column in batch.columns])[:100]
+def _is_text(data: bytes | None) -> bool:
+    try:
+        return data is None or data.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def _no_text(number: int, batch: pa.RecordBatch, row: int) -> str:
+    shown = str([column[row].as_py() for column in batch.columns])[:100]
+    return f"Row {number} is not text in the encoding of the file: {shown}"

@@ -13,13 +13,15 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
+from airflow_provider_connect.sdk.expansion import MOST_FAULTS, bounded_faults, hopeless, is_hopeless
 from airflow_provider_connect.sdk.json.reader import LETTER_OUTSIDE_STRINGS, NotPlain, check_documents, json_column
 from airflow_provider_connect.sdk.json.values import JsonRules, write_value
 from airflow_provider_connect.sdk.json.writer import column_text
-from airflow_provider_connect.sdk.json_text import MAX_DEPTH, depth_of, may_have_long_number
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of, may_have_long_number
 from airflow_provider_connect.sdk.schema import Schema
 
 DECIMAL_FORMAT: Final = "json.decimal.format"
+_LINES_AT_ONCE: Final = 10_000
 _MARK: Final = b"\xef\xbb\xbf"  # that some programs begin a file with
 
 
@@ -45,14 +47,14 @@ class JsonLines:
         return JsonWriter(file, self._codec, schema, self._rules)
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        kept = KeptOpen(file)
+        kept, lines = KeptOpen(file), _Lines()
         try:
-            for lines in texts_of(kept, self._codec, b"\n", split, self._encoding):
-                if isinstance(lines, DataException):
-                    yield lines
+            for texts in texts_of(kept, self._codec, b"\n", split, self._encoding):
+                if isinstance(texts, DataException):
+                    yield texts
                 else:
-                    yield from _pieces(lines)
-        except (pa.ArrowException, OSError) as error:
+                    yield from lines.pieces(texts)
+        except (pa.ArrowException, OSError, DataException) as error:
             yield unreadable(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
@@ -96,31 +98,50 @@ def _numbers_quoted(texts: pa.Array, rules: JsonRules) -> pa.Array:
     return pc.replace_with_mask(texts, is_odd, pa.array(quoted, texts.type))
 
 
-def _pieces(lines: pa.Array) -> Iterator[Piece]:
-    """Lines (binary, no nulls) as JSON texts. Where some are not JSON, the others come as one column, and then an exception for each."""
-    texts = lines.filter(pc.greater(pc.binary_length(lines), 0))
-    if not len(texts):
-        return
-    try:
-        check_documents(texts)
-        yield json_column(texts), None
-    except NotPlain:
-        yield from _checked(texts.to_pylist())
+class _Lines:
+    """Counts the lines of a file that are JSON, and those that are not."""
 
+    def __init__(self) -> None:
+        self._good = self._bad = 0
 
-def _checked(lines: list[bytes]) -> Iterator[Piece]:
-    good, bad = [], []
-    for line in lines:
-        text = line.removeprefix(_MARK)
+    def pieces(self, lines: pa.Array) -> Iterator[Piece]:
+        """Lines (binary, no nulls) as JSON texts. Where some are not JSON, the others come as one column, and then an exception for each.
+        Raises DataException where nearly none is."""
+        texts = lines.filter(pc.greater(pc.binary_length(lines), 0))
+        if not len(texts):
+            return
         try:
-            if text.strip():
-                _check(text)
-                good.append(text)
-        except (ValueError, RecursionError) as error:
-            bad.append(DataException(f"The line {line[:100]!r} is not JSON: {error}"))
-    if good:
-        yield json_column(pa.array(good, pa.binary())), None
-    yield from bad
+            check_documents(texts)
+            self._good += len(texts)
+            yield json_column(texts), None
+        except NotPlain:
+            yield from self._checked(texts)
+
+    def _checked(self, lines: pa.Array) -> Iterator[Piece]:
+        good, faults, before = list[bytes](), list[DataException](), self._bad
+        for line in _values(lines):
+            text = line.removeprefix(_MARK)
+            try:
+                if text.strip():
+                    _check(text)
+                    good.append(text)
+            except (ValueError, RecursionError) as error:
+                self._bad += 1
+                if len(faults) < MOST_FAULTS:
+                    faults.append(DataException(f"The line {text[:100]!r} is not JSON: {error}"))
+                if is_hopeless(self._bad, self._good + len(good)):
+                    break
+        self._good += len(good)
+        if good:
+            yield json_column(pa.array(good, pa.binary())), None
+        yield from bounded_faults(faults, self._bad - before)
+        if is_hopeless(self._bad, self._good):
+            raise hopeless(self._bad, self._good)
+
+
+def _values(lines: pa.Array) -> Iterator[bytes]:
+    for start in range(0, len(lines), _LINES_AT_ONCE):
+        yield from lines.slice(start, _LINES_AT_ONCE).to_pylist()
 
 
 def _check(text: bytes) -> None:
@@ -128,7 +149,7 @@ def _check(text: bytes) -> None:
     if may_have_long_number(text):
         raise ValueError("It may have a number of more than 1,000 digits")
     json.loads(text.decode(), parse_constant=_refuse_constant)
-    if depth_of(text) > MAX_DEPTH:
+    if len(text) >= SHORTEST_BEYOND and depth_of(text) > MAX_DEPTH:
         raise ValueError(f"It nests more than {MAX_DEPTH} objects and arrays")
 
 

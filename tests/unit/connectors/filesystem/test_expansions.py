@@ -1,0 +1,34 @@
+"""Files of 10 kB that become very much more: their readers stay within memory and time, and say what is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.unit.connectors.filesystem.expansions import FILES
+
+MOST_FILE_BYTES = 20_000
+MOST_BYTES = 1 << 30  # of a process that makes the file too
+MOST_SECONDS = 30.0  # of a processor, on a machine with others on it
+READABLE = {"CSV of empty rows", "JSON of empty lines", "bytes of empty lines"}
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    command = [sys.executable, "-m", "tests.unit.connectors.filesystem.expansions"]
+    return json.loads(subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_small_file_cannot_become_more_than_a_process_bears(found: dict[str, Any], name: str) -> None:
+    one = found[name]
+    assert "rows" in one, "its process was killed"
+    assert one["size"] < MOST_FILE_BYTES
+    assert one["most"] < MOST_BYTES
+    assert one["seconds"] < MOST_SECONDS
+    assert bool(one["faults"]) is (name not in READABLE), one["last"]
