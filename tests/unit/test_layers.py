@@ -142,7 +142,10 @@ LIBRARIES = {
     "pyarrow": {"sdk/arrow", "worker"},
     "pyiceberg": {"connectors/lake/iceberg_catalog", "connectors/lake/iceberg_session", "connectors/lake/iceberg_table"},
     "deltalake": {"connectors/lake/delta_session"},
-    "requests": {"connectors/lake/iceberg_catalog", "connectors/filesystem/stores/web_hdfs_store"},
+    "requests": {
+        "connectors/lake/iceberg_catalog",
+        *(f"connectors/filesystem/stores/{store}" for store in ("web_hdfs_store", "s3_listing")),
+    },
     "urllib3": {"connectors/filesystem/stores/web_hdfs_store"},
     "regex": {"sdk/bounded_regex"},
     "pytest": {"sdk/testing", "sdk/testing_data", "sdk/testing_losses", "sdk/testing_objects", "sdk/testing_sinks", "sdk/testing_sources"},
