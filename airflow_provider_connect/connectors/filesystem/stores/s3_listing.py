@@ -6,7 +6,6 @@ import datetime
 import hashlib
 import hmac
 import html
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote_plus, urlsplit
@@ -16,7 +15,6 @@ import requests
 from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile
 
 _SECONDS: Final = (10, 60)
-_OBJECT: Final = re.compile("<Contents>(.*?)</Contents>", re.DOTALL)
 _NO_BODY: Final = hashlib.sha256(b"").hexdigest()
 
 
@@ -35,7 +33,7 @@ class S3Listing:
             while True:
                 page = self._page(session, {name: text for name, text in query.items() if text})
                 is_encoded = _text(page, "EncodingType") == "url"
-                for each in _OBJECT.findall(page):
+                for each in page.split("<Contents>")[1:]:
                     yield _stored(each, is_encoded=is_encoded)
                 if _text(page, "IsTruncated") != "true":
                     return
