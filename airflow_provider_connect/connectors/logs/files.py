@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, cast
 
@@ -35,7 +35,7 @@ Failures = dict[str, OSError]
 @dataclass(frozen=True, slots=True)
 class LogFile:
     """A file as a scan has found it. ``modified`` is in microseconds. ``stem`` is the name that the config includes: the file's own, or the
-    one that it had before it was rotated."""
+    one that it had before it was rotated; empty where the name is none of these, and the file is one that was read under another."""
 
     name: str
     device: int
@@ -108,9 +108,12 @@ class NameFilter:
 
     def stem(self, name: str) -> str | None:
         """The shortest included name that ``name`` is, or was before rotation added numbers, dates and ``.gz``; None: there is none."""
-        if self.excluded is not None and self.excluded.matches(name):
+        if self.is_excluded(name):
             return None
         return min(filter(self._is_included, _earlier_names(name)), key=len, default=None)
+
+    def is_excluded(self, name: str) -> bool:
+        return self.excluded is not None and self.excluded.matches(name)
 
     def _is_included(self, name: str) -> bool:
         return any(each.matches(name) for each in self.patterns) and (self.included is None or self.included.matches(name))
@@ -130,9 +133,9 @@ class FolderFiles:
     _found: dict[tuple[int, int], LogFile] = field(default_factory=dict)
     _sorted: Sequence[LogFile] = ()
 
-    def listed(self, folder: AllowedFolder) -> Sequence[LogFile]:
+    def listed(self, folder: AllowedFolder, read: Container[int] = ()) -> Sequence[LogFile]:
         """The files that there are now, the one changed longest ago first; one entry for each file, whatever names it has. The same list as
-        before where nothing has changed.
+        before where nothing has changed. Inodes in ``read`` are files that were read: they are followed to names that are not included.
 
         A listing may miss a file that is renamed meanwhile. So a folder that is changing is listed again, and the results are united.
         """
@@ -142,7 +145,7 @@ class FolderFiles:
             begun = time.time_ns()
             with _listed(folder) as (entries, descriptor):
                 for entry in entries:
-                    self._add(entry, found, stems)
+                    self._add(entry, found, stems, read)
                 if descriptor < 0 or os.fstat(descriptor).st_mtime_ns < begun - QUIET_NS:
                     break
         self._stems = stems
@@ -151,9 +154,13 @@ class FolderFiles:
             self._sorted = sorted(found.values(), key=lambda file: (file.modified, not file.is_rotated, file.name))
         return self._sorted
 
-    def _add(self, entry: os.DirEntry[str], found: dict[tuple[int, int], LogFile], stems: dict[str, str | None]) -> None:
+    def _add(
+        self, entry: os.DirEntry[str], found: dict[tuple[int, int], LogFile], stems: dict[str, str | None], read: Container[int]
+    ) -> None:
         name = entry.name
         stem = stems[name] = self._stems[name] if name in self._stems else self.names.stem(name)
+        if stem is None and entry.inode() in read and not self.names.is_excluded(name):
+            stem = ""
         if stem is None or not entry.is_file(follow_symlinks=False):
             return
         try:
@@ -163,7 +170,7 @@ class FolderFiles:
         if stat.S_ISREG(status.st_mode):
             key, size, modified = (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns // 1000
             file = self._found.get(key)
-            if file is None or (file.name, file.size, file.modified) != (name, size, modified):
+            if file is None or (file.name, file.size, file.modified, file.stem) != (name, size, modified, stem):
                 file = LogFile(name, *key, size, modified, stem)
             found[key] = file
 

@@ -1,8 +1,8 @@
 """How far each file of a folder is read, found again by what the file is and not by its name. Knows nothing of lines and topics.
 
-A file is its device and its inode. Hashes of the first bytes and of those before the position show whether its content is still the one
-that was read: copytruncate cuts it, and inodes are used again. Content that has left its inode gets a generation. The hashes find it again
-in a copy: what copytruncate has put aside, and what was compressed. Positions count uncompressed bytes.
+A file is its device and its inode. Hashes (``position``) show whether its content is still the one that was read: copytruncate cuts it,
+and inodes are used again. Content that has left its inode gets a generation. The hashes find it again in a copy: what copytruncate has put
+aside, what was compressed, what was put in the file's own place.
 
 Source partitions: one a file; and one a folder, whose offset lists the files that have positions, so that those which are gone are known.
 """
@@ -10,94 +10,25 @@ Source partitions: one a file; and one a folder, whose offset lists the files th
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from airflow_provider_connect.connectors.logs.compressed import DamagedException, GzipContent
 from airflow_provider_connect.connectors.logs.files import Content, Failures, LogFile, text_of_path
+from airflow_provider_connect.connectors.logs.position import FINGERPRINT_BYTES, Identity, Position, at, fingerprint
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.connector import OffsetReader
 
-FINGERPRINT_BYTES: Final = 1024
 MOST_MISSING: Final = 1000
 """Files of a folder that are remembered when they are gone."""
 
 Change = tuple[dict[str, object], dict[str, object]]
 """A source partition and its new offset; an empty one removes it."""
 Opened = Callable[[LogFile], Content | None]
-
-
-class Identity(NamedTuple):
-    """A file, whatever its name; with a ``generation``, one of the contents that it had before."""
-
-    device: int
-    inode: int
-    generation: int = 0
-
-    @property
-    def partition(self) -> dict[str, object]:
-        partition: dict[str, object] = {"device": self.device, "inode": self.inode}
-        return partition | ({"generation": self.generation} if self.generation else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How far a file is read: ``bytes``, with the hashes of what lies at the beginning and before them. ``is_inside``: within a line that
-    is too long, whose rest is passed over. ``size`` and ``modified`` are those of the file when its end was reached; ``is_settled``: what
-    was left there has no end of a line."""
-
-    bytes: int = 0
-    head: str = ""
-    tail: str = ""
-    size: int = -1
-    modified: int = -1
-    is_settled: bool = False
-    is_inside: bool = False
-
-    @classmethod
-    def of(cls, offset: Mapping[str, Any] | None) -> Position:
-        """An offset as a position. Raises ConnectException for a wrong one."""
-        given = offset or {}
-        position = given.get("position", 0)
-        if type(position) is not int or position < 0:
-            raise ConnectException(f"Offset 'position' of a log file must be a number ≥ 0, got {position!r}")
-        texts, numbers = [str(given.get(key, "")) for key in ("head", "tail")], [int(given.get(key, -1)) for key in ("size", "modified")]
-        return cls(position, texts[0], texts[1], numbers[0], numbers[1], bool(given.get("settled")), bool(given.get("inside")))
-
-    def offset(self, path: str) -> dict[str, object]:
-        """``path`` is for people."""
-        offset: dict[str, object] = {"position": self.bytes, "head": self.head, "tail": self.tail, "path": path}
-        if self.size >= 0:
-            offset |= {"size": self.size, "modified": self.modified, "settled": self.is_settled}
-        return offset | ({"inside": True} if self.is_inside else {})
-
-    def is_at_rest(self, file: LogFile) -> bool:
-        """Whether the file is as it was when its end was reached."""
-        return (self.size, self.modified) == (file.size, file.modified)
-
-    def has_content_of(self, content: Content, *, as_far_as_readable: bool = False) -> bool:
-        """Whether ``content`` begins with what was read. An offset that was set by hand has no hashes, and fits all that is long enough.
-        ``as_far_as_readable``: where damage lies before the position, the beginning decides."""
-        length = min(self.bytes, FINGERPRINT_BYTES)
-        for begin, wanted in ((0, self.head), (self.bytes - length, self.tail)):
-            try:
-                found = _at(content, begin, length)
-            except DamagedException:
-                if begin and as_far_as_readable:
-                    return True
-                raise
-            if len(found) < length or (wanted and fingerprint(found) != wanted):
-                return False
-        return True
-
-
-def fingerprint(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 @dataclass(slots=True)
@@ -112,7 +43,8 @@ class Unread:
 
 @dataclass(slots=True)
 class FolderPositions:
-    """The positions of one folder's files. ``offset`` returns committed ones, ``opened`` opens a file; times are microseconds."""
+    """The positions of one folder's files. ``offset`` returns committed ones, ``opened`` opens a file; times are microseconds. ``lost`` is
+    what scans report of files that are gone."""
 
     path: str
     offset: OffsetReader
@@ -123,6 +55,10 @@ class FolderPositions:
     changes: list[Change] = field(default_factory=list)
     known: dict[Identity, Position] = field(default_factory=dict)
     failures: Failures = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    _paths: dict[Identity, str] = field(default_factory=dict)
+    _sizes: dict[Identity, int] = field(default_factory=dict)
+    _ignored: int = 0
     _missing: dict[Identity, int] = field(default_factory=dict)
     _seen: set[Identity] = field(default_factory=set)
     _listed: list[list[int]] | None = None
@@ -137,9 +73,17 @@ class FolderPositions:
             self._listed = list(_files_of(listed))
             for *file, since in self._listed:
                 identity = Identity(*file)
-                self.known[identity] = Position.of(self.offset(identity.partition))
+                self._load(identity, self.offset(identity.partition))
                 if since:
                     self._missing[identity] = since
+
+    def _load(self, identity: Identity, offset: Mapping[str, Any] | None) -> None:
+        self.known[identity] = Position.of(offset)
+        self._paths[identity] = str((offset or {}).get("path", ""))
+
+    @property
+    def read_inodes(self) -> set[int]:
+        return {identity.inode for identity in self.known if not identity.generation}
 
     @property
     def partition(self) -> dict[str, object]:
@@ -166,13 +110,16 @@ class FolderPositions:
                 continue
             if identity is not None:
                 found[identity] = file
+        self._note_lost(now)
         self._forget(now)
         self._list()
         unread = ((identity, file, self.known[identity], self._is_final(file)) for identity, file in found.items())
+        for identity, file in found.items():
+            self._paths[identity], self._sizes[identity] = self.path_of(file), file.size
         order = {(file.device, file.inode): number for number, file in enumerate(files)}
         waiting = sorted((Unread(*each) for each in unread if self._is_unread(*each)), key=lambda each: order[each.identity[:2]])
         self._rested = ()
-        if not waiting and not self.changes and len(found) == len(files):
+        if not waiting and not self.changes and len(found) + self._ignored == len(files):
             self._rest(files, found)
         return waiting
 
@@ -198,6 +145,7 @@ class FolderPositions:
         """The files whose content is known, and the others. Known content that has left its file gets a generation."""
         found: dict[Identity, LogFile] = {}
         arrived = []
+        self._ignored = 0
         for file in files:
             identity = Identity(file.device, file.inode)
             position = self._known(identity)
@@ -205,12 +153,16 @@ class FolderPositions:
                 found[identity] = file
                 self._missing.pop(identity, None)
                 continue
+            if not file.stem:  # another file has got the inode, and a name that is not included
+                self._ignored += 1
+                continue
             arrived.append(file)
             if position is not None and position.bytes:
                 number = 1 + max(known.generation for known in self.known if known[:2] == identity[:2])
                 before = identity._replace(generation=number)
+                self._paths[before] = self._paths.get(identity) or self.path_of(file)
                 self.known[before], self._missing[before] = self._drop(identity), now
-                self.changes.append((before.partition, position.offset(self.path_of(file))))
+                self.changes.append((before.partition, position.offset(self._paths[before])))
         for identity in self.known.keys() - found.keys():
             self._missing.setdefault(identity, now)
         return found, arrived
@@ -220,7 +172,7 @@ class FolderPositions:
         if identity not in self.known and identity not in self._seen:
             offset = self.offset(identity.partition)
             if offset:
-                self.known[identity] = Position.of(offset)
+                self._load(identity, offset)
         self._seen.add(identity)
         return self.known.get(identity)
 
@@ -251,7 +203,7 @@ class FolderPositions:
                 content = self._open_in(open_files, file)
                 if content is None:
                     return False
-                head = _at(content, 0, FINGERPRINT_BYTES)
+                head = at(content, 0, FINGERPRINT_BYTES)
                 originals = (self._open_in(open_files, other) for other in files if _may_be_copied(other, file))
                 return any(original is not None and _is_part(file, content, head, original) for original in originals)
         except (OSError, DamagedException):  # what it is shows once it is read
@@ -288,14 +240,16 @@ class FolderPositions:
     def _origin(self, file: LogFile, content: Content, head: bytes) -> Identity | None:
         """The file that is gone, or has other content by now, with whose content this one begins; the one read furthest.
 
-        What is short may be like other short files: then only a compressed file counts, or an origin whose file has new content."""
+        What is short may be like other short files: then only a compressed file counts, an origin whose file has new content, or one of the
+        same name: a file that was copied and put in its own place, or that a mount shows under another device."""
         found = []
         for identity in self._missing:
             position = self.known[identity]
             begin = head[: min(position.bytes, FINGERPRINT_BYTES)]
             if position.bytes == 0 or not position.head or fingerprint(begin) != position.head:
                 continue
-            is_enough = file.is_compressed or identity.generation or position.bytes >= FINGERPRINT_BYTES
+            is_short = position.bytes < FINGERPRINT_BYTES
+            is_enough = file.is_compressed or identity.generation or not is_short or self._paths.get(identity) == self.path_of(file)
             if is_enough and position.has_content_of(content, as_far_as_readable=self._is_final(file)):
                 found.append(identity)
         return max(found, key=lambda identity: self.known[identity].bytes, default=None)
@@ -320,6 +274,24 @@ class FolderPositions:
         self.changes.append((identity.partition, {}))
         return self.known.pop(identity)
 
+    def _note_lost(self, now: int) -> None:
+        """Report, once, what was left of files that are gone, and files that were cut of which no copy is there."""
+        for identity, since in self._missing.items():
+            position = self.known[identity]
+            if position.is_noted or now - since <= self.completes_after:
+                continue
+            path, left = self._paths.get(identity, ""), max(position.size, self._sizes.get(identity, -1)) - position.bytes
+            is_cut = identity.generation and self._paths.get(Identity(*identity[:2])) == path
+            if left > 0:
+                self.lost.append(f"{path} is gone, and its last {left} bytes from byte {position.bytes} on were not read")
+            elif is_cut:
+                begin = position.bytes
+                self.lost.append(f"{path} was cut, and no copy of it is in its folder: what it held behind byte {begin} is lost")
+            else:
+                continue
+            self.known[identity] = replace(position, is_noted=True)
+            self.changes.append((identity.partition, self.known[identity].offset(path)))
+
     def _forget(self, now: int) -> None:
         """Files that have been gone for too long, or are too many, lose their positions."""
         oldest = sorted(self._missing, key=lambda identity: self._missing[identity])
@@ -341,23 +313,18 @@ def _may_be_copied(other: LogFile, file: LogFile) -> bool:
 
 def _is_part(file: LogFile, content: Content, head: bytes, original: Content) -> bool:
     """Whether ``original`` begins with what ``file`` holds, by its first kilobyte and, of what is not compressed, its last one."""
-    begin = _at(original, 0, FINGERPRINT_BYTES)
+    begin = at(original, 0, FINGERPRINT_BYTES)
     length = min(len(begin), len(head))
     if not length or begin[:length] != head[:length]:
         return False
     last = max(0, file.size - FINGERPRINT_BYTES)
-    return file.is_compressed or _at(original, last, file.size - last) == _at(content, last, file.size - last)
-
-
-def _at(content: Content, begin: int, length: int) -> bytes:
-    content.seek(begin)
-    return content.read(length)
+    return file.is_compressed or at(original, last, file.size - last) == at(content, last, file.size - last)
 
 
 def _head_of(content: Content) -> tuple[bytes, bool]:
     """The first bytes, and whether damage is the reason that there are no more."""
     if not isinstance(content, GzipContent):
-        return _at(content, 0, FINGERPRINT_BYTES), False
+        return at(content, 0, FINGERPRINT_BYTES), False
     content.seek(0)
     head = content.available(FINGERPRINT_BYTES)
     return head, len(head) < FINGERPRINT_BYTES and content.damage is not None
@@ -368,7 +335,7 @@ def _end_of(content: Content, file: LogFile, *, is_final: bool) -> Position:
     size = content.seek(sys.maxsize) if isinstance(content, GzipContent) else content.seek(0, 2)
     length = min(size, FINGERPRINT_BYTES)
     is_damaged = isinstance(content, GzipContent) and content.damage is not None
-    head, tail = _at(content, 0, length), _at(content, size - length, length)
+    head, tail = at(content, 0, length), at(content, size - length, length)
     is_inside = size > 0 and not tail.rstrip(b"\0").endswith(b"\n")
     end = Position(size, fingerprint(head), fingerprint(tail), is_inside=is_inside)
     return replace(end, size=file.size, modified=file.modified, is_settled=True) if is_damaged and is_final else end

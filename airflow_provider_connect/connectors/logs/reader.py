@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from airflow_provider_connect.connectors.logs.compressed import Damage, GzipContent
 from airflow_provider_connect.connectors.logs.files import Content
 from airflow_provider_connect.connectors.logs.lines import Encoding, Entries, Lines
-from airflow_provider_connect.connectors.logs.positions import FINGERPRINT_BYTES, Position, Unread, fingerprint
+from airflow_provider_connect.connectors.logs.position import FINGERPRINT_BYTES, Position, fingerprint
+from airflow_provider_connect.connectors.logs.positions import Unread
 from airflow_provider_connect.sdk.arrow import np, pa
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ from airflow_provider_connect.connectors.logs.config import (
 )
 from airflow_provider_connect.connectors.logs.files import PATHS, Failures, FolderFiles, LogFile, PathPattern, text_of_path
 from airflow_provider_connect.connectors.logs.formats import Parsed
-from airflow_provider_connect.connectors.logs.positions import FolderPositions, Position, Unread, refuse_wrong
+from airflow_provider_connect.connectors.logs.position import Position
+from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread, refuse_wrong
 from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
@@ -52,6 +53,7 @@ MOST_INTERVALS: Final = 10
 """… unless that would be later than after so many intervals."""
 TOLERANCE: Final = "errors.tolerance"
 _REMEDY: Final = f"Replace it by a whole copy, or have the rest passed over by {TOLERANCE}=all"
+_ROTATE: Final = "Rotate by a rename within the folder, or run more often. Copies have the log's name with a number or a date, as app.log.1"
 MOST_NAMED: Final = 5
 """Of the paths that cannot be read, in one message."""
 
@@ -76,7 +78,7 @@ class FolderScan:
                 continue
             positions = self._of(path, folder)
             try:
-                files = self._files_of(path, patterns).listed(folder)
+                files = self._files_of(path, patterns).listed(folder, positions.read_inodes)
             except OSError as error:
                 self.failures[text_of_path(path)] = error
                 continue
@@ -224,6 +226,7 @@ class LogSourceTask(SourceTask):
         begun = time.thread_time()
         self._scans, self._is_incomplete = self._scans + 1, False
         for folder, positions, unread in self._scan.unread():
+            self._warn_of_lost(positions)
             if positions.changes:
                 changes, positions.changes = positions.changes, []
                 self._ready.append([self._marker(*change) for change in changes])
@@ -231,6 +234,12 @@ class LogSourceTask(SourceTask):
         interval = self._config[POLL_MS] / 1000
         wait = min(max(interval, SCAN_SHARE * (time.thread_time() - begun)), MOST_INTERVALS * interval)
         self._next_scan = time.monotonic() + wait
+
+    def _warn_of_lost(self, positions: FolderPositions) -> None:
+        lost, positions.lost = positions.lost, []
+        if lost:
+            named = "; ".join(lost[:MOST_NAMED]) + (f"; and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else "")
+            log.warning("%d log files: %s. %s", len(lost), named, _ROTATE)
 
     def _open(self, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
         content = None

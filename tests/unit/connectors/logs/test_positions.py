@@ -9,7 +9,8 @@ from typing import BinaryIO, cast
 import pytest
 
 from airflow_provider_connect.connectors.logs.files import LogFile
-from airflow_provider_connect.connectors.logs.positions import FolderPositions, Identity, Position, fingerprint
+from airflow_provider_connect.connectors.logs.position import Identity, Position, fingerprint
+from airflow_provider_connect.connectors.logs.positions import FolderPositions
 
 READ = b"".join(b"%d %s\n" % (number, b"x" * 90) for number in range(8))
 WHOLE = READ + b"".join(b"%d %s\n" % (number, b"y" * 90) for number in range(8, 40))

@@ -233,10 +233,12 @@ def test_files_by_two_names_are_read_once(logs: Logs) -> None:
 
 def test_offsets_of_files_that_are_gone_are_removed_in_time(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(positions, "MOST_MISSING", 3)
+    elsewhere = logs.folder / "elsewhere"
+    elsewhere.mkdir()
     for number in range(10):
         logs.write(f"line {number}\n")
         assert logs.read() == [f"line {number}"]
-        logs.log.rename(logs.folder / f"elsewhere {number}")
+        logs.log.rename(elsewhere / str(number))
     logs.write("last\n")
     logs.read()
     assert len(logs.offsets) == 1 + 1 + 3
@@ -467,3 +469,103 @@ def test_follow_waits_for_lines_and_for_the_time_after_which_a_last_line_is_comp
     assert polled(lambda found: len(found) == 2) == ["ur", "five"]
     task.stop()
     assert task.poll() is None
+
+
+# Copies in a file's own place, names that are not included, files that are gone
+
+
+@pytest.mark.parametrize("lines", [1, 1000])
+def test_a_log_that_was_copied_and_put_in_its_own_place_goes_on(logs: Logs, lines: int) -> None:
+    """As ``sed -i`` and editors do, and as a log is found after it was restored: another inode, at first the same content."""
+    logs.write("".join(f"line {number}\n" for number in range(lines)))
+    assert len(logs.read()) == lines
+    copy = Path(shutil.copy2(logs.log, logs.folder / "copy"))
+    copy.rename(logs.log)
+    assert logs.read() == []
+    logs.write("more\n")
+    assert logs.read() == ["more"]
+
+
+def test_short_logs_of_another_device_go_on(logs: Logs) -> None:
+    """After a remount each file has another device. The files that it had before are gone."""
+    other = logs.folder / "other.log"
+    logs.write("one\n")
+    logs.write("one\n", other)
+    assert logs.read() == ["one", "one"]
+    logs.offsets = {key.replace('"device": ', '"device": 1'): _of_device(offset) for key, offset in logs.offsets.items()}
+    logs.write("two\n")
+    logs.write("three\n", other)
+    assert logs.read() == ["two", "three"]
+
+
+def _of_device(offset: Any) -> Any:
+    files = offset.get("files")
+    return offset if files is None else {"files": [[int(f"1{device}"), *rest] for device, *rest in files]}
+
+
+def test_short_logs_that_are_alike_and_differ_in_their_name_are_each_read(logs: Logs) -> None:
+    logs.write("banner\n")
+    assert logs.read() == ["banner"]
+    logs.write("banner\nfirst\n", logs.folder / "other.log")
+    logs.log.unlink()
+    assert logs.read() == ["banner", "first"]
+
+
+@pytest.mark.parametrize("name", ["app.log.bak-xyz", "app.log.20261126-xyz", "kept"])
+def test_a_log_is_followed_to_any_name_in_its_folder(logs: Logs, name: str) -> None:
+    logs.write("one\n")
+    assert logs.read() == ["one"]
+    logs.write("two\nlast")
+    renamed = logs.log.rename(logs.folder / name)
+    age(renamed)
+    logs.write("new\n")
+    assert sorted(logs.read()) == ["last", "new", "two"]
+    assert logs.read() == []
+    logs.write("later\n", renamed)
+    assert logs.read() == ["later"]
+    assert logs.read() == []
+
+
+def test_a_log_that_is_renamed_to_an_excluded_name_is_left(logs: Logs) -> None:
+    logs.config["exclude.pattern"] = r".*\.bak-xyz"
+    logs.write("one\n")
+    assert logs.read() == ["one"]
+    logs.write("two\n")
+    logs.log.rename(logs.folder / "app.log.bak-xyz")
+    assert logs.read() == []
+
+
+def test_another_file_on_the_inode_of_a_log_is_not_read(logs: Logs) -> None:
+    logs.write("one\n")
+    assert logs.read() == ["one"]
+    logs.log.write_text("another\n")
+    logs.log.rename(logs.folder / "notes.txt")
+    assert logs.read() == []
+    assert not logs.has_new_data()
+
+
+def test_what_was_not_read_of_a_log_that_is_gone_is_reported_once(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
+    logs.config |= {"line.timeout.ms": "0", "paths": f"{logs.folder}/*.log"}
+    logs.write("one\nhalf a line")
+    assert logs.read() == ["one"]
+    logs.log.unlink()
+    for number in range(3):
+        logs.write(f"{number}\n", logs.folder / "other.log")  # maybe on the inode of the one that is gone
+        assert logs.read() == [str(number)]
+        time.sleep(0.01)
+    [warning] = [each.getMessage() for each in caplog.records if "log files" in each.getMessage()]
+    assert warning.startswith(f"1 log files: {logs.log} is gone, and its last 11 bytes from byte 4 on were not read. Rotate by a rename")
+
+
+def test_a_log_that_was_cut_without_a_copy_is_reported_once(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
+    logs.config["line.timeout.ms"] = "0"
+    logs.write("one\n")
+    assert logs.read() == ["one"]
+    for number in range(3):
+        if not number:
+            os.truncate(logs.log, 0)
+        logs.write(f"{number}\n")
+        assert logs.read() == [str(number)]
+        time.sleep(0.01)
+    [warning] = [each.getMessage() for each in caplog.records if "log files" in each.getMessage()]
+    assert f"{logs.log} was cut, and no copy of it is in its folder: what it held behind byte 4 is lost" in warning

@@ -1,0 +1,89 @@
+"""How far one log file is read, with hashes that show whether it is still the file that was read. Positions count uncompressed bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from airflow_provider_connect.connectors.logs.compressed import DamagedException
+from airflow_provider_connect.connectors.logs.files import Content, LogFile
+from airflow_provider_connect.errors import ConnectException
+
+FINGERPRINT_BYTES: Final = 1024
+
+
+class Identity(NamedTuple):
+    """A file, whatever its name; with a ``generation``, one of the contents that it had before."""
+
+    device: int
+    inode: int
+    generation: int = 0
+
+    @property
+    def partition(self) -> dict[str, object]:
+        partition: dict[str, object] = {"device": self.device, "inode": self.inode}
+        return partition | ({"generation": self.generation} if self.generation else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a file is read: ``bytes``, with the hashes of what lies at the beginning and before them. ``is_inside``: within a line that
+    is too long, whose rest is passed over. ``size`` and ``modified`` are those of the file when its end was reached; ``is_settled``: what
+    was left there has no end of a line. ``is_noted``: that the file is gone was reported."""
+
+    bytes: int = 0
+    head: str = ""
+    tail: str = ""
+    size: int = -1
+    modified: int = -1
+    is_settled: bool = False
+    is_inside: bool = False
+    is_noted: bool = False
+
+    @classmethod
+    def of(cls, offset: Mapping[str, Any] | None) -> Position:
+        """An offset as a position. Raises ConnectException for a wrong one."""
+        given = offset or {}
+        position = given.get("position", 0)
+        if type(position) is not int or position < 0:
+            raise ConnectException(f"Offset 'position' of a log file must be a number ≥ 0, got {position!r}")
+        texts, numbers = [str(given.get(key, "")) for key in ("head", "tail")], [int(given.get(key, -1)) for key in ("size", "modified")]
+        is_settled, is_inside, is_noted = (bool(given.get(key)) for key in ("settled", "inside", "noted"))
+        return cls(position, texts[0], texts[1], numbers[0], numbers[1], is_settled, is_inside, is_noted)
+
+    def offset(self, path: str) -> dict[str, object]:
+        """``path`` is for people."""
+        offset: dict[str, object] = {"position": self.bytes, "head": self.head, "tail": self.tail, "path": path}
+        if self.size >= 0:
+            offset |= {"size": self.size, "modified": self.modified, "settled": self.is_settled}
+        return offset | ({"inside": True} if self.is_inside else {}) | ({"noted": True} if self.is_noted else {})
+
+    def is_at_rest(self, file: LogFile) -> bool:
+        """Whether the file is as it was when its end was reached."""
+        return (self.size, self.modified) == (file.size, file.modified)
+
+    def has_content_of(self, content: Content, *, as_far_as_readable: bool = False) -> bool:
+        """Whether ``content`` begins with what was read. An offset that was set by hand has no hashes, and fits all that is long enough.
+        ``as_far_as_readable``: where damage lies before the position, the beginning decides."""
+        length = min(self.bytes, FINGERPRINT_BYTES)
+        for begin, wanted in ((0, self.head), (self.bytes - length, self.tail)):
+            try:
+                found = at(content, begin, length)
+            except DamagedException:
+                if begin and as_far_as_readable:
+                    return True
+                raise
+            if len(found) < length or (wanted and fingerprint(found) != wanted):
+                return False
+        return True
+
+
+def fingerprint(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def at(content: Content, begin: int, length: int) -> bytes:
+    content.seek(begin)
+    return content.read(length)
