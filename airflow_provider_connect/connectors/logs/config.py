@@ -101,7 +101,7 @@ CONFIG_DEF = ConfigDef(
         Type.STRING,
         formats.ISO,
         doc="How times are written: <code>iso</code>, <code>epoch</code>, <code>epoch_ms</code>, or a format such as "
-        "<code>%d/%b/%Y:%H:%M:%S %z</code>",
+        "<code>%d/%b/%Y:%H:%M:%S %z</code>. A time without a year (<code>%b %d %H:%M:%S</code>) is of the last twelve months",
     ),
     ConfigKey(TIME_ZONE, Type.STRING, "UTC", doc="The time zone of times that name none, for example <code>Europe/Paris</code>"),
     ConfigKey(HEADER, Type.STRING, None, doc="The name of a header that gets the path of the file"),

@@ -5,8 +5,10 @@ Patterns of a config run in polars' engine for regular expressions, whose time g
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -125,12 +127,13 @@ LineFormat = TextFormat | JsonFormat | LogfmtFormat | PatternFormat
 @dataclass(frozen=True, slots=True)
 class LineTime:
     """Where a line has its time: in the ``field`` of its format, or where ``pattern`` finds it; how it is written; and its time zone,
-    where it names none."""
+    where it names none. A time without a year, as syslog's, is of the last twelve months: at most a day ahead of ``clock``, in seconds."""
 
     field: str | None
     pattern: str | None
     form: str
     zone: str
+    clock: Callable[[], float] = time.time
 
     def of(self, lines: pa.Array, parsed: Parsed) -> pa.Array:
         """Milliseconds since 1970, null where a line has no time that can be read."""
@@ -142,14 +145,26 @@ class LineTime:
     def parsed(self, text: pl.Series) -> pl.Series:
         if self.form in _UNITS:
             return (text.cast(pl.Float64, strict=False) * _UNITS[self.form]).cast(pl.Int64, strict=False)
-        form = None if self.form == ISO else self.form
-        if form is None:
+        if self.form == ISO:
             text = text.str.replace(",", ".", literal=True).str.replace(r"^(\d{4}-\d\d-\d\d)[ T]", "${1}T").str.replace(r"Z$", "+00:00")
             zoned = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", strict=False, time_unit="ms")
             local = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", strict=False, time_unit="ms")
             return zoned.dt.timestamp("ms").fill_null(self._instant(local))
-        found = text.str.to_datetime(form, strict=False, time_unit="ms")
-        return found.dt.timestamp("ms") if "%z" in form or "%:z" in form else self._instant(found)
+        if _has(self.form, _YEARS):
+            return self._read(text, self.form)
+        latest = datetime.datetime.fromtimestamp(self.clock(), datetime.UTC) + datetime.timedelta(days=1)
+        this, before = (self._read(f"{year} " + text, f"%Y {self.form}") for year in (latest.year, latest.year - 1))
+        return this.zip_with((this <= int(latest.timestamp() * 1000)).fill_null(value=False), before)
+
+    def _read(self, text: pl.Series, form: str) -> pl.Series:
+        """Of a form with a year. ``%f`` is the digits behind a point or comma, as in Python; to polars it is a number of nanoseconds."""
+        form = form.replace(".%f", "%.f")
+        forms = [form.replace("%f", digits) for digits in ("%3f", "%6f", "%9f")] if "%f" in form else [form]
+        instants = pl.Series([None], dtype=pl.Int64).extend_constant(None, len(text) - 1) if len(text) else pl.Series([], dtype=pl.Int64)
+        for each in forms:
+            found = text.str.to_datetime(each, strict=False, time_unit="ms")
+            instants = instants.fill_null(found.dt.timestamp("ms") if _has(form, _ZONES) else self._instant(found))
+        return instants
 
     def _instant(self, local: pl.Series) -> pl.Series:
         return local.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null").dt.timestamp("ms")
@@ -157,6 +172,12 @@ class LineTime:
 
 ISO: Final = "iso"
 _UNITS: Final = {"epoch": 1000.0, "epoch_ms": 1.0}
+_YEARS: Final = ("%Y", "%y", "%G", "%g", "%F", "%D", "%x", "%v", "%c", "%+", "%s")
+_ZONES: Final = ("%z", "%:z", "%::z", "%#z", "%+", "%s")
+
+
+def _has(form: str, directives: Sequence[str]) -> bool:
+    return any(each in form.replace("%%", "") for each in directives)
 
 
 def csv_pattern(fields: Sequence[str], delimiter: str) -> str:
@@ -185,8 +206,20 @@ def refuse_wrong_time(time: LineTime, form_key: str, zone_key: str) -> None:
         raise ConfigException.of(zone_key, time.zone[:100], "No time zone has this name. Set one such as Europe/Paris.") from None
     try:
         time.parsed(pl.Series(["2026-01-02 03:04:05"]))
+        if time.form != ISO and time.form not in _UNITS:
+            _refuse_without_date(time, form_key)
     except pl.exceptions.PolarsError as error:
         raise ConfigException.of(form_key, time.form[:100], f"Not a format of times: {error}") from error
+
+
+def _refuse_without_date(line_time: LineTime, form_key: str) -> None:
+    """What the format writes of two days must read as two days."""
+    noon = datetime.datetime.fromtimestamp(line_time.clock(), datetime.UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    days = pl.Series([noon - datetime.timedelta(days=40), noon - datetime.timedelta(days=1)])
+    written = days.dt.strftime(line_time.form.replace("%f", "%6f"))
+    first, last = line_time.parsed(written)
+    if first is None or last is None or round((last - first) / 86_400_000) != 39:  # by days: a clock may have changed in between
+        raise ConfigException.of(form_key, line_time.form[:100], "A format needs the day and the month, such as %b %d %H:%M:%S.")
 
 
 def refuse_wrong_field(key: str, name: str) -> None:

@@ -237,6 +237,12 @@ def test_a_backtick_without_its_pair_is_refused(path: str, position: int) -> Non
         configured(ExtractFieldValue, field=path, field_syntax_version="V2")
 
 
+@pytest.mark.parametrize("version", ["V3", ""])
+def test_an_unknown_syntax_of_paths_is_refused(version: str) -> None:
+    with pytest.raises(ConfigException, match=r"field\.syntax\.version"):
+        configured(ExtractFieldValue, field="a", field_syntax_version=version)
+
+
 @pytest.mark.parametrize(
     ("value", "path"),
     [
