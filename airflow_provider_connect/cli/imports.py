@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import yaml
 
 from airflow_provider_connect.cli.connection import Verbs, server_at, speaks_to_connect
+from airflow_provider_connect.cli.import_report import FEW, Judged, page
 from airflow_provider_connect.cli.printing import print_rows, visible
 from airflow_provider_connect.cli.verdicts import verdict_of
 from airflow_provider_connect.client.conversation import RetryLimits
@@ -55,6 +56,8 @@ class Found:
     config: dict[str, str]
     state: TargetState = TargetState.STARTED
     problem: str | None = None
+    errors: Sequence[str] = field(default_factory=list)
+    """The parts of ``problem``, if the server has refused the config."""
     warnings: Sequence[str] = field(default_factory=list)
     is_begun: bool = False
     """Whether an earlier handover has created it here and then ended."""
@@ -93,14 +96,25 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
     if arguments.handover:
         assert there is not None
         return _each(found, lambda each: _hand_over(each, verbs, there))
-    plugins = verbs.plugins()
-    print_rows([_row(each, plugins) for each in found], arguments.output)
+    if len(found) > FEW and arguments.output == "table":
+        print(visible(page([_judged(each) for each in found], source)))
+    else:
+        _print_each(found, arguments.output, verbs.plugins())
     if not found:
-        print(f"{arguments.source} has no connectors", file=sys.stderr)
+        print(f"{source} has no connectors", file=sys.stderr)
+    return 1 if any(each.problem for each in found) else 0
+
+
+def _judged(found: Found) -> Judged:
+    errors = found.errors or ([found.problem] if found.problem else [])
+    return Judged(found.name, found.config.get("connector.class") or "", errors, found.warnings)
+
+
+def _print_each(found: Sequence[Found], output: str, plugins: Sequence[PluginView]) -> None:
+    print_rows([_row(each, plugins) for each in found], output)
     for each in found:
         for warning in each.warnings:
             print(visible(f"{each.name}: {warning}"), file=sys.stderr)
-    return 1 if any(each.problem for each in found) else 0
 
 
 def _row(found: Found, plugins: Sequence[PluginView]) -> dict[str, object]:
@@ -238,7 +252,8 @@ def _judge(found: Found, verbs: Verbs, existing: set[str]) -> None:
         found.problem = error.message
         return
     errors = [error if value.name in error else f"{value.name}: {error}" for _, value in validation.configs for error in value.errors]
-    found.problem = "; ".join(dict.fromkeys(errors)) or None
+    found.errors = list(dict.fromkeys(errors))
+    found.problem = "; ".join(found.errors) or None
     found.warnings = validation.warnings
 
 

@@ -55,17 +55,19 @@ _GITHUB: Final = {
 _INSTALL: Final = "airflow connect plugins install"
 
 
-def archive_of(class_name: str) -> str | None:
-    """How to install the connector of this class, from an archive that its maker publishes; None: it is not known."""
+def archive_of(class_name: str) -> tuple[str, str] | None:
+    """What has the connector of this class, and how to install it from the archive that its maker publishes; None: it is not known."""
     hub = _longest(_HUB, class_name)
     if hub is not None:
         archive = f"{hub.replace('/', '-')}-VERSION.zip"
-        return f"download the zip of {hub} from Confluent Hub (www.confluent.io/hub/{hub}), then {_INSTALL} {archive}"
+        return hub, f"download the zip of {hub} from Confluent Hub (www.confluent.io/hub/{hub}), then {_INSTALL} {archive}"
     repository = _longest(_GITHUB, class_name)
     if repository is not None:
-        return f"download the archive of a release of github.com/{repository}, then {_INSTALL} ARCHIVE (a zip, tar.gz or jar)"
+        where = f"github.com/{repository}"
+        return where, f"download the archive of a release of {where}, then {_INSTALL} ARCHIVE (a zip, tar.gz or jar)"
     if class_name.startswith("io.confluent."):
-        return f"it is one of Confluent's: download its zip from Confluent Hub (www.confluent.io/hub), then {_INSTALL} FILE.zip"
+        where = "www.confluent.io/hub"
+        return where, f"it is one of Confluent's: download its zip from Confluent Hub ({where}), then {_INSTALL} FILE.zip"
     return None
 
 

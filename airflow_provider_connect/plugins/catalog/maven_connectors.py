@@ -37,10 +37,16 @@ _MAVEN: Final = {
 }
 
 
-def installation_of(class_name: str) -> str | None:
-    """The command that installs the connector of this class, in a version that has it; None: it is not known.
+def coordinates_of(class_name: str) -> str | None:
+    """The ``maven:…`` of the connector of this class, in a version that has it; None: it is not known.
 
     ``class_name`` is a whole name: an alias is that of an installed plugin.
     """
     found = _MAVEN.get(class_name)
-    return None if found is None else f"airflow connect plugins install maven:{found}"
+    return None if found is None else f"maven:{found}"
+
+
+def installation_of(class_name: str) -> str | None:
+    """The command that installs the connector of this class; None: it is not known."""
+    found = coordinates_of(class_name)
+    return None if found is None else f"airflow connect plugins install {found}"

@@ -3,12 +3,14 @@ the settings that change, or where it has to stay. Only for messages."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from airflow_provider_connect.java.config_rules import refused_source
 from airflow_provider_connect.plugins.catalog.cloud_connectors import is_of_cloud, self_managed
 from airflow_provider_connect.plugins.catalog.hub_connectors import archive_of
-from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
+from airflow_provider_connect.plugins.catalog.maven_connectors import coordinates_of, installation_of
 
 INSTALL: Final = "install the plugin that has it: airflow connect plugins install maven:GROUP:ARTIFACT:VERSION, or an archive of its maker"
 """For a class of which nothing is known."""
@@ -51,19 +53,45 @@ _OF_CLOUD: Final = (
 )
 
 
+class StepKind(StrEnum):
+    """What has to be done, in the order of work."""
+
+    INSTALL = "install"
+    DOWNLOAD = "download"
+    CLASS = "class"
+    STAY = "stay"
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """``what`` is the same for all connectors of one step: coordinates, the name of a package, a class, or why they stay."""
+
+    kind: StepKind
+    what: str
+    text: str
+
+
 def next_step(name: str) -> str | None:
+    """The text of ``step_of``."""
+    found = step_of(name)
+    return None if found is None else found.text
+
+
+def step_of(name: str) -> NextStep | None:
     """``name`` is a class that no plugin has, or a name of Confluent Cloud; None: nothing is known about it."""
     if "." not in name:
         return _of_cloud(name) if is_of_cloud(name) else None
     stays = must_stay(name)
     if stays is not None:
-        return stays
-    maven = installation_of(name)
-    install = f"to install it: {maven}" if maven is not None else archive_of(name)
+        return NextStep(StepKind.STAY, stays, stays)
     ours = next((text for begin, text in _OURS.items() if name.startswith(begin)), None)
-    if install is None:
-        return None if ours is None else f"use {ours}"
-    return install if ours is None else f"{install}; or use {ours}"
+    more = "" if ours is None else f"; or use {ours}"
+    coordinates, archive = coordinates_of(name), archive_of(name)
+    if coordinates is not None:
+        return NextStep(StepKind.INSTALL, coordinates, f"to install it: {installation_of(name)}{more}")
+    if archive is not None:
+        return NextStep(StepKind.DOWNLOAD, archive[0], f"{archive[1]}{more}")
+    return None if ours is None else NextStep(StepKind.CLASS, ours, f"use {ours}")
 
 
 def must_stay(name: str) -> str | None:
@@ -71,14 +99,16 @@ def must_stay(name: str) -> str | None:
     return refused_source(name) or (_LISTENING if name.startswith(_LISTENERS) else None)
 
 
-def _of_cloud(name: str) -> str:
+def _of_cloud(name: str) -> NextStep:
     found = self_managed(name)
     if found is None:
-        return f"{name} runs in Confluent Cloud alone: leave it there, or write it as a function in Python (docs/functions.md)"
+        reason = f"{name} runs in Confluent Cloud alone: leave it there, or write it as a function in Python (docs/functions.md)"
+        return NextStep(StepKind.STAY, "they run in Confluent Cloud alone: leave them there, or write them as functions in Python", reason)
     class_name, settings = found
     set_ = f"set connector.class={class_name}{f', {settings}' if settings else ''}"
     step = "" if _is_built_in(class_name) else next_step(class_name)
-    return f"outside of Confluent Cloud {name} is {class_name}: {set_}; {_OF_CLOUD}{f'; {step}' if step else ''}"
+    text = f"outside of Confluent Cloud {name} is {class_name}: {set_}; {_OF_CLOUD}{f'; {step}' if step else ''}"
+    return NextStep(StepKind.CLASS, name, text)
 
 
 def _is_built_in(class_name: str) -> bool:

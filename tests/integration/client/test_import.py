@@ -7,6 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -103,6 +107,63 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     eventually(lambda: connect.offsets(unique) == position)  # it has read the second line again
     for name in (unique, f"{unique}-out"):
         connect.delete_connector(name)
+
+
+@contextmanager
+def recorded_cluster(connectors: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The address of a server that answers as Kafka Connect with these connectors has answered, and changes nothing."""
+    views = {
+        name: {
+            "info": {"name": name, "config": {**config, "name": name}, "tasks": [], "type": "source"},
+            "status": {"name": name, "connector": {"state": "RUNNING", "worker_id": "w:8083"}, "tasks": [], "type": "source"},
+        }
+        for name, config in connectors.items()
+    }
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(
+                views if self.path.startswith("/connectors") else {"version": "3.9.1", "commit": "a", "kafka_cluster_id": "k"}
+            )
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_whole_cluster_is_one_page_by_what_there_is_to_do(ours: dict[str, str], tmp_path: Path) -> None:
+    lines = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in"), "topic": "lines"}
+    connectors = {f"lines-{number}": lines for number in range(10)}
+    connectors |= {f"rows-{number}": {"connector.class": "io.debezium.connector.mysql.MySqlConnector"} for number in range(7)}
+    connectors |= {f"calls-{number}": {"connector.class": "io.confluent.connect.http.HttpSinkConnector"} for number in range(4)}
+    connectors |= {"outside": {**lines, "file": "/etc/hostname"}}
+    with recorded_cluster(connectors) as url:
+        page, one, every = run_commands(ours, [["import", url], ["import", url, "rows-3"], ["import", url, "-o", "json"]])
+    assert (page.code, page.err) == (1, "")
+    assert page.out.startswith("10 of 22 connectors run here as they are, 12 need a step first.")
+    for text in (
+        f"1. Take over those that run (10): airflow connect import {url} NAME --handover",
+        "2. Install plugins of Maven's central repository (7 connectors):\n"
+        "   airflow connect plugins install maven:io.debezium:debezium-connector-mysql:",
+        "   confluentinc/kafka-connect-http (4)\n",
+        "4. Change settings (1 connectors):\n   1 × Connectors of this worker may only reach",
+    ):
+        assert text in page.out
+    assert len(page.out.splitlines()) < 40
+    assert "airflow connect plugins install maven:io.debezium:debezium-connector-mysql:" in one.out
+    assert len(json.loads(every.out)) == 22
 
 
 CREATE, STOP = "herder.herder:Herder.create_connector", "client.rest_client:ConnectClient.stop"

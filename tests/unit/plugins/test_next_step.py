@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from airflow_provider_connect.plugins.catalog.cloud_connectors import _CLASSES, self_managed
 from airflow_provider_connect.plugins.catalog.hub_connectors import archive_of
 from airflow_provider_connect.plugins.catalog.maven_connectors import _MAVEN
-from airflow_provider_connect.plugins.catalog.next_step import must_stay, next_step
+from airflow_provider_connect.plugins.catalog.next_step import must_stay, next_step, step_of
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog, built_in_connectors
 
 
@@ -86,3 +88,21 @@ def test_the_error_of_an_unknown_class_has_the_step_before_the_known_ones() -> N
         PluginCatalog().find_connector("FileStreamSorce")
     with pytest.raises(Exception, match=r"available connectors are: \(install the plugin that has it: airflow connect plugins install"):
         PluginCatalog().find_connector("Zzzzzzzzzzzz")
+
+
+def public_classes() -> list[tuple[str, str]]:
+    """Each class of public configs (``tests.contract.public_configs``), with the kind of its step."""
+    kind, found = "", []
+    for line in (Path(__file__).parent / "public_classes.txt").read_text(encoding="utf-8").splitlines()[1:]:
+        if line.startswith("["):
+            kind = line.strip("[]")
+        else:
+            found += [(name, kind) for name in line.split()]
+    return found
+
+
+def test_every_class_of_public_configs_has_its_step() -> None:
+    classes = public_classes()
+    assert len(classes) > 220
+    assert {name: step_of(name).kind for name, _ in classes} == dict(classes)  # type: ignore[union-attr]  # None fails
+    assert not any(name in built_in_connectors() for name, _ in classes)

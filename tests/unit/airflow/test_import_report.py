@@ -1,0 +1,73 @@
+"""One page of ``airflow connect import`` for a whole cluster: what runs, then what there is to do, in the order of work."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_provider_connect.cli.import_report import Judged, page
+
+MISSING = "Failed to find any class that implements Connector and which name matches x, available connectors are: …"
+PATH = "Connectors of this worker may only reach what lies below /data. Use a path below that."
+POSTGRES, MONGO = "io.debezium.connector.postgresql.PostgresConnector", "com.mongodb.kafka.connect.MongoSinkConnector"
+
+
+def missing(name: str, class_name: str) -> Judged:
+    return Judged(name, class_name, [MISSING])
+
+
+FOUND = [
+    Judged(
+        "files",
+        "FileStreamSink",
+        (),
+        ["The setting 'storage.class' has no effect here: remove it", "Unknown setting 'a': nothing reads it"],
+    ),
+    Judged("more-files", "FileStreamSink", (), ["The setting 's3.part.size' has no effect here: remove it"]),
+    missing("rows", POSTGRES),
+    missing("more-rows", POSTGRES),
+    missing("documents", MONGO),
+    missing("calls", "io.confluent.connect.http.HttpSinkConnector"),
+    missing("own", "org.example.OwnConnector"),
+    missing("cloud", "PostgresSource"),
+    Judged("outside", "FileStreamSource", [f"Invalid value /etc/passwd for configuration file: {PATH}"]),
+    Judged("beside", "FileStreamSource", [f"Invalid value /root/x for configuration file: {PATH}"]),
+    missing("server", "io.debezium.connector.sqlserver.SqlServerConnector"),
+    missing("log", "io.confluent.connect.syslog.SyslogSourceConnector"),
+]
+
+
+def test_work_is_in_its_order_with_one_command_for_all_plugins() -> None:
+    text = page(FOUND, "http://there")
+    assert text.startswith("2 of 12 connectors run here as they are, 10 need a step first.\n")
+    assert re.findall(r"^\d\. .*", text, re.MULTILINE) == [
+        "1. Take over those that run (2): airflow connect import http://there NAME --handover",
+        "2. Install plugins of Maven's central repository (3 connectors):",
+        "3. Download plugins from Confluent Hub, www.confluent.io/hub/NAME, or from their makers (2 connectors), then",
+        "4. Set another class, such as that outside of Confluent Cloud (1 connectors):",
+        "5. Change settings (2 connectors):",
+        "6. Leave in their cluster (2 connectors):",
+    ]
+    assert (
+        "   airflow connect plugins install maven:io.debezium:debezium-connector-postgres:3.6.1.Final "
+        "maven:org.mongodb.kafka:mongo-kafka-connect:2.0.1\n"
+    ) in text
+    assert "   confluentinc/kafka-connect-http, org.example.OwnConnector\n" in text
+    assert f"   2 × {PATH}\n" in text, "equal reasons are one, whatever the value"
+    assert "   SyslogSourceConnector: it listens on a port" in text
+    assert "   2 × 'storage.class', 's3.part.size': remove it\n   1 × Unknown setting 'a': nothing reads it\n" in text
+
+
+def test_a_part_without_connectors_has_no_number() -> None:
+    text = page([missing("rows", POSTGRES)], "http://there")
+    assert "0 of 1 connectors run here" in text
+    assert re.findall(r"^\d\. ", text, re.MULTILINE) == ["1. "]
+    assert "Warnings" not in text
+
+
+def test_thousands_of_connectors_are_a_page_too() -> None:
+    many = [missing(f"c{number}", f"io.confluent.connect.c{number % 300}.C{number}SinkConnector") for number in range(2000)]
+    many += [Judged(f"d{number}", "JdbcSink", [f"connection.url: reason {'x' * 5000} {number}"], []) for number in range(500)]
+    many += [Judged(f"e{number}", "JdbcSink", (), [f"Unknown setting 's{number}': nothing reads it"]) for number in range(500)]
+    text = page(many, "http://there")
+    assert len(text.splitlines()) < 80
+    assert max(map(len, text.splitlines())) <= 130
