@@ -237,7 +237,7 @@ def test_files_and_what_is_written_of_them(ours: dict[str, str], tmp_path: Path,
         (unique, "PAUSED", "runs"),
         (f"{unique}-java", "RUNNING", "needs a plugin"),
     ]
-    assert "airflow connect plugins install maven:io.debezium:debezium-connector-mysql:VERSION" in rows[1]["reason"]
+    assert "airflow connect plugins install maven:io.debezium:debezium-connector-mysql:3.6.1.Final" in rows[1]["reason"]
     assert "is created, STOPPED" in done["created"].out, done["created"].err
     assert done["status"].json["connector"]["state"] == "STOPPED"
     assert "no connector nobody" in refused(done["missing"])
