@@ -209,6 +209,17 @@ def test_a_dot_in_the_name_is_between_schema_and_table(postgresql_target: Target
     sink.end()
 
 
+def test_a_topic_with_dots_is_one_table_in_quotes(postgresql_target: TargetDatabase) -> None:
+    target = postgresql_target
+    [(schema,)] = target.rows("SELECT current_schema()::text")
+    sink = Sink(target, {**CREATE, "table.name.format": f'"{schema}"."${{topic}}"'}, ("shop.eu.orders",))
+    for text in ("a", "b"):  # created, then found again
+        sink.put([{"id": 1, "text": text}], topic="shop.eu.orders")
+        sink.commit()
+    assert target.rows('SELECT text FROM "shop.eu.orders" ORDER BY text') == [("a",), ("b",)]
+    sink.end()
+
+
 def test_unquoted_names_are_as_the_database_folds_them(postgresql_target: TargetDatabase) -> None:
     sink = Sink(postgresql_target, {**UPSERT, "quote.sql.identifiers": "never", "table.name.format": "Notes"})
     schema = Schema.struct({"Id": INT64_SCHEMA, "Text": STRING_SCHEMA})

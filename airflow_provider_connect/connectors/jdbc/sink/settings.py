@@ -114,7 +114,7 @@ def _time_zone(name: str, value: Any) -> None:
 
 
 def _url(_name: str, value: Any) -> None:
-    if value:
+    if value is not None:
         parse_url(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -10,8 +11,9 @@ from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
-from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
+from airflow_provider_connect.connectors.jdbc.sink.settings import TABLE_FORMAT, InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.arrow import pa
 
 
@@ -73,14 +75,33 @@ class SinkStore(Database, Protocol):
 
 
 def table_name(text: str, dialect: Dialect) -> TableName:
-    """The name that a config writes with dots: schema and table, where the database has schemas."""
-    text = column_name(text, dialect)
-    if dialect.name == SQLITE:
-        return TableName(text)
-    *before, table = text.rsplit(".", 2)
+    """The name that a config writes with dots: schema and table, where the database has schemas. A part in quotes is a name as it is, dots
+    included."""
+    parts = _parts(text, dialect)
+    if parts is None:
+        text = column_name(text, dialect)
+        parts = [text] if dialect.name == SQLITE else text.rsplit(".", 2)
+    *before, table = parts
     if dialect.name in (MYSQL, MARIADB):
         return TableName(table, None, before[-1] if before else None)
     return TableName(table, before[-1] if before else None, before[0] if len(before) > 1 else None)
+
+
+def _parts(text: str, dialect: Dialect) -> list[str] | None:
+    """The parts of a name that has quotes, the database's own or those of standard SQL; None: it has none."""
+    marks = [*{dialect.quotes, ('"', '"')}]
+    quoted = "|".join(rf"{re.escape(a)}(?:[^{re.escape(b)}]|{re.escape(b)}{re.escape(b)})+{re.escape(b)}" for a, b in marks)
+    part = rf"(?:{quoted}|[^.]+)"
+    if not re.search(rf"(?:^|\.)(?:{quoted})(?:\.|$)", text):
+        return None
+    if not re.fullmatch(rf"{part}(?:\.{part}){{0,2}}", text):
+        raise ConfigException.of(TABLE_FORMAT, text[:200], "Write schema and table with a dot between, each in quotes or without.")
+    closing = dict(marks)
+    found = re.findall(part, text)
+    return [
+        each[1:-1].replace(closing[each[0]] * 2, closing[each[0]]) if re.fullmatch(quoted, each) else column_name(each, dialect)
+        for each in found
+    ]
 
 
 def column_name(text: str, dialect: Dialect) -> str:
