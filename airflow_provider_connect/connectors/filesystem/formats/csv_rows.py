@@ -12,12 +12,17 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.content import Content
 from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, KeptOpen
+from airflow_provider_connect.connectors.filesystem.formats.csv_long_rows import ShortRows
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.expansion import MOST_COLUMNS, MOST_FAULTS, bounded_faults, hopeless, is_hopeless
 
 _HEAD_BYTES: Final = 1 << 16
 _ROWS_ALONE: Final = 64
+_MOST_BYTES: Final = 2 * CHUNK_BYTES
+"""Of a row: the library reads none of more than two of its blocks."""
+_TOO_LONG: Final = "straddl"
+"""In the library's error for a row that is too long."""
 _QUOTED: Final = re.compile(b'"[^"]*("|$)')
 
 
@@ -32,6 +37,8 @@ class CsvRows:
         self._passed = 0  # rows that were returned
         self._left_out = 0  # rows that were not
         self._is_hopeless = False
+        self._is_second = False  # whether the file is read again, without the rows that are too long for the library
+        self._again = (0, 0)  # rows that were returned, and left out, in the first reading
         self._source = _Source(Content(file, codec, encoding))
 
     @property
@@ -47,22 +54,30 @@ class CsvRows:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         head = Content(self._file, self._codec, self._encoding)
-        if not _check_columns(head, self._delimiter.encode()):
+        columns = _count_columns(head, self._delimiter.encode())
+        if not columns:
             self._source.content = head
             return
         try:
-            reader = self._reader(ignores_empty=True)
-            if len(reader.schema) == 1:
-                self._bad, self._bad_count, self._left_out = [], 0, 0
-                reader = self._reader(ignores_empty=False)
-            for batch in reader:
-                rows = self._texts(self._without_end(batch))
-                if rows.num_rows:
-                    yield rows
-        except pa.ArrowInvalid:
+            yield from self._batches(ignores_empty=columns > 1)
+        except pa.ArrowInvalid as error:
             if self._is_hopeless:
                 raise hopeless(self._left_out, self._passed) from None
-            raise
+            if _TOO_LONG not in str(error):
+                raise
+            self._is_second, self._again = True, (self._passed, self._left_out)
+            self._passed = self._left_out = 0
+            yield from self._batches(ignores_empty=columns > 1)
+
+    def _batches(self, *, ignores_empty: bool) -> Iterator[pa.RecordBatch]:
+        reader = self._reader(ignores_empty=ignores_empty)
+        passing = self._again[0]
+        for batch in reader:
+            rows = self._texts(self._without_end(batch))
+            passed = min(passing, rows.num_rows)
+            passing -= passed
+            if passed < rows.num_rows:
+                yield rows.slice(passed)
 
     def _without_end(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the mark behind the content; and without the row that it is in, which is not whole."""
@@ -106,13 +121,18 @@ class CsvRows:
 
     def _leave_out(self, message: Callable[[], str]) -> None:
         self._left_out += 1
+        if self._left_out > self._again[1]:
+            self._add_bad(message)
+
+    def _add_bad(self, message: Callable[[], str]) -> None:
         self._bad_count += 1
         if self._bad_count <= MOST_FAULTS:
             self._bad.append(DataException(message()))
 
     def _reader(self, *, ignores_empty: bool) -> Any:  # Any: pyarrow has no types
         csv = import_module("pyarrow.csv")
-        self._source = _Source(Content(self._file, self._codec, self._encoding))
+        content = Content(self._file, self._codec, self._encoding)
+        self._source = _Source(ShortRows(content, self._delimiter, _MOST_BYTES, self._report_long) if self._is_second else content)
 
         def note(row: Any) -> str:
             if self._source.is_over and self._source.end.decode() in row.text:
@@ -126,7 +146,9 @@ class CsvRows:
 
         return csv.open_csv(
             pa.PythonFile(self._source, "r"),
-            read_options=csv.ReadOptions(use_threads=False, block_size=CHUNK_BYTES, autogenerate_column_names=True),
+            read_options=csv.ReadOptions(
+                use_threads=False, block_size=_MOST_BYTES if self._is_second else CHUNK_BYTES, autogenerate_column_names=True
+            ),
             parse_options=csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=ignores_empty, invalid_row_handler=note
             ),
@@ -138,11 +160,15 @@ class CsvRows:
             ),
         )
 
+    def _report_long(self, begin: int, length: int) -> None:
+        reason = "Split it, or have it passed over (errors.tolerance=all)"
+        self._add_bad(lambda: f"The row at byte {begin} has {length} bytes, and rows of up to {_MOST_BYTES} are read. {reason}")
+
 
 class _Source(io.RawIOBase):
     """Content for the library, with a mark behind it: ``end`` is a row of its own, unless a quote is open or the content is cut."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: Content | ShortRows) -> None:
         super().__init__()
         self.content, self.end, self.is_over = content, uuid.uuid4().hex.encode(), False
         self._last = b"\n"
@@ -166,9 +192,9 @@ def _wrong_columns(row: Any) -> str:  # Any: pyarrow has no types
     return f"Row{where} has {row.actual_columns} columns, not {row.expected_columns}: {row.text[:100]}"
 
 
-def _check_columns(content: Content, delimiter: bytes) -> bool:
-    """Whether there is any content. Raises DataException for a first row of more columns than are read: the library makes all of them, and
-    their types, when it opens the file."""
+def _count_columns(content: Content, delimiter: bytes) -> int:
+    """The columns of the first row; 0: there is no content. Raises DataException for more columns than are read: the library makes all of
+    them, and their types, when it opens the file."""
     head, row = b"", b""
     while len(head) < CHUNK_BYTES and (piece := content.read(_HEAD_BYTES)):
         head += piece
@@ -177,7 +203,7 @@ def _check_columns(content: Content, delimiter: bytes) -> bool:
             break
     if (count := row.count(delimiter) + 1) > MOST_COLUMNS:
         raise DataException(f"The first row has {count} columns at least, and files of text are read with {MOST_COLUMNS} at most")
-    return bool(head)
+    return count if head else 0
 
 
 def _not_text(column: pa.Array, first: int) -> Iterator[int]:

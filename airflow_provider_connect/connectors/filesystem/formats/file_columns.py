@@ -10,6 +10,7 @@ from airflow_provider_connect.errors import DataException, SchemaException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
 from airflow_provider_connect.sdk.columns import cast_to_schema, row_numbers
+from airflow_provider_connect.sdk.expansion import MOST_FAULTS, bounded_faults
 from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 _OPTIONAL: Final = b"connect.optional"
@@ -53,8 +54,8 @@ def struct_pieces(columns: Sequence[pa.Array], schema: Schema, first_row: int, p
         structs = structs.filter(pc.invert(_is_in(row_numbers(len(structs)), wrong)))
     if len(structs):
         yield structs, schema
-    for row in sorted(wrong):
-        yield DataException(f"Row {first_row + row}, {part}{wrong[row]}")
+    faults = [DataException(f"Row {first_row + row}, {part}{wrong[row]}") for row in sorted(wrong)[:MOST_FAULTS]]
+    yield from bounded_faults(faults, len(wrong))
 
 
 def _is_in(rows: pa.Array, some: Iterable[int]) -> pa.Array:

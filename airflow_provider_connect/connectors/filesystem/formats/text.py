@@ -63,6 +63,7 @@ def texts_of(
     if base:
         stream.seek(base)
     is_passing, rest = begin > 0, b""
+    long: int | None = None  # where the record begins that is passed over, as it is too long
     while chunk := stream.read(CHUNK_BYTES):
         data = rest + chunk
         if is_passing:
@@ -70,7 +71,9 @@ def texts_of(
             if at < len(separator):
                 base, rest = base + len(data), b""
                 continue
-            data, base, is_passing = data[at:], base + at, False
+            if long is not None:
+                yield _too_long(long, base + at - len(separator))
+            data, base, is_passing, long = data[at:], base + at, False, None
         if end is not None and base >= end:
             return
         stop = -1 if end is None else data.find(separator, max(end - 1 - base, 0))
@@ -81,10 +84,16 @@ def texts_of(
                 return
             data, base = data[cut + len(separator) :], base + cut + len(separator)
         if len(data) > MOST_BYTES:
-            yield DataException(f"The record at byte {base} has more than {MOST_BYTES} bytes")
-            data, base, is_passing = b"", base + len(data), True
+            data, base, is_passing, long = b"", base + len(data), True, base
         rest = data
+    if long is not None:
+        yield _too_long(long, base)
     if stream.fault is not None:
         yield unreadable(file, stream.fault)
     elif rest:
         yield pa.array([rest], pa.binary())
+
+
+def _too_long(begin: int, end: int) -> DataException:
+    reason = "Split it, or have it passed over (errors.tolerance=all)"
+    return DataException(f"The record at byte {begin} has {end - begin} bytes, and records of up to {MOST_BYTES} are read. {reason}")

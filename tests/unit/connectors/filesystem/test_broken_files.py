@@ -124,6 +124,51 @@ def test_a_delimiter_may_be_white_space(delimiter: str) -> None:
     assert read("csv", f"a{space}b\n1{space}2\n".encode(), csv_delimiter=delimiter) == ([{"a": "1", "b": "2"}], [])
 
 
+# Rows that are too long
+
+
+LONG = b"x," * (9 << 20)
+
+
+@pytest.mark.parametrize(
+    ("before", "row", "after", "expected"),
+    [
+        (b"a,b\n1,x\n", b"2," + LONG, b"\n3,y\n", [("1", "x"), ("3", "y")]),
+        (b"a,b\r\n1,x\r\n", b'2,"' + LONG + b'""\n"', b"\r\n3,y", [("1", "x"), ("3", "y")]),
+        (b'a,b\n"1,""\n",x\n', b'"' + LONG + b'",2', b'\n"3","y""\n"\n', [('1,"\n', "x"), ("3", 'y"\n')]),
+        (b"a\n1\n\n", b"x" * (18 << 20), b"\n2\n", [("1",), (None,), ("2",)]),
+        (b"a,b\n" + (b"1," + b"x" * 96 + b"\n") * 100_000, b"2," + LONG, b"\n3,y\n", [("3", "y")]),
+        (b"a,b\n1,x\n", b'2,"' + LONG, b"", [("1", "x")]),
+    ],
+)
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_row_of_csv_that_is_too_long_costs_itself_alone(
+    before: bytes, row: bytes, after: bytes, expected: list[tuple[str, ...]], codec: str
+) -> None:
+    data = before + row + after
+    rows, [error] = read("csv", data if codec == "none" else compressed(data, codec), codec)
+    assert [tuple(row.values()) for row in rows[-len(expected) :]] == expected
+    assert len(rows) == (100_001 if len(before) > 1000 else len(expected))
+    assert error.startswith(f"The row at byte {len(before)} has ")
+    assert "rows of up to 16777216 are read" in error
+
+
+def test_rows_left_out_before_and_behind_a_long_one_are_each_reported_once() -> None:
+    data = b"a,b\n" + b"1,x\n" * 10 + b"few\n2," + LONG + b"\n3,\xff\n4,y\nfew\n5,z\n"
+    rows, errors = read("csv", data)
+    assert [row["a"] for row in rows] == [*["1"] * 10, "4", "5"]
+    kinds = ("The row at byte 48 has", "has 1 columns, not 2", "is not text in the encoding")
+    assert [sum(kind in error for error in errors) for kind in kinds] == [1, 2, 1]
+    assert len(errors) == 4
+
+
+def test_a_record_that_is_too_long_is_named_with_its_size() -> None:
+    rows, [error] = read("json", b'1\n"' + b"x" * (40 << 20) + b'"\n2\n')
+    assert rows == ["1", "2"]
+    assert error.startswith(f"The record at byte 2 has {(40 << 20) + 2} bytes, and records of up to 33554432 are read")
+    assert read("json", b'1\n"' + b"x" * (40 << 20))[0] == ["1"]
+
+
 # Columns
 
 
