@@ -7,7 +7,8 @@
         print(connect.connector_status("orders").connector.state)
 
 Every verb raises the exceptions of ``errors`` with the server's own message, ``conversation.ServerException`` for an
-answer that is not Kafka Connect's, ``conversation.UnreachableException`` when no answer came within the limits.
+answer that is not Kafka Connect's, ``conversation.UnreachableException`` when no answer came within the limits, ConnectException for one
+of more than 64 MiB.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from airflow_provider_connect.client.calls import Answer, Call
 from airflow_provider_connect.client.conversation import Conversation, Lost, RetryLimits, Send, Wait, conversation
 from airflow_provider_connect.client.server import Server, answer_of, lost
 from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
+from airflow_provider_connect.sdk.http.bounded_body import bound_answers, bound_answers_awaited
 
 T = TypeVar("T")
 
@@ -55,7 +57,8 @@ class ConnectClient(_ByUrl, ConnectVerbs):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(server, retry)
-        self._http = httpx.Client(transport=transport, **server.client_arguments(timeout_seconds))
+        hooks = {"response": [bound_answers(timeout_seconds)]}
+        self._http = httpx.Client(event_hooks=hooks, transport=transport, **server.client_arguments(timeout_seconds))
 
     def close(self) -> None:
         self._http.close()
@@ -97,7 +100,8 @@ class AsyncConnectClient(_ByUrl, AsyncConnectVerbs):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(server, retry)
-        self._http = httpx.AsyncClient(transport=transport, **server.client_arguments(timeout_seconds))
+        hooks = {"response": [bound_answers_awaited(timeout_seconds)]}
+        self._http = httpx.AsyncClient(event_hooks=hooks, transport=transport, **server.client_arguments(timeout_seconds))
 
     async def close(self) -> None:
         await self._http.aclose()

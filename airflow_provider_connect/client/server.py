@@ -11,8 +11,9 @@ import httpx
 from airflow_provider_connect.client.calls import Answer, Call
 from airflow_provider_connect.client.conversation import Lost
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.http.bounded_body import PACKED
 
-_JSON = {"Accept": "application/json", "User-Agent": "airflow-provider-connect"}
+_JSON = {"Accept": "application/json", "Accept-Encoding": PACKED, "User-Agent": "airflow-provider-connect"}
 _CONNECT_SECONDS = 10.0
 # No request has left, so that nothing can have been done by it.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)

@@ -26,6 +26,7 @@ from functools import partial
 
 from airflow_provider_connect.config.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
 
 AIRFLOW_PROVIDERS = ("airflow", "variable")
@@ -53,9 +54,9 @@ class DeclaredProvider(ConfigProvider):
     alias: str
     make: Callable[[], ConfigProvider] | None
     ttl_ms: int | None = None
-    allowlist: re.Pattern[str] | None = None
-    rules: tuple[re.Pattern[str], ...] | None = None
-    public: re.Pattern[str] | None = None
+    allowlist: BoundedRegex | None = None
+    rules: tuple[BoundedRegex, ...] | None = None
+    public: BoundedRegex | re.Pattern[str] | None = None
     has_rules: bool = True
     location: Callable[[str, str], str] = lambda path, key: f"{path}:{key}" if path else key
     shortest_ttl_ms: int | None = None
@@ -181,7 +182,7 @@ def _declared(alias: str, settings: Mapping[str, str], connector: str | None) ->
     return DeclaredProvider(alias, None, ttl_ms, None if connector is None else allowlist, rules, public, has_rules)
 
 
-def _public(prefix: str, settings: Mapping[str, str]) -> re.Pattern[str] | None:
+def _public(prefix: str, settings: Mapping[str, str]) -> BoundedRegex | re.Pattern[str] | None:
     """The keys whose values are public; None: every value is a secret."""
     text, keys = settings.get(f"{prefix}secret", "true"), settings.get(f"{prefix}public.keys", "")
     if text.strip().lower() not in ("true", "false"):
@@ -246,7 +247,7 @@ def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable
     return make
 
 
-def _rules(prefix: str, settings: Mapping[str, str], connector: str | None) -> tuple[re.Pattern[str], ...] | None:
+def _rules(prefix: str, settings: Mapping[str, str], connector: str | None) -> tuple[BoundedRegex, ...] | None:
     """What ``connector`` may resolve; None: everything, since no rule restricts access."""
     given = {key: value for key, value in settings.items() if key.startswith(prefix)}
     patterns = {key: (_pattern(key, key[len(prefix) :]), _pattern(key, value)) for key, value in given.items()}
@@ -271,8 +272,8 @@ def _paths(text: str | None) -> tuple[str, ...] | None:
     return paths or None
 
 
-def _pattern(key: str, pattern: str) -> re.Pattern[str]:
+def _pattern(key: str, pattern: str) -> BoundedRegex:
     try:
-        return re.compile(pattern)
+        return BoundedRegex(pattern, key)  # an admin's, and matched against what the authors of configs write
     except re.error as error:
         raise ConfigException.of(key, pattern, f"Invalid regex: {error}") from error

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.config.config_providers import providers_of
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
@@ -68,6 +69,16 @@ def connector(**config: str) -> ConnectorSettings:
     return ConnectorSettings.of({"name": "c", "connector.class": "X", **given}, is_sink=True)
 
 
+def provider(**settings: str) -> Any:
+    own = {f"config.providers.p.{key.replace('__', '.')}": value for key, value in settings.items()}
+    names = {"config.providers": "p", "config.providers.p.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider"}
+    return providers_of({**names, **own}, "c")["p"]
+
+
+def of_airflow(allowlist: str) -> Any:
+    return providers_of({"config.providers.variable.param.allowlist.pattern": allowlist}, "c")["variable"]
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
     """Of one setting: ``ask`` uses an expression for a text."""
@@ -86,6 +97,9 @@ USES = [
     Use("topic.creation.g.include", lambda p, text: creation(p).group_of(text)),
     Use("topic.creation.g.exclude", lambda p, text: creation(exclude=p).group_of(text)),
     Use("topics.regex", lambda p, text: connector(topics_regex=p).reads_topic(text)),
+    Use("config.providers.p.public.keys", lambda p, text: provider(public__keys=p).is_public(text)),
+    Use("config.providers.p.access.c", lambda p, text: provider(access__c=p).refusal("c", "", text)),
+    Use("config.providers.variable.param.allowlist.pattern", lambda p, text: of_airflow(p).refusal("c", "", text)),
     Use("topics.regex", lambda p, text: connector(topics_regex=p, errors_deadletterqueue_topic_name=text)),
 ]
 

@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_provider_connect.converters.registry.settings import KEY_STORE, PACKAGES, TRUST_STORE, URL
-from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, UnavailableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException, UnavailableException
+from airflow_provider_connect.sdk.http.bounded_body import PACKED, bound_answers
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema as RegistrySchema
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_REFERENCES: Final = 500
+_MOST_BYTES: Final = 16 << 20  # of one answer: the registry's own topic takes a megabyte for a schema
+_ANSWER_SECONDS: Final = 60.0
 _SHOWN: Final = 1000  # characters of the registry's message
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
@@ -44,6 +47,7 @@ class Registry:
         self._library: Any = import_module("confluent_kafka.schema_registry")
         try:
             self._client: SchemaRegistryClient = self._library.SchemaRegistryClient(dict(settings))
+            _bound(self._client)
         except (ssl.SSLError, OSError) as error:
             raise ConfigException(f"The files of {TRUST_STORE} and {KEY_STORE} cannot be used: {error}") from None
         except (ValueError, TypeError) as error:
@@ -105,6 +109,10 @@ class Registry:
     def _ask(self, what: str, call: Callable[[], T]) -> T:
         try:
             return call()
+        except RetriableException as error:  # of ``bound_answers``
+            raise UnavailableException(f"The schema registry is too slow, asked for {what}: {error}") from None
+        except ConnectException as error:
+            raise DataException(f"The answer of the schema registry for {what}: {error}") from None
         except Exception as error:
             kinds = {cls.__name__ for cls in type(error).__mro__}
             if "SchemaRegistryError" in kinds:
@@ -114,6 +122,16 @@ class Registry:
             if "TransportError" in kinds:  # httpx's or httpx2's, as installed
                 raise UnavailableException(f"The schema registry is away, asked for {what}: {type(error).__name__}: {error}") from None
             raise UnavailableException(f"The answer for {what} is not one of a schema registry: {type(error).__name__}") from error
+
+
+def _bound(client: SchemaRegistryClient) -> None:
+    """The address is the config's, and the library reads answers of any size: its sessions, that for OAuth tokens too, get limits."""
+    rest: Any = client._rest_client
+    provider = getattr(rest, "bearer_field_provider", None)
+    for session in (rest.session, getattr(provider, "client", None)):
+        if session is not None:
+            session.headers["accept-encoding"] = PACKED
+            session.event_hooks["response"].append(bound_answers(_ANSWER_SECONDS, most_bytes=_MOST_BYTES))
 
 
 def _translated(what: str, error: Any) -> ConnectException:  # a SchemaRegistryError

@@ -178,6 +178,10 @@ def _of_confluent_hub(location: Path) -> str | None:
 def _check(location: Path, wanted: str) -> None:
     if LocationForm.of(str(location)) is not LocationForm.JAVA:
         raise ConnectException(f"{wanted} is not installed: it holds no jars, or Python modules beside them")
+    sizes = [path.stat().st_size for path in location.rglob("*") if path.is_file()]
+    if len(sizes) > plugin_archive.MOST_FILES or sum(sizes) > plugin_archive.MOST_BYTES:
+        most = f"{plugin_archive.MOST_FILES} files and {plugin_archive.MOST_BYTES >> 20} MiB are the most"
+        raise ConnectException(f"{wanted} is not installed: it has {len(sizes)} files of {sum(sizes) >> 20} MiB together; {most}")
     (location / JAVA_RECORD).unlink(missing_ok=True)  # the record is ours to write
 
 

@@ -5,15 +5,19 @@ What an archive claims of itself is not believed: names, links, sizes.
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import re
 import stat
+import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final, cast
 
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.plugins.catalog.plugin_metadata import escaping_member
@@ -22,6 +26,12 @@ ENDINGS: Final = (".zip", ".tar", ".tar.gz", ".tgz", ".jar")
 MOST_BYTES: Final = 2 << 30
 MOST_FILES: Final = 20_000
 _PIECE: Final = 1 << 20
+_MOST_READ: Final = 4 << 20
+_MOST_HEADERS: Final = 4096  # bytes for each file
+_MOST_DIRECTORY: Final = 32 << 20
+_LONGEST_END: Final = (1 << 16) + 200  # of a zip: its last record has a comment
+_IN_ZIP64: Final = 0xFFFFFFFF
+_PACKED: Final[dict[bytes, Callable[..., Any]]] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ\0": lzma.LZMAFile}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ def unpack(archive: Path, folder: Path) -> None:
                     continue
                 path.parent.mkdir(parents=True, exist_ok=True)
                 left -= _copy(member, path, left, archive)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError, RuntimeError, ValueError, lzma.LZMAError) as error:
         raise BadRequestException(f"{archive} cannot be read as an archive: {error}") from error
     except OSError as error:
         raise ConnectException(f"{archive} cannot be unpacked: {error.strerror or error}") from error
@@ -59,11 +69,51 @@ def unpack(archive: Path, folder: Path) -> None:
 @contextmanager
 def _members(archive: Path) -> Iterator[list[_Member]]:
     if archive.name.endswith((".zip", ".jar")):
+        _check_directory(archive)
         with zipfile.ZipFile(archive) as opened:
             yield [_zipped(opened, member) for member in opened.infolist()]
         return
-    with tarfile.open(archive) as tar:
+    with _unpacked(archive) as stream, tarfile.open(fileobj=cast(IO[bytes], _Bounded(stream, archive)), mode="r:") as tar:
         yield [_in_tar(tar, member) for _, member in zip(range(MOST_FILES + 1), tar, strict=False)]
+
+
+def _check_directory(archive: Path) -> None:
+    """The library reads the directory of a zip whole, whatever its size is."""
+    with archive.open("rb") as file:
+        file.seek(max(0, archive.stat().st_size - _LONGEST_END))
+        end = file.read()
+    at, at_large = end.rfind(b"PK\5\6"), end.rfind(b"PK\6\6")
+    sizes = [struct.unpack_from("<L", end, at + 12)[0]] if 0 <= at <= len(end) - 16 else []
+    sizes += [struct.unpack_from("<Q", end, at_large + 40)[0]] if 0 <= at_large <= len(end) - 48 else []
+    if any(_MOST_DIRECTORY < size != _IN_ZIP64 for size in sizes):
+        raise ConnectException(f"{archive} is not installed: it has more than {MOST_FILES} files")
+
+
+def _unpacked(archive: Path) -> IO[bytes]:
+    with archive.open("rb") as file:
+        magic = file.read(6)
+    for beginning, opened in _PACKED.items():
+        if magic.startswith(beginning):
+            return cast(IO[bytes], opened(archive))
+    return archive.open("rb")
+
+
+class _Bounded:
+    """What ``tarfile`` reads of an archive: long names and headers, which it reads in one piece, and contents."""
+
+    def __init__(self, stream: IO[bytes], archive: Path) -> None:
+        self._stream, self._archive = stream, archive
+        self.close, self.tell = stream.close, stream.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _MOST_READ:
+            raise ConnectException(f"{self._archive} is not installed: a header of it has more than {_MOST_READ >> 20} MiB")
+        return self._stream.read(size)
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        if position > MOST_BYTES + MOST_FILES * _MOST_HEADERS:
+            raise ConnectException(f"{self._archive} is not installed: it unpacks to more than {MOST_BYTES >> 20} MiB")
+        return self._stream.seek(position, whence)
 
 
 def _zipped(opened: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Member:

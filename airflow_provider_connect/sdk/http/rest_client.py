@@ -11,7 +11,6 @@ import json
 import logging
 import threading
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,17 +21,16 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
+from airflow_provider_connect.sdk.http.bounded_body import MOST_BYTES, PACKED, BoundedBody
 from airflow_provider_connect.sdk.http.credentials import Credentials
 from airflow_provider_connect.sdk.http.pages import Position
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
 PACKAGES: Final = RequiredPackages("A REST source", ("httpx",), "http")
-MOST_BYTES: Final = 64 * 1024 * 1024  # of one body, unpacked
 REQUEST_SECONDS: Final = 300.0  # from the request to the end of its body, however slowly headers and body arrive
 MOST_REDIRECTS: Final = 5
 MOST_RETRY_AFTER_SECONDS: Final = 3600.0
-_PACKED: Final = "gzip"
 _LEAST_OF_A_SECRET: Final = 8  # characters; a shorter one may equal the number of a page
 _SHOWN: Final = 200  # characters of the body of an error
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -136,7 +134,7 @@ class RestClient:
         self._limit = limit or RateLimit()
         self._request_seconds = request_seconds
         self._most_bytes = most_bytes
-        sent = {"Accept": "application/json", "Accept-Encoding": _PACKED, "User-Agent": "airflow-provider-connect", **(headers or {})}
+        sent = {"Accept": "application/json", "Accept-Encoding": PACKED, "User-Agent": "airflow-provider-connect", **(headers or {})}
         self._new_client: Callable[[], Any] = partial(self._library.Client, timeout=timeout_seconds, headers=sent)
         self._client = self._new_client()
 
@@ -259,28 +257,11 @@ class RestClient:
             raise ConnectException(f"{title}: {self._text_of(error)}") from None
 
     def _content(self, response: Any, title: str) -> bytes:
-        """The body, unpacked no further than its limit: packed twice, or in another way, a hundred bytes are gigabytes in one piece."""
-        encoding = response.headers.get("content-encoding", "").strip().lower()
-        if encoding not in ("", "identity", _PACKED) and response.is_success:
-            raise ConnectException(f"{title}: the body is packed as {encoding!r:.50}, and was asked for as {_PACKED}")
-        unpacked = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == _PACKED else None
-        content, is_empty, behind = bytearray(), True, 0
-        try:
-            for piece in response.iter_raw():
-                is_empty = False
-                if unpacked is not None and unpacked.eof:  # zlib would keep what follows, and copy it for each piece
-                    behind += len(piece)
-                    if behind > self._most_bytes:
-                        raise ConnectException(f"{title}: more than {self._most_bytes} bytes follow the end of the packed body")
-                    continue
-                content += piece if unpacked is None else unpacked.decompress(piece, self._most_bytes - len(content) + 1)
-                if len(content) > self._most_bytes:
-                    raise ConnectException(f"{title}: the body is larger than {self._most_bytes} bytes; ask for smaller pages")
-        except zlib.error as error:
-            raise ConnectException(f"{title}: the body is not packed as {_PACKED}: {error}") from None
-        if unpacked is not None and not unpacked.eof and not is_empty:
-            raise RetriableException(f"{title}: the packed body has no end")
-        return bytes(content)
+        encoding, is_error = response.headers.get("content-encoding", ""), not response.is_success
+        body = BoundedBody(encoding, title=title, most_bytes=self._most_bytes, hint="; ask for smaller pages", is_error=is_error)
+        content = b"".join(map(body.take, response.iter_raw()))
+        body.end()
+        return content
 
     def _raise_for_status(self, received: _Received, title: str, *, shows_body: bool = True) -> None:
         status = received.status

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
+import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
@@ -142,6 +144,25 @@ def test_what_an_archive_claims_is_not_believed(plugins: Path, tmp_path: Path, m
             installed(path, plugins)
     assert list(plugins.iterdir()) == []
     assert not list(tmp_path.rglob("evil.*"))
+
+
+@pytest.mark.parametrize(("kind", "name"), [(tarfile.GNUTYPE_LONGNAME, "long-1.tar.gz"), (tarfile.XHDTYPE, "pax-1.tar")])
+def test_a_header_of_a_tar_is_not_read_whole(plugins: Path, tmp_path: Path, kind: bytes, name: str) -> None:
+    header = tarfile.TarInfo("x")
+    header.size, header.type = 3 << 30, kind
+    data = header.tobuf(tarfile.GNU_FORMAT) + bytes(8 << 20)
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    with pytest.raises(ConnectException, match="a header of it has more than 4 MiB"):
+        installed(tmp_path / name, plugins)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_directory_of_a_zip_is_not_read_whole(plugins: Path, tmp_path: Path, *, is_large: bool) -> None:
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF if is_large else 1 << 30, 0, 0)
+    before = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1 << 26, 1 << 26, 1 << 34, 0) if is_large else b""
+    (tmp_path / "entries-1.zip").write_bytes(before + end)
+    with pytest.raises(ConnectException, match="it has more than 20000 files"):
+        installed(tmp_path / "entries-1.zip", plugins)
 
 
 def test_a_member_that_comes_twice_replaces_nothing(plugins: Path, tmp_path: Path) -> None:
