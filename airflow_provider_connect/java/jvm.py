@@ -18,7 +18,7 @@ from typing import Any, Final
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from airflow_provider_connect.errors import MOST_CHARACTERS, JavaException, RetriableException
+from airflow_provider_connect.errors import MOST_CHARACTERS, JavaException, RetriableException, TaskMemoryException
 from airflow_provider_connect.java.class_data import OPTIONS
 from airflow_provider_connect.java.jvm_folder import JvmFolder
 from airflow_provider_connect.java.log_lines import LOG4J, parsed
@@ -33,6 +33,7 @@ START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 180.0
 """The longest that one call into Java takes, unless it waits for the end of a task."""
 END_SECONDS: Final = 10.0
+_OUT_OF_MEMORY: Final = 3  # the exit code of ExitOnOutOfMemoryError, one of ``OPTIONS``
 _READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
 """For libraries that log by java.util.logging, whose lines have no form of ours: their ordinary work would look like warnings."""
@@ -60,7 +61,7 @@ class Jvm:
         self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
         self.folder = self._own_folder.path
-        self._hide = hide
+        self._hide, self._heap = hide, heap
         self._gateway: JavaGateway | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._cpu_seconds = 0.0
@@ -109,6 +110,12 @@ class Jvm:
             raise JavaException(self._hide(self._trace_of(error))) from None
         except (Py4JError, OSError) as error:
             ended = self._process is None or self._process.poll() is not None
+            if self._process is not None and self._process.returncode == _OUT_OF_MEMORY:
+                raise TaskMemoryException(
+                    f"java.lang.OutOfMemoryError: the JVM of the Java plugins needed more than its heap of {self._heap}, and ended. What "
+                    "was committed before stays. Give the connector smaller batches, or raise airflow.java.memory, up to the worker's "
+                    "java.memory.max"
+                ) from None
             why = f"ended with exit code {self._process.returncode}" if ended and self._process else f"does not answer: {error}"
             raise RetriableException(f"The JVM of the Java plugins {why}. A later try may succeed.") from None
 

@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.bounded_regex import BoundedRegex, Match
+from airflow_provider_connect.sdk.bounded_regex import LONGEST, BoundedRegex, Match
 from airflow_provider_connect.sdk.java_text import regex_error
 
 _JAVAS_OWN: Final = re.compile(
@@ -110,8 +110,13 @@ class Replacement:
                 at += 1
 
     def __call__(self, match: Match) -> str:
-        """The text in place of ``match``; a group that took no part is empty."""
-        return "".join(part if isinstance(part, str) else match.group(part) or "" for part in self._parts)
+        """The text in place of ``match``; a group that took no part is empty. Raises DataException for one of more than ``LONGEST``
+        characters: a group may stand in it any number of times, in each of a hundred routers."""
+        texts = [part if isinstance(part, str) else match.group(part) or "" for part in self._parts]
+        length = sum(map(len, texts))
+        if length > LONGEST:
+            raise DataException(f"The replacement would have {length} characters, and at most {LONGEST} are made")
+        return "".join(texts)
 
 
 def _group(name: str, text: str, at: int, pattern: BoundedRegex) -> tuple[int, int]:

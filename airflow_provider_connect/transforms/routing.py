@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.bounded_regex import LONGEST
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.java_regex import Replacement, TopicPattern, check_regex
@@ -82,5 +83,9 @@ class TimestampRouter(Transformation):
         if batch.timestamp is None or batch.timestamp.null_count:
             raise DataException(f"Timestamp missing on record: of topic {batch.topic}")
         times = self._timestamp_format.format_column(batch.timestamp.cast(pa.int64()))
+        length = len(self._topic_format) + self._topic_format.count("${topic}") * len(batch.topic)
+        length += self._topic_format.count("${timestamp}") * (pc.max(pc.utf8_length(times)).as_py() or 0)
+        if length > LONGEST:
+            raise DataException(f"The topic's name would have up to {length} characters, and at most {LONGEST} are made")
         routed = self._topic_format.replace("${topic}", batch.topic)
         return [batch.slice(start, length).replace(topic=routed.replace("${timestamp}", time)) for start, length, time in runs_of(times)]

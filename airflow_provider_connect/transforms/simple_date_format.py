@@ -72,10 +72,15 @@ def _quoted(pattern: str, at: int) -> tuple[str, int]:
     raise ValueError("Unterminated quote")
 
 
+_MOST_LETTERS: Final = 1000  # a letter that is repeated is a number of so many digits, in each record
+
+
 class SimpleDateFormat:
     """One pattern. Raises ValueError if it is none."""
 
     def __init__(self, pattern: str) -> None:
+        if len(pattern) > _MOST_LETTERS:
+            raise ValueError(f"{len(pattern)} characters; the most are {_MOST_LETTERS}")
         self.pattern = pattern
         self.elements = tuple(elements_of(pattern))
 

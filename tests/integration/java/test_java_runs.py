@@ -199,3 +199,27 @@ def test_the_value_of_a_variable_is_in_no_log_and_no_trace(java_runs: JavaRuns, 
     assert code == 75, output
     assert "FileStreamSinkTask" in trace, "the value reached the task"
     assert "canary-of-a-secret" not in output + trace
+
+
+def test_a_plugin_that_takes_more_than_its_heap_fails_its_task_by_name(java_runs: JavaRuns, unique: str) -> None:
+    """The connector keeps a line that has no end yet. Once it ends nothing is lost."""
+    java_runs.input.write_text("x" * (150 << 20))
+    java_runs.make_topic(unique)
+    source = java_runs.source(unique, unique, airflow_java_memory="100m")
+    code, output = java_runs.run(source)
+    assert code == 75, output
+    failed = java_runs.task(unique)
+    assert failed.state == "FAILED"
+    first = (failed.trace or "").splitlines()[0]
+    assert "java.lang.OutOfMemoryError: the JVM of the Java plugins needed more than its heap of 100m" in first, failed.trace
+    assert "java.lang.OutOfMemoryError" in output.splitlines()[-1]
+    java_runs.input.write_text("one\n")
+    code, output = java_runs.run(source)
+    assert code == 0, output
+    assert java_runs.records(unique) == ["one"]
+
+
+def test_a_heap_beyond_what_the_worker_allows_is_refused(java_runs: JavaRuns, unique: str) -> None:
+    code, output = java_runs.run(java_runs.source(unique, unique, airflow_java_memory="5g"))
+    assert code == 2, output
+    assert "airflow.java.memory: Value must be no more than 4g, the worker setting java.memory.max" in output

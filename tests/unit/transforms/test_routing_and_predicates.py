@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.transforms.cast import CastValue
 from airflow_provider_connect.transforms.predicates import Filter, HasHeaderKey, RecordIsTombstone, TopicNameMatches
-from airflow_provider_connect.transforms.routing import RegexRouter
+from airflow_provider_connect.transforms.routing import RegexRouter, TimestampRouter
 
 
 def made(plugin: Any, **config: str) -> Any:
@@ -31,6 +31,32 @@ def made(plugin: Any, **config: str) -> Any:
 )
 def test_a_topic_is_routed_as_java_would(regex: str, replacement: str, topic: str, routed: str) -> None:
     assert made(RegexRouter(), regex=regex, replacement=replacement).apply_batch(Batch.of(topic, pa.array(["v"]))).topic == routed
+
+
+@pytest.mark.parametrize(
+    "router",
+    [
+        lambda: made(RegexRouter(), regex="(.*)", replacement="$1$1"),
+        lambda: made(TimestampRouter(), **{"topic.format": "${topic}${topic}"}),
+        lambda: made(TimestampRouter(), **{"topic.format": "${topic}" + "${timestamp}" * 2000}),
+    ],
+    ids=["RegexRouter", "TimestampRouter", "its time"],
+)
+def test_a_chain_of_routers_that_double_a_name_ends_with_a_bad_record(router: Any) -> None:
+    with pytest.raises(DataException, match="characters, and at most 10000 are made"):
+        chained(router, 40)
+
+
+def chained(router: Any, times: int) -> None:
+    batch = Batch.of("shop", pa.array(["v"]), timestamp=pa.array([0], pa.int64()))
+    for _ in range(times):
+        routed = router().apply_batch(batch)
+        batch = routed[0] if isinstance(routed, list) else routed
+
+
+def test_a_time_of_any_length_is_refused() -> None:
+    with pytest.raises(ConfigException, match=r"timestamp\.format: 1001 characters; the most are 1000"):
+        made(TimestampRouter(), **{"timestamp.format": "y" * 1001})
 
 
 @pytest.mark.parametrize(
