@@ -569,3 +569,37 @@ def test_a_log_that_was_cut_without_a_copy_is_reported_once(logs: Logs, caplog: 
         time.sleep(0.01)
     [warning] = [each.getMessage() for each in caplog.records if "log files" in each.getMessage()]
     assert f"{logs.log} was cut, and no copy of it is in its folder: what it held behind byte 4 is lost" in warning
+
+
+# What users of other tails have reported
+
+
+@pytest.mark.parametrize("reads_between", [True, False])
+def test_rotation_by_time_whose_older_file_is_compressed_loses_and_doubles_nothing(logs: Logs, reads_between: bool) -> None:
+    """fluent-bit 2110: Kubernetes renames with a date and compresses the file before; its inode becomes the new log's."""
+    expected, found, before = [], [], None
+    for number in range(6):
+        logs.write(f"early {number}\n")
+        if reads_between:
+            found += logs.read()
+        logs.write(f"late {number}\n")
+        expected += [f"early {number}", f"late {number}"]
+        age(logs.log, 100 - number)
+        if before is not None:
+            logs.compress(before)
+        before = logs.log.rename(logs.folder / f"app.log.20230810-08{number:02d}34")
+    logs.write("end\n")
+    found += logs.read()
+    assert sorted(found) == sorted([*expected, "end"])
+    assert logs.read() == []
+
+
+def test_logs_whose_compressed_beginnings_are_equal_are_each_read(logs: Logs) -> None:
+    """vector 13193: fingerprints of compressed bytes were those of a header that all files have."""
+    for number in range(3):
+        path = logs.folder / f"app.log.{number + 1}"
+        logs.write("# a header that each file has\n" + f"line {number}\n", path)
+        age(path, 50 - number)
+        logs.compress(path)
+    assert sorted(set(logs.read())) == ["# a header that each file has", "line 0", "line 1", "line 2"]
+    assert logs.read() == []
