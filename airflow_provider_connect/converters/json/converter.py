@@ -31,7 +31,7 @@ from airflow_provider_connect.sdk.json.reader import NotPlain, check_documents, 
 from airflow_provider_connect.sdk.json.values import JsonRules, read_value, write_value
 from airflow_provider_connect.sdk.json.writer import column_text, texts_of
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH
-from airflow_provider_connect.sdk.schema import BOOLEAN_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.schema import BOOLEAN_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, validate_value
 
 SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT = "schemas.enable", "schemas.cache.size", "schema.content"
 DECIMAL_FORMAT, REPLACE_NULL = "decimal.format", "replace.null.with.default"
@@ -156,10 +156,8 @@ class JsonConverter(DataConverter):
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if schema is None and value is None:
             return None
-        payload = self._write(schema, value)
-        text = f"{self._envelope(schema)}{payload}}}" if self._has_schemas else payload
-        data: bytes = texts_of([text])[0].as_py()
-        return data
+        text = self._write(schema, value)
+        return bytes(texts_of([f"{self._envelope(schema)}{text}}}" if self._has_schemas else text])[0].as_py())
 
     def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
         if len(column) == 0:
@@ -185,6 +183,8 @@ class JsonConverter(DataConverter):
 
     def _write(self, schema: Schema | None, value: Any) -> str:
         try:
+            if schema is not None and value is not None:
+                validate_value(schema, value)
             return write_value(schema, value, self._rules)
         except RecursionError as error:
             raise DataException(f"{_NOT_WRITTEN}Values lie too deep inside one another") from error
