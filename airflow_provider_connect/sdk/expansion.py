@@ -18,6 +18,8 @@ MOST_LEVELS: Final = 200
 """Of references and types of a schema within one another."""
 MOST_COLUMNS: Final = 4096
 """Of a text file: each is a field of a struct."""
+MOST_BYTES: Final = 256 << 20
+"""Of the values that are made in one step."""
 MOST_FAULTS: Final = 1000
 """Of one piece of a file that are reported each by itself; those behind them are one exception."""
 _HOPELESS_FAULTS: Final = 20_000
@@ -59,7 +61,13 @@ def hopeless(bad: int, good: int) -> DataException:
     return DataException(f"{bad} rows of it could not be read, and {good} could: it is not of this format, or has other settings")
 
 
-def check_unpacked(packed: int, unpacked: int) -> None:
-    """Raise DataException where ``packed`` bytes have become more than data of anybody becomes."""
-    if unpacked > max(_MOST_UNPACKED, packed * _MOST_TIMES):
-        raise DataException(f"{packed} compressed bytes become more than {_MOST_TIMES} times as many ({unpacked} so far)")
+def check_unpacked(packed: int, unpacked: int, free: int = _MOST_UNPACKED) -> None:
+    """Raise DataException where ``packed`` bytes have become more than anybody's data does. ``free`` bytes are always right."""
+    if unpacked > max(free, packed * _MOST_TIMES):
+        raise DataException(f"{packed} bytes become more than {_MOST_TIMES} times as many ({unpacked} so far)")
+
+
+def check_bytes(size: int, what: str) -> None:
+    """Raise DataException where so many bytes of values would be made in one step: fewer records may be right."""
+    if size > MOST_BYTES:
+        raise DataException(f"{what} would have {size} bytes in memory, and {MOST_BYTES} are made at most")

@@ -10,6 +10,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.avro.avro_type import AvroType
+from airflow_provider_connect.sdk.expansion import MOST_BYTES, check_bytes
 from airflow_provider_connect.sdk.json.base64_column import decimals_of
 from airflow_provider_connect.sdk.record_bytes import Cursor, spread
 from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType
@@ -85,7 +86,11 @@ def _read_string(_type: AvroType, _schema: Schema, cursor: Cursor) -> pa.Array:
 def _read_enum(type: AvroType, _schema: Schema, cursor: Cursor) -> pa.Array:
     numbers = cursor.signed()
     cursor.fail_where((numbers < 0) | (numbers >= len(type.symbols)), f"the enum {type.name} has no symbol of this number")
-    return pa.array(type.symbols, pa.string()).take(pa.array(numbers))
+    symbols = pa.array(type.symbols, pa.string())
+    lengths = pc.binary_length(symbols)
+    if len(numbers) * pc.max(lengths).as_py() > MOST_BYTES:
+        check_bytes(pc.sum(lengths.take(pa.array(numbers))).as_py(), f"Symbols of the enum {type.name}")
+    return symbols.take(pa.array(numbers))
 
 
 def _read_record(type: AvroType, schema: Schema, cursor: Cursor) -> pa.Array:

@@ -29,6 +29,7 @@ from airflow_provider_connect.sdk.avro.connect_schemas import DEFAULT_PRECISION,
 from airflow_provider_connect.sdk.avro.decoder import decode_records
 from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_records
 from airflow_provider_connect.sdk.columns import cast_to_schema
+from airflow_provider_connect.sdk.expansion import MOST_BYTES, check_unpacked, hopeless, is_hopeless
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
 from airflow_provider_connect.sdk.schema import DECIMAL, PRECISION, Schema
 
@@ -36,8 +37,10 @@ AVRO_PACKAGES: Final = RequiredPackages("Reading Avro files", ("fastavro",), "fi
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 1 << 20
-_MOST_BYTES: Final = 256 << 20  # of a block, after its compression
+_FREE_BYTES: Final = 8 << 20  # of a block, whatever it is compressed to
+_RECORDS_AT_ONCE: Final = _BLOCK_BYTES // 64
 _MOST_RECORDS: Final = 1 << 20  # of a block whose records have no bytes
+_EMPTY_A_BYTE: Final = 16  # values without bytes in a block, for each of its bytes
 
 
 class Avro:
@@ -62,15 +65,16 @@ class Avro:
         try:
             header = _Header(kept)
             schema = connect_schema(header.type)
+            values = _Values(header.type, schema)
             waiting: list[bytes] = []
             for block in header.blocks(kept):
                 waiting += block.records
-                if block.error is not None or block.size >= _BLOCK_BYTES or len(waiting) * 64 >= _BLOCK_BYTES:
-                    yield from _decoded(header.type, schema, waiting)
+                if block.error is not None or block.size >= _BLOCK_BYTES or len(waiting) >= _RECORDS_AT_ONCE:
+                    yield from values.pieces(waiting)
                     waiting = []
                 if block.error is not None:
                     yield unreadable(kept, block.error, block.part)
-            yield from _decoded(header.type, schema, waiting)
+            yield from values.pieces(waiting)
         except (pa.ArrowException, zlib.error, *BROKEN) as error:
             yield unreadable(kept, error)
 
@@ -78,30 +82,36 @@ class Avro:
         return [Split(0, size)]
 
 
-def _decoded(type: AvroType, schema: Schema, records: list[bytes]) -> Iterator[Piece]:
-    """The values of records, and an exception for each that is not of its schema: behind the values before it."""
-    while records:
-        try:
-            yield decode_records(type, schema, pa.array(records, pa.binary())), schema
+class _Values:
+    """Decodes the records of one file, and counts those that cannot be decoded."""
+
+    def __init__(self, type: AvroType, schema: Schema) -> None:
+        self._type, self._schema = type, schema
+        self._good = self._bad = self._read_bytes = self._made_bytes = 0
+
+    def pieces(self, records: list[bytes]) -> Iterator[Piece]:
+        """The values of records in their order, and an exception in the place of each that is not of the schema. Raises DataException where
+        nearly none is, or where the values are much larger than their records."""
+        if not records:
             return
-        except DataException as error:
-            bad = error.record if error.record is not None else _first_bad(type, schema, records)
-            yield from _decoded(type, schema, records[:bad])
-            yield DataException(f"A record of {len(records[bad])} bytes cannot be read: {error.message}")
-            records = records[bad + 1 :]
-
-
-def _first_bad(type: AvroType, schema: Schema, records: list[bytes]) -> int:
-    """The first record that cannot be decoded, by halves: one at least is there."""
-    begin, end = 0, len(records)
-    while end - begin > 1:
-        middle = (begin + end) // 2
         try:
-            decode_records(type, schema, pa.array(records[begin:middle], pa.binary()))
-            begin = middle
-        except DataException:
-            end = middle
-    return begin
+            values = decode_records(self._type, self._schema, pa.array(records, pa.binary()))
+        except DataException as error:
+            if len(records) > 1:
+                half = len(records) // 2
+                yield from self.pieces(records[:half])
+                yield from self.pieces(records[half:])
+                return
+            self._bad += 1
+            yield DataException(f"A record of {len(records[0])} bytes cannot be read: {error.message}")
+            if is_hopeless(self._bad, self._good):
+                raise hopeless(self._bad, self._good) from error
+            return
+        self._good += len(values)
+        self._read_bytes += sum(map(len, records))
+        self._made_bytes += values.nbytes
+        check_unpacked(self._read_bytes, self._made_bytes, MOST_BYTES)
+        yield values, self._schema
 
 
 def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
@@ -181,6 +191,7 @@ class _Header:
         text = metadata[b"avro.schema"].decode()
         self.type = parse_avro(text)
         _refuse_empty_entries(self.type)
+        self._empty = _empty_values(self.type)
         self._unpack = _UNPACK.get(metadata.get(b"avro.codec", b"null").decode())
         if self._unpack is None:
             raise DataException(f"Its codec {metadata[b'avro.codec']!r} is not one of {', '.join(_UNPACK)}")
@@ -205,28 +216,35 @@ class _Header:
                 if not self._is_sought(file, begin):
                     return
                 continue
-            yield self._block(count, data, begin - 1)
+            yield from self._block(count, data, begin - 1)
 
-    def _block(self, count: int, data: bytes, begin: int) -> _Block:
-        """Records lie one after another without their lengths: a reader that wants no field passes over them."""
+    def _block(self, count: int, packed: bytes, begin: int) -> Iterator[_Block]:
+        """Its records, some thousands at a time. They lie one after another without their lengths: a reader that wants no field passes over
+        them."""
         assert self._unpack is not None
         records: list[bytes] = []
+        first = 0
         try:
-            data = self._unpack(data)
-            if not 0 <= count <= max(len(data), _MOST_RECORDS):
+            data = self._unpack(packed)
+            check_unpacked(len(packed), len(data), _FREE_BYTES)
+            if not 0 <= count <= max(len(data), _MOST_RECORDS) or count * self._empty > _MOST_RECORDS + _EMPTY_A_BYTE * len(data):
                 raise DataException(f"A block of {len(data)} bytes cannot have {count} records")
-            stream, start = io.BytesIO(data), 0
-            for _ in range(count):
+            stream, begun, start = io.BytesIO(data), 0, 0
+            for number in range(count):
                 self._skip(stream, *self._schemas)
                 end = stream.tell()
                 records.append(data[start:end])
                 start = end
+                if len(records) == _RECORDS_AT_ONCE or start - begun >= _BLOCK_BYTES:
+                    yield _Block(records, start - begun)
+                    records, first, begun = [], number + 1, start
             if start < len(data):
                 raise DataException(f"{len(data) - start} bytes are left behind its last record")
         except (pa.ArrowException, zlib.error, *BROKEN) as error:
-            part = f"The block at byte {begin}, from its record {len(records) + 1} of {count} on,"
-            return _Block(records, len(data), part, error)
-        return _Block(records, len(data))
+            part = f"The block at byte {begin}, from its record {first + len(records) + 1} of {count} on,"
+            yield _Block(records, 0, part, error)
+            return
+        yield _Block(records, start - begun)
 
     def _is_sought(self, file: KeptOpen, begin: int) -> bool:
         """Go behind the next mark; False: there is none."""
@@ -262,6 +280,13 @@ def _is_empty(type: AvroType) -> bool:
     return type.kind == "null" or is_empty_record or (type.kind == "fixed" and not type.size)
 
 
+def _empty_values(type: AvroType) -> int:
+    """How many values without bytes each value of ``type`` has, at least."""
+    if type.kind == "record":
+        return sum(_empty_values(field.type) for field in type.fields)
+    return int(_is_empty(type))
+
+
 def _varint(number: int) -> bytes:
     number = number << 1 if number >= 0 else (-number << 1) - 1
     found = bytearray()
@@ -290,8 +315,8 @@ def _read_varint(file: KeptOpen, first: bytes = b"") -> int:
 
 def _read_sized(file: KeptOpen) -> bytes:
     size = _read_varint(file)
-    if not 0 <= size <= _MOST_BYTES:
-        raise DataException(f"It has a part of {size} bytes: at most {_MOST_BYTES} are read")
+    if not 0 <= size <= MOST_BYTES:
+        raise DataException(f"It has a part of {size} bytes: at most {MOST_BYTES} are read")
     return _read_exactly(file, size)
 
 
@@ -328,14 +353,14 @@ def _unsnappy(data: bytes) -> bytes:
 
 
 def _unzstd(data: bytes) -> bytes:
-    found = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(_MOST_BYTES + 1)
+    found = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(MOST_BYTES + 1)
     _bounded(len(found))
     return bytes(found)
 
 
 def _inflated(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: one of two libraries that are alike
     def unpack(data: bytes) -> bytes:
-        found = unpacker().decompress(data, _MOST_BYTES + 1)
+        found = unpacker().decompress(data, MOST_BYTES + 1)
         _bounded(len(found))
         return bytes(found)
 
@@ -343,8 +368,8 @@ def _inflated(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: one of two lib
 
 
 def _bounded(size: int) -> int:
-    if size > _MOST_BYTES:
-        raise DataException(f"A block has more than {_MOST_BYTES} bytes after its compression")
+    if size > MOST_BYTES:
+        raise DataException(f"A block has more than {MOST_BYTES} bytes after its compression")
     return size
 
 

@@ -10,7 +10,8 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -27,6 +28,31 @@ def packed(data: bytes) -> bytes:
     return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
+def avro_file(schema: object, count: int, records: bytes, codec: str = "deflate") -> bytes:
+    """An Avro file of one block."""
+    metadata = {b"avro.schema": json.dumps(schema).encode(), b"avro.codec": codec.encode()}
+    entries = b"".join(_sized(key) + _sized(value) for key, value in metadata.items())
+    data = packed(records) if codec == "zstandard" else zlib.compress(records, 9, -15)
+    return b"Obj\x01" + _number(len(metadata)) + entries + _number(0) + b"s" * 16 + _number(count) + _sized(data) + b"s" * 16
+
+
+def _sized(data: bytes) -> bytes:
+    return _number(len(data)) + data
+
+
+def _number(number: int) -> bytes:
+    number, found = number << 1, bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*found, number))
+
+
+def avro_record(types: Iterable[object]) -> object:
+    return {"type": "record", "name": "R", "fields": [{"name": f"f{number}", "type": type} for number, type in enumerate(types)]}
+
+
+LONG_ENUM: Final = {"type": "enum", "name": "E", "symbols": ["x" * 5000]}
 MANY: Final = 4_000_000
 FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
     "CSV of a row of commas": ("csv", "gzip", lambda: zipped(b"," * MANY)),
@@ -43,6 +69,21 @@ FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
     "JSON that unpacks without end": ("json", "zstd", lambda: packed(b"0" * 500_000_000)),
     "bytes of empty lines": ("bytes", "gzip", lambda: zipped(b"\n" * 2 * MANY)),
     "bytes that unpack without end": ("bytes", "zstd", lambda: packed(b"x" * 500_000_000)),
+    "Avro that unpacks without end": ("avro", None, lambda: avro_file("boolean", 200_000_000, bytes(200_000_000), "zstandard")),
+    "Avro of records of a byte": ("avro", None, lambda: avro_file("boolean", 2 * MANY, bytes(2 * MANY))),
+    "Avro of records that are none": ("avro", None, lambda: avro_file("string", MANY, b"\x02\xff" * MANY)),
+    "Avro of nulls": ("avro", None, lambda: avro_file(avro_record(["null"] * 100), 1_000_000, b"")),
+    "Avro of empty records": (
+        "avro",
+        None,
+        lambda: avro_file(avro_record({"type": "fixed", "name": f"F{i}", "size": 0} for i in range(100)), 1_000_000, b""),
+    ),
+    "Avro of long symbols": ("avro", None, lambda: avro_file(LONG_ENUM, MANY, bytes(MANY))),
+    "Avro of one list of long symbols": (
+        "avro",
+        None,
+        lambda: avro_file({"type": "array", "items": LONG_ENUM}, 1, _number(1_000_000) + bytes(1_000_001)),
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from tests.unit.connectors.filesystem.expansions import FILES
 MOST_FILE_BYTES = 20_000
 MOST_BYTES = 1 << 30  # of a process that makes the file too
 MOST_SECONDS = 30.0  # of a processor, on a machine with others on it
-READABLE = {"CSV of empty rows", "JSON of empty lines", "bytes of empty lines"}
+READABLE = {"CSV of empty rows", "JSON of empty lines", "bytes of empty lines", "Avro of records of a byte"}
 
 
 @pytest.fixture(scope="module")
