@@ -20,6 +20,8 @@ MOST_COLUMNS: Final = 4096
 """Of a text file: each is a field of a struct."""
 MOST_BYTES: Final = 256 << 20
 """Of the values that are made in one step."""
+MOST_MADE: Final = 1 << 30
+"""Of all values of a small file together, or of a part of it that is read by itself."""
 MOST_FAULTS: Final = 1000
 """Of one piece of a file that are reported each by itself; those behind them are one exception."""
 _HOPELESS_FAULTS: Final = 20_000

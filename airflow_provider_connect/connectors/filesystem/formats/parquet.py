@@ -9,7 +9,6 @@ from typing import Any, BinaryIO, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
     BROKEN,
-    CHUNK_BYTES,
     CountedFile,
     KeptOpen,
     Piece,
@@ -21,9 +20,11 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
     unreadable,
 )
 from airflow_provider_connect.connectors.filesystem.formats.file_columns import struct_metadata, struct_pieces, table_schema
+from airflow_provider_connect.connectors.filesystem.formats.parquet_rows import compressed_bytes, rows_at_once
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.arrow_schema import arrow_field
+from airflow_provider_connect.sdk.expansion import MOST_MADE, check_unpacked
 from airflow_provider_connect.sdk.schema import Schema
 
 ROW_GROUP_BYTES: Final = 32 << 20  # in memory; about a fifth of it in the file
@@ -71,10 +72,11 @@ class Parquet:
 def _group_pieces(file: KeptOpen, source: Any, group: int, schema: Schema, first_row: int) -> Iterator[Piece]:
     """The rows of one group. Damage of a group costs its other rows, and no other group."""
     found = source.metadata.row_group(group)
-    rows = max(1, found.num_rows * CHUNK_BYTES // max(found.total_byte_size, CHUNK_BYTES))
-    end = first_row + found.num_rows
+    end, packed, made = first_row + found.num_rows, compressed_bytes(source, group), 0
     try:
-        for batch in source.iter_batches(rows, row_groups=[group], use_threads=False):
+        for batch in source.iter_batches(rows_at_once(source, file, group), row_groups=[group], use_threads=False):
+            made += batch.nbytes
+            check_unpacked(packed, made, MOST_MADE)
             yield from struct_pieces(batch.columns, schema, first_row)
             first_row += batch.num_rows
     except (pa.ArrowException, *BROKEN) as error:

@@ -10,11 +10,14 @@ import json
 import os
 import resource
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from airflow_provider_connect.connectors.filesystem.formats.file_format import file_format
 from airflow_provider_connect.errors import DataException
@@ -52,6 +55,23 @@ def avro_record(types: Iterable[object]) -> object:
     return {"type": "record", "name": "R", "fields": [{"name": f"f{number}", "type": type} for number, type in enumerate(types)]}
 
 
+def parquet_file(table: pa.Table, **options: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(table, file, **{"store_schema": False, "compression": "zstd", "row_group_size": 1 << 30} | options)
+    return file.getvalue()
+
+
+def same(value: object, type: pa.DataType, count: int) -> pa.Array:
+    """Many times one value."""
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([value], type))
+
+
+def one_list(count: int) -> pa.Table:
+    """A list of so many zeros, in one of many rows."""
+    offsets = pa.array([0, *[count] * 1000], pa.int32())
+    return pa.table({"a": pa.ListArray.from_arrays(offsets, pa.repeat(pa.scalar(0, pa.int64()), count))})
+
+
 LONG_ENUM: Final = {"type": "enum", "name": "E", "symbols": ["x" * 5000]}
 MANY: Final = 4_000_000
 FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
@@ -69,6 +89,24 @@ FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
     "JSON that unpacks without end": ("json", "zstd", lambda: packed(b"0" * 500_000_000)),
     "bytes of empty lines": ("bytes", "gzip", lambda: zipped(b"\n" * 2 * MANY)),
     "bytes that unpack without end": ("bytes", "zstd", lambda: packed(b"x" * 500_000_000)),
+    "Parquet of nulls": ("parquet", None, lambda: parquet_file(pa.table({"a": pa.nulls(2 * MANY, pa.int64())}))),
+    "Parquet of copies of one text": ("parquet", None, lambda: parquet_file(pa.table({"a": same("x" * 100_000, pa.string(), MANY)}))),
+    "Parquet of texts that begin alike": (
+        "parquet",
+        None,
+        lambda: parquet_file(
+            pa.table({"a": pa.array(["x" * 100_000] * 3000)}), use_dictionary=False, column_encoding={"a": "DELTA_BYTE_ARRAY"}
+        ),
+    ),
+    "Parquet of copies in lists": (
+        "parquet",
+        None,
+        lambda: parquet_file(
+            pa.table({"a": pa.ListArray.from_arrays(pa.array(range(0, MANY + 1, 10), pa.int32()), pa.array(["x" * 10] * MANY))})
+        ),
+    ),
+    "Parquet of one list": ("parquet", None, lambda: parquet_file(one_list(40_000_000))),
+    "Parquet of one text": ("parquet", None, lambda: parquet_file(pa.table({"a": pa.array(["x" * 200_000_000])}), use_dictionary=False)),
     "Avro that unpacks without end": ("avro", None, lambda: avro_file("boolean", 200_000_000, bytes(200_000_000), "zstandard")),
     "Avro of records of a byte": ("avro", None, lambda: avro_file("boolean", 2 * MANY, bytes(2 * MANY))),
     "Avro of records that are none": ("avro", None, lambda: avro_file("string", MANY, b"\x02\xff" * MANY)),
@@ -87,36 +125,44 @@ FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
 }
 
 
-def _read(name: str) -> dict[str, object]:
+def _read(name: str, file: Path) -> dict[str, object]:
     """What there is: rows, faults, the last fault, the largest piece."""
-    format, codec, make = FILES[name]
-    data = make()
+    format, codec, _ = FILES[name]
     rows = faults = largest = 0
     last = ""
-    for piece in file_format(format, codec, {}).read(io.BytesIO(data), None):
-        if isinstance(piece, DataException):
-            faults, last = faults + 1, piece.message
-        else:
-            rows, largest = rows + len(piece[0]), max(largest, piece[0].nbytes)
-    return {"size": len(data), "rows": rows, "faults": faults, "last": last, "largest": largest}
+    with file.open("rb") as opened:
+        for piece in file_format(format, codec, {}).read(opened, None):
+            if isinstance(piece, DataException):
+                faults, last = faults + 1, piece.message
+            else:
+                rows, largest = rows + len(piece[0]), max(largest, piece[0].nbytes)
+    return {"size": file.stat().st_size, "rows": rows, "faults": faults, "last": last, "largest": largest}
 
 
-def _read_apart(name: str) -> dict[str, object]:
-    """In a child, whose memory and processor time are its own. It makes the file itself, which takes some of both."""
-    reader, writer = os.pipe()
+def read_apart(name: str, folder: Path) -> dict[str, object]:
+    """In a child, whose memory and processor time are its own. Another one makes the file."""
+    file, found = folder / "file", folder / "found.json"
+    _forked(lambda: file.write_bytes(FILES[name][2]()))
+    found.unlink(missing_ok=True)
+    used = _forked(lambda: found.write_text(json.dumps(_read(name, file))))
+    unit = 1 if sys.platform == "darwin" else 1024
+    read = json.loads(found.read_text()) if found.exists() else {}
+    return {**read, "seconds": used.ru_utime + used.ru_stime, "most": used.ru_maxrss * unit}
+
+
+def _forked(act: Callable[[], object]) -> resource.struct_rusage:
     child = os.fork()
     if not child:
-        os.write(writer, json.dumps(_read(name)).encode())
+        act()
         os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as pipe:
-        text = pipe.read()
-    used = os.wait4(child, 0)[2]
-    unit = 1 if sys.platform == "darwin" else 1024
-    found = json.loads(text) if text else {}
-    return {**found, "seconds": used.ru_utime + used.ru_stime, "most": used.ru_maxrss * unit}
+    return os.wait4(child, 0)[2]
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps({name: read_apart(name, Path(folder)) for name in FILES}))
 
 
 if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    print(json.dumps({name: _read_apart(name) for name in FILES}))
+    main()

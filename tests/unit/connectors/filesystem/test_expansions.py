@@ -13,9 +13,16 @@ from tests.conftest import CHECKOUT
 from tests.unit.connectors.filesystem.expansions import FILES
 
 MOST_FILE_BYTES = 20_000
-MOST_BYTES = 1 << 30  # of a process that makes the file too
+MOST_BYTES = 640 << 20  # of a process that reads one; it begins with 60 MiB
 MOST_SECONDS = 30.0  # of a processor, on a machine with others on it
-READABLE = {"CSV of empty rows", "JSON of empty lines", "bytes of empty lines", "Avro of records of a byte"}
+READABLE = {
+    "CSV of empty rows",
+    "JSON of empty lines",
+    "bytes of empty lines",
+    "Avro of records of a byte",
+    "Parquet of nulls",
+    "Parquet of copies in lists",
+}
 
 
 @pytest.fixture(scope="module")
