@@ -17,7 +17,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.connectors.filesystem.formats import avro, parquet, text
+from airflow_provider_connect.connectors.filesystem.formats import avro, parquet, parquet_rows, text
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMATS, FileFormat, Split, codec_of, file_format
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
@@ -177,7 +177,7 @@ def test_parquet_row_groups_are_splits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_large_row_group_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "CHUNK_BYTES", 5000)
+    monkeypatch.setattr(parquet_rows, "CHUNK_BYTES", 5000)
     format = file_format("parquet", "none", {})
     found = list(pieces(format, written(format, NUMBERS, numbers(0, 5000))))
     assert len(found) > 5
