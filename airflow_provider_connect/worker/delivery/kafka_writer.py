@@ -16,6 +16,7 @@ from airflow_provider_connect.errors import RetriableException, StoreException
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException, cause_of, kafka_error, translated, translating
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.worker.delivery.record_limits import RecordLimits
 from airflow_provider_connect.worker.delivery.refused_records import RefusedRecords
 
 CHUNK_RECORDS = 10_000
@@ -41,7 +42,7 @@ class KafkaWriter:
     their way, because librdkafka goes on with the rest of a batch after a record that found the queue full, and order would be lost.
     ``give_up`` is asked while waiting; true ends the wait with RetriableException. ``native`` takes records from their columns; see
     ``native_queue`` for the producers that may have one. ``refused`` takes records that are refused for what they are; without it they fail
-    the writer.
+    the writer. ``limits``: a topic that takes less than the client's batches gets smaller ones, each acknowledged before the next.
 
     Each topic is checked before its first record, which has the broker create it if it creates any: librdkafka drops records of a topic
     that never comes. One that is deleted later fails the writer by the delivery reports of its records.
@@ -54,10 +55,12 @@ class KafkaWriter:
         native: NativeQueue | None = None,
         give_up: Callable[[], bool] = lambda: False,
         refused: RefusedRecords | None = None,
+        limits: RecordLimits | None = None,
     ) -> None:
         self._producer = producer
         self._native = native
         self._refused = refused
+        self._limits = limits
         self._give_up = give_up
         self._written = 0
         self._waiting: deque[tuple[int, int]] = deque()  # (records written up to here, bytes of that chunk)
@@ -79,6 +82,15 @@ class KafkaWriter:
 
     def _write(self, batch: EncodedBatch) -> None:
         self._require(batch.topic, batch.kafka_partition)
+        groups = None if self._limits is None else self._limits.groups(batch)
+        if groups is None:
+            self._write_chunks(batch)
+            return
+        for group in groups:
+            self._write_chunks(group)
+            self.flush(ANSWER_SECONDS)
+
+    def _write_chunks(self, batch: EncodedBatch) -> None:
         for chunk in batch.chunks(CHUNK_RECORDS, CHUNK_BYTES):
             self._wait_for_room(chunk.num_records)
             self._queue(chunk)

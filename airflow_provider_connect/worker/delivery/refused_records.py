@@ -1,22 +1,26 @@
-"""Source records that the broker refuses for what they are, where ``errors.tolerance`` is all: found, reported and left out.
+"""Source records that client or broker refuse for what they are: found, reported and left out.
 
-A broker answers for whole batches: one that is too large, or that holds one bad record, is refused with all that lies in it. So what was
-refused is sent again in halves, once everything else is acknowledged, and only what is refused alone is given up. Records that were sent
-again stand behind later ones.
+What is known to be too large never reaches the client (``without_excess``). What is refused all the same is found by ``RefusedRecords``,
+where ``errors.tolerance`` is all. A broker answers for whole batches: one that is too large, or that holds one bad record, is refused with
+all that lies in it. So what was refused is sent again in halves, once everything else is acknowledged, and only what is refused alone is
+given up. Records that were sent again stand behind later ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.stores.kafka_errors import translated
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.worker.delivery.record_limits import Excess
 from airflow_provider_connect.worker.errors.failures import SOURCE_TASK, ErrorStage, Failure, Operation, ReadRecord
 
 RECORD_ERRORS: Final = frozenset(
@@ -29,6 +33,38 @@ RECORD_ERRORS: Final = frozenset(
 )
 """Errors that another record would not meet. An error of the topic itself is not among them."""
 PRODUCE: Final = Operation(ErrorStage.KAFKA_PRODUCE, SOURCE_TASK)
+
+
+def without_excess(
+    batch: EncodedBatch,
+    excesses: Sequence[Excess],
+    source_partition: Mapping[str, object] | None,
+    failed: Callable[[Failure], None],
+) -> list[EncodedBatch]:
+    """The batch without the records that are too large, each of which ``failed`` is called with, and may raise for."""
+    pieces, start = [], 0
+    for excess in excesses:
+        record = batch.slice(excess.index, 1)
+        where = "" if source_partition is None else f" of source partition {dict(source_partition)}"
+        error = DataException(f"The record for topic {batch.topic}{where}{_key_text(record)} is too large: {excess.text(batch.topic)}")
+        failed(Failure(PRODUCE, error, _read(record)))
+        pieces.append(batch.slice(start, excess.index - start))
+        start = excess.index + 1
+    pieces.append(batch.slice(start, batch.num_records - start))
+    return [piece for piece in pieces if piece.num_records]
+
+
+def _key_text(record: EncodedBatch) -> str:
+    key = None if record.key is None else record.key[0].as_py()
+    return "" if key is None else f", with a key of {len(key)} bytes and SHA-256 {hashlib.sha256(key).hexdigest()[:16]}…,"
+
+
+def _read(record: EncodedBatch) -> ReadRecord:
+    def source_record() -> SourceRecord:
+        value, key, timestamp = (None if c is None else c[0].as_py() for c in (record.value, record.key, record.timestamp))
+        return SourceRecord(None, None, record.topic, value, key, kafka_partition=record.kafka_partition, timestamp=timestamp)
+
+    return ReadRecord(record.topic, source_record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,13 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Final, Protocol
-
-from confluent_kafka import KafkaError, Producer
+from typing import Final, Protocol
 
 from airflow_provider_connect import errors
-from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, StoreException
+from airflow_provider_connect.errors import ConnectException, RetriableException, StoreException
 from airflow_provider_connect.sdk.dead_letters import PREFIX
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import translated, translating
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
-from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord, Failure
 from airflow_provider_connect.worker.metrics import TaskMetrics
 
@@ -173,58 +169,3 @@ def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None
         key = "errors.deadletterqueue.topic.replication.factor"
         hint = "" if error.retriable else f"; {key} is {replication_factor}, and -1 takes the brokers' default"
         raise kind(f"Could not initialize dead letter queue with topic={topic}: {error}{hint}") from error
-
-
-class FencedDeadLetterProducer:
-    """Records in transactions of the task's own id: what was fenced by a newer claim writes none. ``owner`` gives who has the id now."""
-
-    def __init__(self, owner: Callable[[], TransactionalProducer], timeout_seconds: float) -> None:
-        self._owner = owner
-        self._timeout = timeout_seconds
-
-    def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None:
-        owner = self._owner()
-        try:
-            owner.begin()
-            _write(owner.producer, topic, dead_letters, self._timeout)
-            owner.commit()
-        except FencedException:
-            raise
-        except ConnectException:
-            with contextlib.suppress(ConnectException):
-                owner.abort()
-            raise
-
-
-class PlainDeadLetterProducer:
-    """A producer of the queue's own: for a queue on another cluster than the group's offsets, or written as another user."""
-
-    def __init__(self, producer: Producer, timeout_seconds: float) -> None:
-        self._producer = producer
-        self._timeout = timeout_seconds
-
-    def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None:
-        _write(self._producer, topic, dead_letters, self._timeout)
-
-
-def _write(producer: Producer, topic: str, dead_letters: Sequence[DeadLetter], timeout_seconds: float) -> None:
-    """Produce the records and wait until they are acknowledged."""
-    refusals: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _message: object) -> None:
-        if error is not None:
-            refusals.append(error)
-
-    with translating(f"writing to the dead letter queue {topic}", producer):
-        for dead_letter in dead_letters:
-            record = dead_letter.record
-            options: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}  # Any: produce's arguments
-            if dead_letter.headers:
-                options["headers"] = dead_letter.headers
-            producer.produce(topic, record.value, record.key, on_delivery=delivered, **options)
-        left = producer.flush(timeout_seconds)
-    if refusals:
-        found = translated(refusals[0], f"writing to the dead letter queue {topic}")
-        raise found if found.retriable else StoreException(f"The dead letter queue {topic} refused a record: {found}")
-    if left:
-        raise RetriableException(f"{left} records did not arrive in the dead letter queue {topic} within {timeout_seconds:g} s")

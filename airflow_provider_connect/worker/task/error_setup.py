@@ -15,13 +15,13 @@ from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.offset_location import sink_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.worker.delivery.dead_letter_producers import FencedDeadLetterProducer, PlainDeadLetterProducer
 from airflow_provider_connect.worker.delivery.raw_batch import Originals
+from airflow_provider_connect.worker.delivery.record_limits import RecordLimits
 from airflow_provider_connect.worker.errors.dead_letters import (
     DeadLetterProducer,
     DeadLetterQueue,
-    FencedDeadLetterProducer,
     HeaderList,
-    PlainDeadLetterProducer,
     context_headers,
     ensure_topic,
 )
@@ -33,6 +33,7 @@ from airflow_provider_connect.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.errant_records import ErrantRecords
 from airflow_provider_connect.worker.task.sink_errors import SinkErrors
+from airflow_provider_connect.worker.task.task_producers import owner_config
 
 log = logging.getLogger(__name__)
 WRITE_SECONDS = 60.0
@@ -64,7 +65,7 @@ def sink_errors_of(environment: TaskEnvironment, metrics: TaskMetrics, owner: Ca
     with_context: Callable[[Failure], HeaderList] = partial(context_headers, connector=name, task=number, mask=environment.mask)
     queue = DeadLetterQueue(
         settings.dead_letter_topic,
-        _letters(environment, owner),
+        _letters(environment, owner, admin),
         headers=with_context if settings.dead_letter_context_headers else lambda _: [],
         metrics=metrics,
         writes_through=not settings.tolerates_all,
@@ -111,7 +112,7 @@ def _reports(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLett
     return report
 
 
-def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProducer]) -> DeadLetterProducer:
+def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProducer], admin: TopicAdmin) -> DeadLetterProducer:
     """In the task's own transactions where its owner goes to the same cluster, as the same user, as Connect's own producer would."""
     overrides = environment.connector_settings.overrides["producer"]
     client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"
@@ -119,5 +120,6 @@ def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProd
     if wanted == client_config(
         environment.settings, ClientKind.PRODUCER, sink_overrides(environment.checked.resolved), client_id=client_id
     ):
-        return FencedDeadLetterProducer(owner, WRITE_SECONDS)
-    return PlainDeadLetterProducer(Producer({**wanted, "enable.idempotence": "true", **LastError().callbacks()}), WRITE_SECONDS)
+        return FencedDeadLetterProducer(owner, RecordLimits(owner_config(environment), admin.configs), WRITE_SECONDS)
+    producer = Producer({**wanted, "enable.idempotence": "true", **LastError().callbacks()})
+    return PlainDeadLetterProducer(producer, RecordLimits(wanted, admin.configs), WRITE_SECONDS)

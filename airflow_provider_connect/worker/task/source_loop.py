@@ -15,6 +15,8 @@ from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.worker.delivery.record_limits import RecordLimits
+from airflow_provider_connect.worker.delivery.refused_records import without_excess
 from airflow_provider_connect.worker.delivery.source_delivery import SourceDelivery, SourceOffset
 from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 from airflow_provider_connect.worker.errors.failures import RetriedByNextRunException, unread
@@ -46,7 +48,8 @@ class SourceLoop:
     4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the
     last commit, ``reporting`` that of a commit before, or nothing; a run without records has neither. ``committed`` is called after each
     commit. ``requests`` None: the delivery decides where transactions end. ``tick`` is called in each turn, ``note_position``
-    before the work on each batch and each poll.
+    before the work on each batch and each poll. ``limits`` knows which records client or broker would refuse: those go by the error rules
+    before any of their poll is written.
 
     A poll that fails, or whose records cannot be encoded, costs itself alone: what was read before is committed, then its exception is
     raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
@@ -69,6 +72,7 @@ class SourceLoop:
     tick: Callable[[], None] = lambda: None
     note_position: Callable[[str], None] = lambda _: None
     reporting: Callable[[], Sequence[ProducerRecord]] = tuple
+    limits: RecordLimits | None = None
     _written: set[str] = field(default_factory=set)
     _is_within_transaction: bool = False
     _next_poll: float = -math.inf
@@ -182,24 +186,32 @@ class SourceLoop:
             self.metrics.drop()
 
     def _send(self, batches: Sequence[Batch]) -> None:
-        encoded: list[EncodedBatch] = []
+        polled: list[tuple[EncodedBatch, Batch]] = []
         offsets: list[SourceOffset] = []
         for batch in batches:
             self.note_position(f"the conversion of records of {_position(batch)}")
             with _failing_alone():
-                encoded += self.pipeline.encode(batch)
+                polled += ((part, batch) for part in self.pipeline.encode(batch))
             offsets.extend(_offset_after(batch))
         for batch in batches:
             self.metrics.records_in += batch.num_records
             self.metrics.batches.add(batch.num_records)
-        for part in encoded:
+        for part, _ in polled:
             self.topics.prepare(part.topic)
+        with _failing_alone():
+            encoded = [piece for part, batch in polled for piece in self._fitting(part, batch)]
+        for part in encoded:
             self.metrics.records_out += part.num_records
             self.metrics.bytes += part.num_bytes
             self._written.add(part.topic)
         self.delivery.deliver(encoded, offsets)
         if batches:
             self.note_position(f"what follows {_position(batches[-1])}")
+
+    def _fitting(self, part: EncodedBatch, batch: Batch) -> list[EncodedBatch]:
+        """What client and topic take of it."""
+        excesses = [] if self.limits is None else self.limits.excesses(part)
+        return without_excess(part, excesses, batch.source_partition, self.pipeline.errors.failed) if excesses else [part]
 
     def _commit(self, closing: Sequence[ProducerRecord] = ()) -> None:
         with self.metrics.timed_commit():

@@ -22,6 +22,7 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.worker.delivery.record_limits import RecordLimits
 from airflow_provider_connect.worker.delivery.source_delivery import AtLeastOnce, AtMostOnce, ExactlyOnce, SourceDelivery, SourceOffset
 from airflow_provider_connect.worker.delivery.transaction_boundary import Boundary, IntervalBoundary, PollBoundary, RequestedBoundary
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
@@ -93,6 +94,9 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._boundary = boundary_of(environment)
         connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
+        is_transactional = payload.guarantee == Guarantee.EXACTLY_ONCE
+        overrides = environment.producer_overrides if is_transactional else environment.connector_settings.overrides["producer"]
+        self._limits = RecordLimits(producer_config(environment, overrides), self._admin.configs)
 
     def take_over(self) -> None:
         self._owner.take_over()
@@ -130,6 +134,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             task=task,
             pipeline=SourcePipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors),
             delivery=delivery,
+            limits=self._limits,
             requests=None if requested is None or not isinstance(delivery, ExactlyOnce) else TransactionRequests(requested, delivery.drop),
             stop=environment.stop,
             metrics=self._metrics,
@@ -167,7 +172,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
             return ExactlyOnce(
                 owner,
-                KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up),
+                KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up, limits=self._limits),
                 encode,
                 boundary=self._boundary,
                 flush_seconds=TAKE_OVER_SECONDS,
@@ -177,11 +182,11 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         config = producer_config(environment, environment.connector_settings.overrides["producer"])
         config.pop("transactional.id", None)
         if guarantee == Guarantee.AT_MOST_ONCE:
-            writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up)
+            writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up, limits=self._limits)
             return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS, step=environment.step)
         return AtLeastOnce(
             owner,
-            acknowledged_writer(environment, config, errors, give_up),
+            acknowledged_writer(environment, config, errors, give_up, self._limits),
             encode,
             interval_seconds=environment.settings.offset_flush_interval_ms / 1000,
             flush_seconds=TAKE_OVER_SECONDS,

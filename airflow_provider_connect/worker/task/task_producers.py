@@ -14,6 +14,7 @@ from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.worker.delivery.record_limits import RecordLimits
 from airflow_provider_connect.worker.delivery.refused_records import RefusedRecords
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
@@ -35,13 +36,17 @@ BOUNDED_BY_WRITER = ("queue.buffering.max.messages", "queue.buffering.max.kbytes
 
 def transactional_producer(environment: TaskEnvironment) -> TransactionalProducer:
     """The producer that owns the task's id; nothing is sent before ``take_over``."""
+    return TransactionalProducer(Producer(owner_config(environment)), timeout_seconds=TAKE_OVER_SECONDS)
+
+
+def owner_config(environment: TaskEnvironment) -> dict[str, Any]:
+    """The settings of ``transactional_producer``."""
     name = transactional_id(environment.settings.group_id, environment.payload.connector, environment.payload.task)
-    config = producer_config(
+    return producer_config(
         environment,
         {**_longer_transactions(environment), **_larger_records(environment), **environment.producer_overrides},
         transactional_id=name,
     )
-    return TransactionalProducer(Producer(config), timeout_seconds=TAKE_OVER_SECONDS)
 
 
 def _longer_transactions(environment: TaskEnvironment) -> dict[str, str]:
@@ -82,17 +87,18 @@ def interval_ms(environment: TaskEnvironment) -> int:
 
 
 def acknowledged_writer(
-    environment: TaskEnvironment, config: dict[str, Any], errors: Tolerance, give_up: Callable[[], bool]
+    environment: TaskEnvironment, config: dict[str, Any], errors: Tolerance, give_up: Callable[[], bool], limits: RecordLimits
 ) -> KafkaWriter:
     """The writer of records whose offsets wait for them. Where errors are tolerated each record has a delivery report of its own, and a gap
     is no fatal error."""
     is_idempotent = _may_be_idempotent(environment)
     if errors.settings.tolerates_all:
         producer = Producer({**config, "enable.idempotence": "true"} if is_idempotent else config)
-        return KafkaWriter(producer, give_up=give_up, refused=RefusedRecords(producer, errors.failed))
+        return KafkaWriter(producer, give_up=give_up, refused=RefusedRecords(producer, errors.failed), limits=limits)
     producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
     is_native = is_idempotent and config.get("sasl.mechanism") != "OAUTHBEARER"  # whose tokens are renewed by a callback of the client
-    return KafkaWriter(producer, native=NativeQueue.of(producer, hears_reports=True) if is_native else None, give_up=give_up)
+    native = NativeQueue.of(producer, hears_reports=True) if is_native else None
+    return KafkaWriter(producer, native=native, give_up=give_up, limits=limits)
 
 
 def _may_be_idempotent(environment: TaskEnvironment) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import random
@@ -266,18 +267,24 @@ def large_and_small(environment: RunEnvironment) -> list[str]:
     return lines
 
 
-def test_source_skips_what_the_broker_refuses_for_its_size(environment: RunEnvironment, unique: str) -> None:
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "at_most_once"])
+def test_source_skips_what_the_broker_refuses_for_its_size(
+    environment: RunEnvironment, unique: str, guarantee: str, caplog: pytest.LogCaptureFixture
+) -> None:
     make_topic(environment.bootstrap, unique, max_message_bytes="2000")
     lines = large_and_small(environment)
-    config = environment.file_source(unique, delivery_guarantee="at_least_once") | {"errors.tolerance": "all"}
-    result = environment.run(config)
+    more = {"errors.tolerance": "all", "errors.log.enable": "true"}
+    with caplog.at_level(logging.ERROR):
+        result = environment.run(environment.file_source(unique, delivery_guarantee=guarantee) | more)
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert sorted(values_of(environment.bootstrap, unique)) == sorted(line for line in lines if line.startswith("line"))
+    assert values_of(environment.bootstrap, unique) == [line for line in lines if line.startswith("line")]
+    assert f"The record for topic {unique} of source partition {{'filename': '{environment.file}'}} is too large: it has " in caplog.text
+    assert f"bytes with its overhead, and topic {unique} takes 2000. Raise max.message.bytes of the topic" in caplog.text
     assert measured(result)["total-records-skipped"] == 5
     assert environment.readiness().state == "no-work"
 
 
-@pytest.mark.parametrize(("guarantee", "tolerance"), [("at_least_once", "none"), ("exactly_once", "all")])
+@pytest.mark.parametrize(("guarantee", "tolerance"), [("at_least_once", "none"), ("exactly_once", "none"), ("at_most_once", "none")])
 def test_too_large_record_fails_a_source_that_may_not_skip_it(
     environment: RunEnvironment, unique: str, guarantee: str, tolerance: str
 ) -> None:
@@ -285,8 +292,41 @@ def test_too_large_record_fails_a_source_that_may_not_skip_it(
     large_and_small(environment)
     result = environment.run(environment.file_source(unique, delivery_guarantee=guarantee) | {"errors.tolerance": tolerance})
     assert result.state is RunState.FAILED
-    assert "size too large" in trace(result)
+    assert "is too large: it has " in trace(result)
     assert environment.offsets().get({"filename": str(environment.file)}) is None
+
+
+@pytest.mark.parametrize(("guarantee", "compression"), [("at_least_once", "lz4"), ("exactly_once", "none"), ("at_most_once", "zstd")])
+def test_a_line_that_the_source_takes_and_the_broker_does_not_is_left_out_alone(
+    environment: RunEnvironment, unique: str, guarantee: str, compression: str
+) -> None:
+    """Defaults of all: lines of up to 1 MiB, requests of 1 MiB, batches of 1 MiB and 12 bytes, with their overhead."""
+    make_topic(environment.bootstrap, unique)
+    text = base64.b64encode(random.Random(3).randbytes(800_000)).decode()  # zstd makes it smaller, and lz4 does not
+    of_client, of_topic = 1_048_576 - 36, 1_048_588 - 61 - 11
+    sizes = (of_topic, of_topic + 1, of_client, of_client + 1, 1_048_575)
+    lines = [line for size in sizes for line in ("a", text[:size], "x" * size)]
+    environment.file.write_text("\n".join(lines) + "\n")
+    config = environment.file_source(unique, delivery_guarantee=guarantee, **{"producer.override.compression.type": compression})
+    result = environment.run(config | {"errors.tolerance": "all"})
+    assert (result.state, result.error) == (RunState.DONE, None)
+    edges = {"none": (of_topic, of_topic), "lz4": (of_topic, of_client), "zstd": (of_client, of_client)}[compression]
+    kept = [line for line in lines if len(line) <= edges[line.startswith("x")]]
+    assert [(value[:1], len(value)) for value in values_of(environment.bootstrap, unique)] == [(line[:1], len(line)) for line in kept]
+    assert environment.readiness().state == "no-work"
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "at_most_once"])
+def test_small_records_arrive_in_a_topic_that_takes_less_than_a_batch_of_the_client(
+    environment: RunEnvironment, unique: str, guarantee: str
+) -> None:
+    make_topic(environment.bootstrap, unique, max_message_bytes="3000")
+    draw = random.Random(5)
+    lines = [draw.randbytes(draw.randrange(1, 1300)).hex() for _ in range(200)]
+    environment.file.write_text("\n".join(lines) + "\n")
+    result = environment.run(environment.file_source(unique, delivery_guarantee=guarantee))
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert values_of(environment.bootstrap, unique) == lines
 
 
 def test_queue_that_cannot_be_made_fails_the_task_by_name(environment: RunEnvironment, unique: str) -> None:
@@ -299,13 +339,34 @@ def test_queue_that_cannot_be_made_fails_the_task_by_name(environment: RunEnviro
     assert dead_letter_topic(environment) not in AdminClient({"bootstrap.servers": environment.bootstrap}).list_topics(timeout=60).topics
 
 
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_record_that_fits_into_the_queue_without_its_headers_has_shorter_ones_there(
+    environment: RunEnvironment, unique: str, guarantee: str
+) -> None:
+    """Many of them at once: together they are more than a batch of the queue's topic may have."""
+    make_topic(environment.bootstrap, unique)
+    make_topic(environment.bootstrap, dead_letter_topic(environment), max_message_bytes="3000")
+    draw = random.Random(11)
+    values = [draw.randbytes(size // 2).hex() for size in (10, 800, 2000, 2200, 10, 10)]
+    send(environment.bootstrap, unique, values)
+    config = environment.file_sink(unique, delivery_guarantee=guarantee) | JSON | tolerant(environment)
+    result = environment.run(config)
+    assert (result.state, result.error) == (RunState.DONE, None)
+    found = dead_letters(environment)
+    assert [(dead_letter.value or b"").decode() for dead_letter in found] == values
+    assert [context(dead_letter)["offset"] for dead_letter in found] == list("012345")
+    traces = [context(dead_letter)["exception.stacktrace"] for dead_letter in found]
+    assert [trace.endswith(" … (shortened)") for trace in traces] == [len(value) >= 800 for value in values]
+
+
 def test_queue_that_refuses_a_letter_fails_the_task_and_nothing_is_lost(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
-    make_topic(environment.bootstrap, dead_letter_topic(environment), max_message_bytes="500")
+    make_topic(environment.bootstrap, dead_letter_topic(environment), max_message_bytes="200")
     send(environment.bootstrap, unique, poisoned(20))
     result = environment.run(environment.file_sink(unique) | JSON | tolerant(environment))
     assert result.state is RunState.FAILED
-    assert f"The dead letter queue {dead_letter_topic(environment)} refused a record: " in trace(result)
+    assert f"The dead letter queue {dead_letter_topic(environment)} refused a record: offset " in trace(result)
+    assert "bytes with its headers, and the queue takes 200 in a batch. Raise max.message.bytes of" in trace(result)
     assert measured(result)["deadletterqueue-produce-failures"] == 1
     assert environment.group_offsets()[TopicPartition(unique, 0)].offset == 0
 
