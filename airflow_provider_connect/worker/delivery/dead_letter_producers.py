@@ -1,5 +1,5 @@
-"""What writes dead-letter records: transactions of the task's own id, or a producer of their own. Texts of a failure are cut where the queue
-takes no more."""
+"""What writes dead-letter records: transactions of the task's own id, or a producer of their own. Texts of a failure are cut where the
+queue takes no more."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ IMPOSSIBLE = {
         {},
         "pk.fields: Table .*notes has no primary key or unique index",
     ),
-    "an array": (None, note(list=Schema.array(INT32_SCHEMA)), {}, "Column list: ARRAY has no column type"),
+    "an array of arrays": (None, note(list=Schema.array(Schema.array(INT32_SCHEMA))), {}, "Column list: ARRAY has no column type"),
     "no table": (None, note(), {"auto.create": "false"}, "auto.create: There is no table notes. Create it, or set auto.create to true"),
 }
 
@@ -115,7 +115,7 @@ def test_an_impossible_table_is_refused_with_the_column_named(target: TargetData
     if create is not None:
         target.run(create)
     sink = Sink(target, {**UPSERT, **settings})
-    values = {"text": None, "new": 1, "list": [1]}
+    values = {"text": None, "new": 1, "list": [[1]]}
 
     def write() -> None:
         sink.put([{field.name: values.get(field.name, 1) for field in schema.fields}], schema, keys=[{"id": 1}])

@@ -189,8 +189,8 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(environm
 @pytest.mark.parametrize(
     ("kill_point", "times"),
     [
-        pytest.param(KillPoint("worker.errors.dead_letters:FencedDeadLetterProducer.send", "before"), 1, marks=pytest.mark.soak),
-        (KillPoint("worker.errors.dead_letters:FencedDeadLetterProducer.send", "after"), 2),
+        pytest.param(KillPoint("worker.delivery.dead_letter_producers:FencedDeadLetterProducer.send", "before"), 1, marks=pytest.mark.soak),
+        (KillPoint("worker.delivery.dead_letter_producers:FencedDeadLetterProducer.send", "after"), 2),
         pytest.param(KillPoint(CommitStep.PRE_COMMIT, "after"), 1, marks=pytest.mark.soak),
         pytest.param(KillPoint(CommitStep.COMMIT_GROUP, "after"), 1, marks=pytest.mark.soak),
     ],

@@ -62,6 +62,11 @@ class Column:
     is_generated: bool = False
     second_digits: int | None = None
 
+    @property
+    def is_array(self) -> bool:
+        """Whether it is one of PostgreSQL's arrays."""
+        return self.kind is ColumnKind.OTHER and self.type_name.startswith("_")
+
 
 @dataclass(frozen=True, slots=True)
 class Table:

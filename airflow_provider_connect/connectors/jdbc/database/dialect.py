@@ -90,7 +90,10 @@ class Dialect:
 
     def column_type(self, schema: Schema, *, is_key: bool = False) -> str:
         """The type of a column that holds values of ``schema``, without NULL or NOT NULL. Raises ConnectException for what no column
-        holds: arrays, maps and structs."""
+        holds: maps, structs, and arrays but for PostgreSQL's of single values."""
+        element = schema.value_schema
+        if self.name == POSTGRESQL and schema.type is SchemaType.ARRAY and element is not None and element.type is not SchemaType.ARRAY:
+            return f"{self.column_type(element)}[]"
         kind = schema.logical_name or str(schema.type)
         text = (self.key_types.get(kind) if is_key else None) or self.types.get(kind)
         if text is None:

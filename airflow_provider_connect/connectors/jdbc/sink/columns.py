@@ -8,6 +8,7 @@ from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
+from airflow_provider_connect.connectors.jdbc.sink.array_texts import array_texts
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.connectors.jdbc.source.far_times import far_dates, far_timestamps, has_far_times, has_infinite_days
 from airflow_provider_connect.errors import ConnectException
@@ -148,6 +149,8 @@ def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple
         column, is_direct, binary = far_timestamps(target, column, time_zone), True, target.type_name
     elif target.kind is ColumnKind.DATE and types.is_date(column.type) and has_infinite_days(column):
         column, is_direct, binary = far_dates(target, column), True, target.type_name
+    elif types.is_list(column.type):
+        column, is_direct = array_texts(column, target, time_zone), False
     else:
         column, is_direct = wire_column(target, column, time_zone)
     metadata = None if binary is None else {_BINARY: binary}

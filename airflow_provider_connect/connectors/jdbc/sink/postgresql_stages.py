@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.sink.array_texts import array_type
 from airflow_provider_connect.connectors.jdbc.sink.columns import stage_type
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
@@ -166,6 +167,8 @@ class StageStatements:
 
     def _as_declared(self, name: str) -> str:
         declared = self.table.declared[name]
+        if declared.endswith("[]"):
+            declared = array_type(declared)
         return f"s.{self.dialect.quoted(name)}::{'bit varying' if declared.startswith('bit') else declared}"  # of bits a cast cuts some off
 
 

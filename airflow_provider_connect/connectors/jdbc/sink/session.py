@@ -140,7 +140,14 @@ class SinkSession:
     def _layout(self, batch: Batch) -> Layout:
         """Raises DataException where the batch's records cannot be rows: nothing of them is taken."""
         dialect = self.store.dialect
-        return layout_of(self._settings, batch, lambda field: column_name(field, dialect))
+        layout = layout_of(self._settings, batch, lambda field: column_name(field, dialect))
+        for column in layout.columns:
+            try:
+                dialect.column_type(column.schema)
+            except ConnectException as error:
+                text = f"Column {column.name}: {error}. Leave the field out by fields.whitelist, or flatten it"
+                raise DataException(f"Records of topic {batch.topic} cannot be rows: {text}") from error
+        return layout
 
     def _add(self, batch: Batch, layout: Layout) -> None:
         """Put the batch where it waits for its table. May be repeated until it returns."""

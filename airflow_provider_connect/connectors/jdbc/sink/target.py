@@ -166,6 +166,8 @@ def _altered(target: Column, type: str, table: TargetTable, dialect: Dialect) ->
 def is_taken(column: Column, schema: Schema, *, reads_numbers: bool = False) -> bool:
     """Whether the column takes values of ``schema``, at least those that are not too large. ``reads_numbers``: the database reads decimals
     and floats from texts, and refuses those that are none."""
+    if schema.type is SchemaType.ARRAY:
+        return column.is_array
     if reads_numbers and _kind(schema) == SchemaType.STRING and column.kind in (ColumnKind.DECIMAL, *_FLOATS):
         return True
     return column.kind in _TAKEN_BY.get(_kind(schema), ())

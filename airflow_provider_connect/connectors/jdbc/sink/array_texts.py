@@ -1,0 +1,50 @@
+"""Arrays as PostgreSQL writes them: texts with braces, which the server reads as any array type. Knows no connection."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column
+from airflow_provider_connect.sdk.arrow import pa, pc
+
+_LENGTHS: Final = re.compile(r"\(\d+(?:,-?\d+)?\)")
+_TEXTS: Final = ("character varying[]", "character[]")
+
+
+def array_type(declared: str) -> str:
+    """The type of an array that a text is cast to for a column of the type ``declared``: without lengths, by which a cast cuts texts off.
+    The column itself refuses what is too long, and rounds numbers."""
+    type = _LENGTHS.sub("", declared)
+    if type.startswith("bit"):
+        return "bit varying[]"
+    return "text[]" if type in _TEXTS else type
+
+
+def array_texts(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
+    """Lists of single values as texts; null where the list is. Timestamps for a column without a zone are those of ``time_zone``."""
+    return pa.chunked_array([_texts(chunk, target, time_zone) for chunk in column.chunks], pa.string())
+
+
+def _texts(lists: pa.Array, target: Column, time_zone: str) -> pa.Array:
+    flat = pc.fill_null(_elements(lists.flatten(), target, time_zone), "NULL")
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int32())
+    offsets = pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), lengths]))
+    texts = pc.binary_join_element_wise("{", pc.binary_join(pa.ListArray.from_arrays(offsets, flat), ","), "}", "")
+    return pc.if_else(lists.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _elements(values: pa.Array, target: Column, time_zone: str) -> pa.Array:
+    types, type = pa.types, values.type
+    if types.is_string(type) or types.is_large_string(type):
+        escaped = pc.replace_substring(pc.replace_substring(values.cast(pa.string()), "\\", "\\\\"), '"', '\\"')
+        return pc.binary_join_element_wise('"', escaped, '"', "")
+    if types.is_binary(type) or types.is_large_binary(type):
+        hexes = pl.Series(values).bin.encode("hex").to_arrow().cast(pa.string())
+        return pc.binary_join_element_wise('"\\\\x', hexes, '"', "")
+    if types.is_timestamp(type):
+        local = pc.local_timestamp(values.cast(pa.timestamp(type.unit, time_zone)))
+        return pc.binary_join_element_wise('"', (local if target.type_name == "_timestamp" else values).cast(pa.string()), '"', "")
+    return values.cast(pa.string())
