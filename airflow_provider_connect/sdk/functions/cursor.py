@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
@@ -21,13 +21,23 @@ MOST_HELD_BYTES: Final = 256 << 20
 """Of rows that have one cursor value, and so are one batch."""
 
 
-class CursorOrder:
-    """The rows of one source partition, table by table. ``start``: the value of the last committed offset, None for all rows."""
+class LateRows(Protocol):
+    """``overlap.Overlap``."""
 
-    def __init__(self, column: str, start: Any, title: str) -> None:  # Any: JSON
+    def new_rows(self, table: pa.Table) -> pa.Table: ...
+
+    def offset_after(self, table: pa.Table) -> dict[str, Any]: ...
+
+
+class CursorOrder:
+    """The rows of one source partition, table by table. ``start``: the value of the last committed offset, None for all rows. ``late``
+    knows which of those behind it are in Kafka."""
+
+    def __init__(self, column: str, start: Any, title: str, late: LateRows | None = None) -> None:  # Any: JSON
         self._column = column
         self._start = start
         self._title = title
+        self._late = late
         self._held: list[pa.Table] = []
         self._held_bytes = 0
         self._last: pa.Scalar | None = None
@@ -45,13 +55,18 @@ class CursorOrder:
             if not len(values):
                 return
             self._start = None
+        if self._late is not None:
+            table = self._late.new_rows(table)
+            values = table.column(self._column)
+            if not len(values):
+                return
         last = values[-1]
         tail = 1 if len(values) > 1 and values[-2] != last else pc.sum(pc.equal(values, last)).as_py()
         body = len(values) - tail
         if body:
             whole = _joined([*self._held, table.slice(0, body)])
             self._held, self._held_bytes = [], 0
-            yield whole, json_value(values[body - 1])
+            yield whole, self._behind(whole)
         elif self._last is not None and self._last != last:
             yield from self.rest()
         self._last = last
@@ -71,7 +86,10 @@ class CursorOrder:
         if self._held:
             held = _joined(self._held)
             self._held, self._held_bytes = [], 0
-            yield held, json_value(held.column(self._column)[-1])
+            yield held, self._behind(held)
+
+    def _behind(self, rows: pa.Table) -> Any:
+        return json_value(rows.column(self._column)[-1]) if self._late is None else self._late.offset_after(rows)
 
     def _values(self, table: pa.Table) -> pa.ChunkedArray:
         """The cursor's column, in order."""

@@ -22,6 +22,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
+from airflow_provider_connect.sdk.functions.overlap import Overlap, Width, is_overlap, reached_of, since_of
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
 from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, encoded_schema
 from airflow_provider_connect.sdk.schema import Schema
@@ -51,6 +52,7 @@ class SourceFunction:
     key: str | Sequence[str] | None
     has_new_data: Callable[..., bool | None] | None
     schema: pa.Schema | type | None
+    overlap: Width | None = None
 
     @property
     def has_cursor(self) -> bool:
@@ -133,15 +135,22 @@ class PartitionRows:
         self.declared = declared
         self._topic = topic
         self._source_partition = source_partition_of(partition)
-        self._order = None if declared.cursor is None else CursorOrder(declared.cursor, reached, self.title)
+        self._order = None if declared.cursor is None else self._order_of(declared.cursor, reached)
         self._waiting: list[tuple[pa.Table, Any]] = []  # rows without any value, and their cursors, until a field has a type
         self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
         given = {**declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
         given[PARTITION] = partition
         if CURSOR in parameters_of(declared.function):
-            given |= cursor_argument(declared.function, reached)
+            given |= cursor_argument(declared.function, since_of(reached))
         self._yielded = _yielded(declared.function, given)
         self._groups = _grouped(self._yielded, task.context.stopping, can_resume=declared.has_cursor)
+
+    def _order_of(self, column: str, reached: Any) -> CursorOrder:
+        if self.declared.overlap is None:
+            return CursorOrder(column, reached_of(reached), self.title)
+        offset = reached if is_overlap(reached) else None if reached is None else {CURSOR: reached}
+        overlap = Overlap(column, self.declared.overlap, self.declared.key, offset, self.title)
+        return CursorOrder(column, overlap.since, self.title, overlap)
 
     def next(self) -> list[Batch] | None:
         """The batches of the next rows, which may be none; None at the end."""

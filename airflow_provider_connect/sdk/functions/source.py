@@ -18,6 +18,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_of
+from airflow_provider_connect.sdk.functions.overlap import Width, is_overlap, reached_of
 from airflow_provider_connect.sdk.functions.partition_rows import (
     FIELDS,
     PARTITION,
@@ -169,7 +170,7 @@ class FunctionSource(SourceConnector):
         arguments = {**self.declared.signature.arguments(config), "allowed_paths": self.allowed_paths}
         answers: list[bool | None] = []
         for partition in self.declared.partition_values(config):
-            reached = cursor_of(offsets(source_partition_of(partition)))
+            reached = reached_of(cursor_of(offsets(source_partition_of(partition))))
             cursor = cursor_argument(check, reached) if CURSOR in parameters_of(check) else {}
             answers.append(called(check, {**arguments, **cursor, PARTITION: partition}))
             if answers[-1]:
@@ -188,6 +189,8 @@ class FunctionSource(SourceConnector):
             if not is_fields and self.declared.partitions is None and partition != whole:
                 raise ConnectException(f"The source partition of this connector is {whole}, got {partition}")
             wanted = FIELDS if is_fields else CURSOR
+            if not is_fields and self.declared.overlap is not None and is_overlap(offset):
+                continue
             if (is_fields or self.declared.cursor is not None) and set(offset) != {wanted}:
                 raise ConnectException(f"An offset of {partition} has the key '{wanted}' alone, got {dict(offset)}")
         return True
@@ -204,6 +207,7 @@ def source(
     topic: str | None = None,
     has_new_data: Callable[..., bool | None] | None = None,
     schema: pa.Schema | type | None = None,
+    overlap: Width | None = None,
 ) -> Callable[[Callable[..., Any]], type[FunctionSource]]: ...
 def source(
     function: Callable[..., Any] | None = None,
@@ -215,6 +219,7 @@ def source(
     topic: str | None = None,
     has_new_data: Callable[..., bool | None] | None = None,
     schema: pa.Schema | type | None = None,
+    overlap: Width | None = None,
 ) -> type[FunctionSource] | Callable[[Callable[..., Any]], type[FunctionSource]]:
     """Makes a generator of rows a source connector, whose settings are the function's parameters and ``topic``.
 
@@ -228,8 +233,12 @@ def source(
     out. ``key``: the field, or fields, of the record's key. ``topic``: the default of the setting. ``has_new_data``: returns whether a run
     would find rows, by settings, ``partition``, ``cursor`` and ``allowed_paths``; None for unknown. It is called in the Airflow task
     process before each run. ``schema``: the fields of the rows, as an Arrow schema or a dataclass; other fields are left out. Without it
-    they are inferred, only widen, and are remembered among the source offsets.
+    they are inferred, only widen, and are remembered among the source offsets. ``overlap``: how far below the committed cursor rows may
+    still come, a number, or a timedelta for times. The function gets the cursor less this, and rows within it are delivered once (see
+    ``overlap``).
     """
+    if overlap is not None and cursor is None:
+        raise TypeError("overlap= needs cursor=, the field that it is measured in")
 
     def declare(author: Callable[..., Any]) -> type[FunctionSource]:
         signature = Signature.of(author, without=_GIVEN)
@@ -240,7 +249,7 @@ def source(
             )
         refuse_unknown(partitions if callable(partitions) else None, settings, "partitions")
         refuse_unknown(has_new_data, [*settings, PARTITION, CURSOR, "allowed_paths"], "has_new_data")
-        return _connector_class(author, SourceFunction(author, signature, partitions, cursor, key, has_new_data, schema), topic)
+        return _connector_class(author, SourceFunction(author, signature, partitions, cursor, key, has_new_data, schema, overlap), topic)
 
     return declare if function is None else declare(function)
 

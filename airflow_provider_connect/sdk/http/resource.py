@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.functions.overlap import Width
 from airflow_provider_connect.sdk.http.pages import Page, Pagination, Position, Row, SinglePage, rows_at
 from airflow_provider_connect.sdk.http.rest_client import RefusedException, RestClient
 
@@ -47,12 +48,16 @@ class Incremental:
     """The query parameter ``param`` asks for rows whose ``field`` is not below a value: the greatest of earlier runs, or ``start``.
 
     With ``is_sorted`` rows come sorted by the field, oldest first, which is exactly once. Rows that are not sorted are at least once: those
-    with the greatest value come again."""
+    with the greatest value come again.
+
+    ``overlap``: how far below the greatest value sorted rows may still come, a number, or a timedelta for times; they are asked for again,
+    and each is delivered once."""
 
     field: str
     param: str
     start: Position | None = None
     is_sorted: bool = True
+    overlap: Width | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from airflow_provider_connect.sdk.config_def import (
 )
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_of
+from airflow_provider_connect.sdk.functions.overlap import is_overlap, reached_of
 from airflow_provider_connect.sdk.functions.signature import Signature
 from airflow_provider_connect.sdk.functions.source import (
     FIELDS,
@@ -86,7 +87,7 @@ class RestSource(FunctionSource):
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
         """Asks for the first rows behind each cursor. Nothing is asked where the answer cannot be no: if a resource is not sorted by a
         cursor, or has not been read yet."""
-        cursors = {name: cursor_of(offsets(source_partition_of(name))) for name in self.resources}
+        cursors = {name: reached_of(cursor_of(offsets(source_partition_of(name)))) for name in self.resources}
         if not all(resource.is_sorted for resource in self.resources.values()) or None in cursors.values():
             return None
         answers: list[bool | None] = []
@@ -119,6 +120,8 @@ class RestSource(FunctionSource):
                 continue
             if kind not in (PARTITION, SCHEMA) or name not in self.resources:
                 raise ConnectException(f"A source partition is {{'{PARTITION}': one of {', '.join(self.resources)}}}, got {partition}")
+            if kind == PARTITION and self.resources[name].is_sorted and is_overlap(offset):
+                continue
             known = {FIELDS} if kind == SCHEMA else {CURSOR} if self.resources[name].is_sorted else OFFSET_KEYS
             if not offset or not set(offset) <= known:
                 raise ConnectException(f"An offset of {partition} has keys among {', '.join(sorted(known))}, got {dict(offset)}")
@@ -226,7 +229,8 @@ class _Api:
 
         read.__qualname__ = read.__name__ = f"{self.name}.{name}"
         field = resource.incremental.field if resource.is_sorted and resource.incremental else None
-        return SourceFunction(read, _WholeConfig(self.config_def, {}), None, field, resource.key, None, resource.schema)
+        overlap = resource.incremental.overlap if field is not None and resource.incremental else None
+        return SourceFunction(read, _WholeConfig(self.config_def, {}), None, field, resource.key, None, resource.schema, overlap)
 
     def client(self, config: Config, access: _Access, *, most_seconds: float | None = None) -> RestClient:
         """``most_seconds``: of one request, from its beginning to its end."""

@@ -144,6 +144,26 @@ def test_sorted_rows_resume_from_their_cursor(api: Api) -> None:
     assert api.targets() == ["/rows?since=7&limit=2&offset=0", "/rows?since=7&limit=2&offset=1"]
 
 
+def test_sorted_rows_that_come_late_within_the_overlap_arrive_once(api: Api) -> None:
+    rows = [{"id": n, "name": f"row {n}"} for n in (10, 20, 30, 40)]
+
+    def answer(asked: Asked) -> Any:
+        since, first = int(asked.params.get("since", "0")), int(asked.params["offset"])
+        found = sorted((row for row in rows if row["id"] >= since), key=lambda row: row["id"])
+        return found[first:][: int(asked.params["limit"])]
+
+    api.answer = answer
+    resource = Resource("rows", "/rows", pages=OffsetPages(2), incremental=Incremental("id", "since", overlap=15), key="id")
+    done = read(api, resource)
+    assert values(done) == [10, 20, 30, 40]
+    rows += [{"id": 29, "name": "late"}, {"id": 12, "name": "too late"}, {"id": 41, "name": "new"}]
+    api.asked.clear()
+    rest = read(api, resource, offsets=done.offsets)
+    assert values(rest) == [29, 41]
+    assert api.targets()[0] == "/rows?since=25&limit=2&offset=0"
+    assert values(read(api, resource, offsets=rest.offsets)) == []
+
+
 def asked_for_new_data(api: Api, *resources: Resource, reached: Any) -> bool | None:
     connector, config = connector_of(*resources), {"base.url": api.url, "topic": "${resource}"}
     api.asked.clear()
