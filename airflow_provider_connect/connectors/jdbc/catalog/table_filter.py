@@ -24,10 +24,16 @@ class Entry:
     text: str
     pattern: BoundedRegex | None
 
-    def means(self, table: TableName) -> bool:
-        """Whether ``table`` is meant. Raises ConfigException for an expression that takes too long."""
-        if table.answers_to(self.text):
-            return True
+    def meant(self, tables: Sequence[TableName]) -> set[TableName]:
+        """The tables that are meant. A name of another case means a table where no table has it letter for letter, and none but that one
+        is so called: databases fold names without quotes. Raises ConfigException for an expression that takes too long."""
+        found = {table for table in tables if table.answers_to(self.text)}
+        if found or self.pattern is not None:
+            return found | {table for table in tables if self._matches(table)}
+        folded = [table for table in tables if table.answers_to(self.text, ignore_case=True)]
+        return set(folded) if len({table.text.lower() for table in folded}) == len(folded) else set()
+
+    def _matches(self, table: TableName) -> bool:
         parts, pattern = table.parts, self.pattern
         return pattern is not None and any(pattern.matches(".".join(parts[start:])) for start in range(len(parts)))
 
@@ -46,15 +52,13 @@ class TableFilter:
 
     def chosen(self, tables: Sequence[TableName]) -> list[TableName]:
         """The tables that are meant, in the order given."""
-        return [table for table in tables if self._is_included(table) and not any(entry.means(table) for entry in self.exclude)]
+        included, excluded = (set[TableName]().union(*(entry.meant(tables) for entry in given)) for given in (self.include, self.exclude))
+        return [table for table in tables if (not self.include or table in included) and table not in excluded]
 
     def missing(self, tables: Sequence[TableName]) -> list[str]:
         """The names, not the patterns, among those to include that no table has."""
         plain = (entry for entry in self.include if entry.pattern is None)
-        return [entry.text for entry in plain if not any(entry.means(table) for table in tables)]
-
-    def _is_included(self, table: TableName) -> bool:
-        return not self.include or any(entry.means(table) for entry in self.include)
+        return [entry.text for entry in plain if not entry.meant(tables)]
 
 
 def _entries(name: str, given: Iterable[str]) -> tuple[Entry, ...]:
