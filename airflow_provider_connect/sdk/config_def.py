@@ -151,7 +151,8 @@ class ListOf:
 class ConfigKey:
     """One setting. A ``default`` may be given as text or as a value of the type; None is a default too, REQUIRED is the lack of one.
 
-    ``alias`` is an older name of the setting, read where the setting itself is not given.
+    ``alias`` is an older name of the setting, read where the setting itself is not given. ``keeps_blanks``: a text is taken as it is, for a
+    single space means something; from others blanks at both ends are cut off, as in Kafka.
     """
 
     name: str
@@ -167,10 +168,17 @@ class ConfigKey:
     dependents: tuple[str, ...] = field(default=(), kw_only=True)
     recommender: Recommender | None = field(default=None, kw_only=True)
     alias: str | None = field(default=None, kw_only=True)
+    keeps_blanks: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.default is not REQUIRED:
-            object.__setattr__(self, "default", parse_type(self.name, self.default, self.type))
+            object.__setattr__(self, "default", self.parsed(self.default))
+
+    def parsed(self, value: Any) -> Any:  # Any: a setting's
+        """``value``, a text or a value of the type, as a value of the type. Raises ConfigException."""
+        if self.keeps_blanks and isinstance(value, str):
+            return value
+        return parse_type(self.name, value, self.type)
 
     @property
     def is_required(self) -> bool:
@@ -320,7 +328,7 @@ def _parse_key(key: ConfigKey, settings: Mapping[str, Any]) -> ConfigValue:
     given, raw = key.raw(settings)
     try:
         if given:
-            found.value = parse_type(key.name, raw, key.type)
+            found.value = key.parsed(raw)
         elif key.is_required:
             found.errors.append(f'Missing required configuration "{key.name}" which has no default value.')
         else:

@@ -86,7 +86,7 @@ CONFIG_DEF = ConfigDef(
     ),
     ConfigKey(PATTERN, Type.STRING, None, doc="A regular expression whose named groups, <code>(?P&lt;name&gt;…)</code>, are the fields"),
     ConfigKey(FIELDS, Type.LIST, "", validator=ListOf(unique=True), doc="The fields of a line of CSV"),
-    ConfigKey(DELIMITER, Type.STRING, ",", doc="The character between fields of CSV; <code>\\t</code> is a tab"),
+    ConfigKey(DELIMITER, Type.STRING, ",", keeps_blanks=True, doc="The character between fields of CSV; <code>\\t</code> is a tab"),
     ConfigKey(
         TYPES,
         Type.LIST,

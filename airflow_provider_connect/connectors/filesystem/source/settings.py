@@ -92,10 +92,14 @@ CONFIG_DEF: Final = ConfigDef(
         "utf-8",
         doc="The encoding of json and csv: utf-8, utf-16, iso-8859-1 (latin-1), windows-1252 … A file's byte-order mark decides first.",
     ),
-    ConfigKey(DELIMITER, Type.STRING, ",", doc="What stands between the columns of csv: one character, or \\t."),
+    ConfigKey(DELIMITER, Type.STRING, ",", keeps_blanks=True, doc="What stands between the columns of csv: one character, or \\t."),
     ConfigKey(HEADER, Type.BOOLEAN, True, doc="Whether the first line of csv has the names of its columns. If not, they are f0, f1 …"),
     ConfigKey(
-        SEPARATOR, Type.STRING, "\\n", doc="What stands between the records of bytes; \\n, \\r, \\t and \\0 stand for one character."
+        SEPARATOR,
+        Type.STRING,
+        "\\n",
+        keeps_blanks=True,
+        doc="What stands between the records of bytes; \\n, \\r, \\t and \\0 stand for one character.",
     ),
 )
 
