@@ -30,6 +30,7 @@ _SAVEPOINT: Final = "connect_piece"
 _PARALLEL: Final = (1205, 1213, 1020)  # MySQL's and MariaDB's: a lock not obtained, a deadlock, a row changed meanwhile
 _BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)
 _MYSQLS: Final = (MYSQL, MARIADB)
+_OF_VALUES: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 # a line of SHOW CREATE TABLE: name of the column, then the rest of its definition
 _DEFINITION: Final = re.compile(r"\s*+`((?:[^`]|``)+)` \w++(?:\([^)]*+\))?+(?: unsigned)?+(?: zerofill)?+ ?+(.*?),?")
 _LONGEST_LOCK: Final = 64
@@ -199,8 +200,11 @@ class RowStore(SqlAlchemyDatabase):
 
     def _execute_rows(self, sql: str, table: TargetTable, rows: pa.Table) -> None:
         columns = [self._values(table, name, column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
-        with self._refusing():
-            self._connected().exec_driver_sql(sql, list(zip(*columns, strict=True)))
+        try:
+            with self._refusing():
+                self._connected().exec_driver_sql(sql, list(zip(*columns, strict=True)))
+        except _OF_VALUES as error:  # of the driver itself, as it writes values for its server
+            raise RefusedException(f"The driver cannot write a value: {type(error).__name__}: {error}") from error
 
     def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
         """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
@@ -227,6 +231,9 @@ class RowStore(SqlAlchemyDatabase):
         number = original.args[0] if original is not None and original.args and isinstance(original.args[0], int) else None
         if getattr(error, "connection_invalidated", False) or number in _PARALLEL:
             return RetriableException(f"{self.url.address} has ended the transaction: {text}")
+        is_of_driver = number is None and self.url.dialect in (*_MYSQLS, SQLITE)  # these servers' errors of statements are others
+        if is_of_driver and isinstance(error, errors.ProgrammingError | errors.InterfaceError):
+            return RefusedException(text)
         if isinstance(error, errors.IntegrityError | errors.DataError) or number in _BAD_VALUES:
             return RefusedException(text)
         return super()._refusal(error)
