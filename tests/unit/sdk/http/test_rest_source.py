@@ -145,7 +145,7 @@ def test_sorted_rows_resume_from_their_cursor(api: Api) -> None:
 
 
 def test_sorted_rows_that_come_late_within_the_overlap_arrive_once(api: Api) -> None:
-    rows = [{"id": n, "name": f"row {n}"} for n in (10, 20, 30, 40)]
+    rows: list[dict[str, Any]] = [{"id": n, "name": f"row {n}"} for n in (10, 20, 30, 40)]
 
     def answer(asked: Asked) -> Any:
         since, first = int(asked.params.get("since", "0")), int(asked.params["offset"])
