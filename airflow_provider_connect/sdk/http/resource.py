@@ -48,10 +48,7 @@ class Incremental:
     """The query parameter ``param`` asks for rows whose ``field`` is not below a value: the greatest of earlier runs, or ``start``.
 
     With ``is_sorted`` rows come sorted by the field, oldest first, which is exactly once. Rows that are not sorted are at least once: those
-    with the greatest value come again.
-
-    ``overlap``: how far below the greatest value sorted rows may still come, a number, or a timedelta for times; they are asked for again,
-    and each is delivered once."""
+    with the greatest value come again. ``overlap``: how far below that value sorted rows may come late, as in ``@source``."""
 
     field: str
     param: str
