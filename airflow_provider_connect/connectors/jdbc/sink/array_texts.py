@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import polars as pl
-
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column
 from airflow_provider_connect.sdk.arrow import pa, pc
 
@@ -42,7 +40,9 @@ def _elements(values: pa.Array, target: Column, time_zone: str) -> pa.Array:
         escaped = pc.replace_substring(pc.replace_substring(values.cast(pa.string()), "\\", "\\\\"), '"', '\\"')
         return pc.binary_join_element_wise('"', escaped, '"', "")
     if types.is_binary(type) or types.is_large_binary(type):
-        hexes = pl.Series(values).bin.encode("hex").to_arrow().cast(pa.string())
+        import polars
+
+        hexes = polars.Series(values).bin.encode("hex").to_arrow().cast(pa.string())
         return pc.binary_join_element_wise('"\\\\x', hexes, '"', "")
     if types.is_timestamp(type):
         local = pc.local_timestamp(values.cast(pa.timestamp(type.unit, time_zone)))
