@@ -193,6 +193,7 @@ MAY_IMPORT_LATE = {
     "worker/application/task_threads": "what tasks need comes after the plugins, whose compiled code may have to come first",
     "worker/task/task_body": "one kind of task is hosted",
     "worker/application/upgrade_trial": "most runs compare no versions",
+    "connectors/jdbc/sink/array_texts": "polars, only where arrays hold bytes",
     "standalone/one_run": "what tasks and previews need comes after the plugins, whose compiled code may have to come first",
 }
 
