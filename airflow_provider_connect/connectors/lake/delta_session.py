@@ -10,29 +10,30 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
-from airflow_provider_connect.connectors.bucket_access import ACCESS_KEY, NO_BUCKET, REFUSED, SECRET_KEY, hidden_environment
-from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, PATH, DeltaSettings
+from airflow_provider_connect.connectors.bucket_access import hidden_environment
+from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, PARTITION_BY, PATH, DeltaSettings
 from airflow_provider_connect.connectors.lake.rows import (
     keyed_rows,
     lake_field,
     last_changes,
     projected,
     refuse_lost_fields,
+    table_type,
     value_rows,
     with_fields_of,
     without_keys,
 )
-from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
+from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -41,18 +42,17 @@ PLACEHOLDER: Final = "connect_no_records_yet"
 """The only column of a table that is there for its claims: Delta has no table without columns."""
 _UNKNOWN, _FORGOTTEN = -1, -2
 _DELETES: Final = "connect_deletes"
-_COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""In texts of the library."""
-_LONGEST_TEXT: Final = 500
-_OF_STORES: Final = ("Generic LocalFileSystem error", "Generic S3 error")
-"""In texts of the library for errors of the operating system, such as a disk that is full, and for a server that is away."""
+_CONSTRAINT: Final = "delta.constraints."
 
 
 class DeltaSession:
-    """Not kept after an exception. ``known`` are the scopes of claims and the ids of topics whose text is known."""
+    """Not kept after an exception. ``known`` are the scopes of claims and the ids of topics whose text is known; ``tries_rows``: a commit
+    was refused for its rows."""
 
-    def __init__(self, settings: DeltaSettings, allowed: AllowedPaths, connector: str, known: Iterable[str]) -> None:
-        self._settings, self._allowed, self._connector = settings, allowed, connector
+    def __init__(
+        self, settings: DeltaSettings, allowed: AllowedPaths, connector: str, known: Iterable[str], *, tries_rows: bool = False
+    ) -> None:
+        self._settings, self._allowed, self._connector, self._tries_rows = settings, allowed, connector, tries_rows
         self._texts = {_number(text): text for text in known}
         self.written: dict[str, Mapping[str, str]] = {}
         self.begin()
@@ -95,7 +95,10 @@ class DeltaSession:
         if self._settings.is_upsert and len(columns) < len(self._settings.id_columns):
             raise DataException(f"The table and the record lack a column of {', '.join(self._settings.id_columns)}, which identify a row")
         kept, keys = keyed_rows(batch, rows, columns if self._settings.is_upsert else None, self._count)
+        if kept.num_rows and not self._schema.names:
+            raise DataException("The table has no columns yet, and a record's value has no fields")
         self._rows.append(projected(kept, self._schema, kept.num_rows))
+        self._refuse_partitions(self._rows[-1])
         self._count += kept.num_rows
         if keys is not None:
             self._keys.append(keys)
@@ -115,6 +118,25 @@ class DeltaSession:
                 _require_type(wider)
                 self._schema = self._schema.set(self._schema.get_field_index(field.name), wider)
         refuse_lost_fields(rows.schema, self._schema)
+
+    def _partition_columns(self) -> Sequence[str]:
+        if self._is_new or self._table is None:
+            return self._settings.partition_by
+        return self._table.metadata().partition_columns
+
+    def _refuse_partitions(self, rows: pa.Table) -> None:
+        """Raise DataException for values that a partition column cannot hold: they are texts in the table's log, of which an empty one is
+        null, and deltalake (1.6) writes those of bytes and of negative decimals in a form that it cannot read."""
+        for name in self._partition_columns():
+            if name not in rows.column_names:
+                raise DataException(f"The table is partitioned by {name} ({PARTITION_BY}), and the record has no such field")
+            column, types = rows[name], pa.types
+            if types.is_string(column.type) and pc.any(pc.equal(column, "")).as_py():
+                raise DataException(f"The partition column {name} cannot hold an empty text: Delta has none there but null")
+            if types.is_binary(column.type) and column.null_count < len(column):
+                raise DataException(f"The partition column {name} cannot hold bytes: convert them to text")
+            if types.is_decimal(column.type) and column.type.scale and pc.any(pc.less(column, pa.scalar(0, column.type))).as_py():
+                raise DataException(f"The partition column {name} cannot hold a negative decimal with a fraction: convert it to text")
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         """The rows that the table has."""
@@ -147,7 +169,20 @@ class DeltaSession:
             self._transactions += [Transaction(f"{id}{end}", number) for end, number in zip(_ENDS, numbers, strict=False)]
 
     def flush(self) -> None:
-        """Delta writes data files in the commit."""
+        """Delta writes data files in the commit. Where a commit was refused for its rows, they are written to a folder that is deleted
+        again, with the table's columns, partitions and constraints: so the record at fault is found."""
+        if not self._tries_rows or not any(rows.num_rows for rows in self._rows):
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            trial = DeltaTable.create(folder, Schema.from_arrow(self._schema), partition_by=list(self._partition_columns()))
+            properties = {} if self._table is None else self._table.metadata().configuration
+            constraints = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}
+            if constraints:
+                trial.alter.add_constraint(constraints)
+            write_deltalake(trial, self._whole(), mode="append")
+
+    def _whole(self) -> pa.Table:
+        return pa.concat_tables([projected(each, self._schema, each.num_rows) for each in self._rows])
 
     def close(self) -> None:
         """A table has no connection."""
@@ -157,7 +192,7 @@ class DeltaSession:
         read: the library would begin another in its place."""
         if self._table is not None and not self._is_there():
             raise ConfigException.of(PATH, self._settings.address, "The table is no longer there. Bring it back, or set another path.")
-        whole = pa.concat_tables([projected(each, self._schema, each.num_rows) for each in self._rows]) if self._rows else None
+        whole = self._whole() if self._rows else None
         properties = CommitProperties(app_transactions=self._transactions)
         if whole is not None and (whole.num_columns or self._keys):
             self._commit_rows(whole, properties)
@@ -231,24 +266,4 @@ def _quoted(name: str) -> str:
 
 
 def _require_type(field: pa.Field) -> None:
-    try:
-        Schema.from_arrow(pa.schema([field]))
-    except Exception as error:  # of several classes
-        raise DataException(f"Delta has no type for the field {field.name} ({field.type}): convert it, or leave it out") from error
-
-
-def translated(error: Exception, address: str) -> Exception:
-    """The exception of this package for one of deltalake, which seldom names the table."""
-    text = " ".join(_COLORS.sub("", f"{type(error).__name__}: {error}").split())
-    if isinstance(error, TableNotFoundError):
-        return ConfigException(f"There is no Delta table under {PATH} any more: {text}")
-    if any(word in text for word in NO_BUCKET):
-        return ConfigException.of(PATH, address, f"There is no such bucket. Create it, or set another: {text[:_LONGEST_TEXT]}")
-    if any(word in text for word in REFUSED):
-        reason = (
-            f"The store refuses access. Check {ACCESS_KEY} and {SECRET_KEY}, and what they are allowed: to list, read, write and delete"
-        )
-        return ConfigException.of(PATH, address, f"{reason}: {text[:_LONGEST_TEXT]}")
-    if isinstance(error, OSError) or (isinstance(error, DeltaError) and any(word in text for word in _OF_STORES)):
-        return RetriableException(f"A file of the table {address} cannot be used now ({PATH}): {text}")
-    return RetriableException(text) if isinstance(error, CommitFailedError) else error
+    table_type("Delta", field, lambda each: Schema.from_arrow(pa.schema([each])))

@@ -40,6 +40,7 @@ class DeltaSinkConnector(LakeSink):
     config_def = CONFIG_DEF
     known: Collection[str] = ()
     """The scope of the task's claim, and the ids of its topics."""
+    _tries_rows = False
 
     def start(self, config: Config) -> None:
         super().start(config)
@@ -52,9 +53,16 @@ class DeltaSinkConnector(LakeSink):
         from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 
         settings = DeltaSettings.of(self.config, self.allowed_paths)
-        return DeltaSession(settings, self.allowed_paths, self.config.originals.get("name", ""), self.known)
+        name = self.config.originals.get("name", "")
+        return DeltaSession(settings, self.allowed_paths, name, self.known, tries_rows=self._tries_rows)
 
-    def translated(self, error: Exception) -> Exception:
-        from airflow_provider_connect.connectors.lake.delta_session import translated
+    def commit(self, connection: DeltaSession) -> None:  # type: ignore[override]  # it is opened here
+        """Until a commit succeeds, rows are tried before the next one."""
+        self._tries_rows = True
+        super().commit(connection)
+        self._tries_rows = False
+
+    def explained(self, error: Exception) -> Exception:
+        from airflow_provider_connect.connectors.lake.delta_errors import translated
 
         return translated(error, self.config[PATH])

@@ -6,15 +6,14 @@ options too: only credentials for S3 are taken from them. Loaded by tasks alone.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
-import requests
-import sqlalchemy.exc
-from pyiceberg import exceptions
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -34,8 +33,8 @@ from airflow_provider_connect.connectors.lake.iceberg_settings import (
     catalog_kind,
     catalog_options,
 )
-from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
-from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import LONGEST_NAME, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
 
 _FOLDERS: Final = "connect.allowed-folders"
@@ -44,21 +43,6 @@ _REFUSES_KERBEROS: Final = 160000  # the version of libpq that can
 _STORE_OPTIONS: Final = frozenset(
     f"s3.{name}" for name in ("endpoint", "region", "access-key-id", "secret-access-key", "session-token", "force-virtual-addressing")
 )
-_RETRIABLE: Final = (
-    exceptions.CommitFailedException,
-    exceptions.CommitStateUnknownException,
-    exceptions.ServerError,
-    exceptions.ServiceUnavailableError,
-    exceptions.OAuthError,
-    requests.exceptions.RequestException,
-    sqlalchemy.exc.OperationalError,
-    sqlalchemy.exc.InterfaceError,
-    sqlalchemy.exc.IntegrityError,  # another task has created the same namespace or table
-    OSError,
-)
-_AWAY: Final = (requests.exceptions.RequestException, sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError)
-_WRONG_KEYS: Final = ("ACCESS_DENIED", "InvalidAccessKeyId", "INVALID_ACCESS_KEY_ID", "SignatureDoesNotMatch", "SIGNATURE_DOES_NOT_MATCH")
-_NO_BUCKET: Final = ("NoSuchBucket", "NO_SUCH_BUCKET", "bucket does not exist")
 
 
 class AllowedFiles(PyArrowFileIO):
@@ -81,6 +65,8 @@ class AllowedFiles(PyArrowFileIO):
             return location
         if scheme != "file" or urlsplit(location).netloc:
             raise ConfigException.of(WAREHOUSE, location, "Tables lie in local folders or in S3.")
+        if max(len(name.encode()) for name in path.split("/")) > LONGEST_NAME:  # the value of a partition
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
         return self._allowed.resolved(WAREHOUSE, path)
 
     def new_input(self, location: str) -> PyArrowFile:
@@ -147,25 +133,3 @@ def _hive_catalog(name: str, options: dict[str, str]) -> MetastoreCatalog:
     except ImportError as error:
         raise ConfigException.of(CATALOG_TYPE, HIVE, "Hive needs more packages here: pip install 'pyiceberg[hive]'.") from error
     return HiveCatalog(name, **options)
-
-
-def translated(error: Exception, warehouse: str) -> Exception:
-    """The exception of this package for one of pyiceberg, its stores or its catalogs."""
-    if isinstance(error, ConnectException):
-        return error
-    text = " ".join(f"{type(error).__name__}: {getattr(error, 'orig', None) or error}".split())
-    if any(word in text for word in _WRONG_KEYS):
-        return ConfigException(f"The store refuses the keys of {CATALOG}s3.access-key-id and {CATALOG}s3.secret-access-key: {text}")
-    if any(word in text for word in _NO_BUCKET):
-        return ConfigException(f"There is no such bucket. Create it, or change {WAREHOUSE}: {text}")
-    if isinstance(error, exceptions.UnauthorizedError | exceptions.ForbiddenError) or "authentication failed" in text:
-        return ConfigException(f"The catalog refuses the credentials of {CATALOG}*: {text}")
-    is_created = isinstance(error, sqlalchemy.exc.ProgrammingError) and "already exists" in text  # a SQL catalog's own tables
-    return RetriableException(f"{_place(error, warehouse)}{text}") if is_created or isinstance(error, _RETRIABLE) else error
-
-
-def _place(error: Exception, warehouse: str) -> str:
-    """What cannot be used now, with its setting."""
-    if isinstance(error, _AWAY):
-        return f"The catalog cannot be used now ({URI}): "
-    return f"A file of a table cannot be used now ({WAREHOUSE}={warehouse}): " if isinstance(error, OSError) else ""

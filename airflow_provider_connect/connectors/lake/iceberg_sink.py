@@ -58,7 +58,7 @@ class IcebergSinkConnector(LakeSink):
 
         return IcebergSession(self.config, self.allowed_paths)
 
-    def translated(self, error: Exception) -> Exception:
-        from airflow_provider_connect.connectors.lake.iceberg_catalog import translated
+    def explained(self, error: Exception) -> Exception:
+        from airflow_provider_connect.connectors.lake.iceberg_errors import translated
 
         return translated(error, self.config[WAREHOUSE])

@@ -8,6 +8,7 @@ pyiceberg's own retry would not, so it is not used. Loaded by tasks alone.
 from __future__ import annotations
 
 import bisect
+import math
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,13 +29,16 @@ from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, PrimitiveType, StructType
 
-from airflow_provider_connect.connectors.lake.iceberg_settings import IcebergSettings, TableSettings
+from airflow_provider_connect.connectors.lake.iceberg_errors import of_rows
+from airflow_provider_connect.connectors.lake.iceberg_nulls import keep_nulls
+from airflow_provider_connect.connectors.lake.iceberg_settings import PARTITION_BY, IcebergSettings, TableSettings
 from airflow_provider_connect.connectors.lake.rows import (
     keyed_rows,
     lake_field,
     last_changes,
     projected,
     refuse_lost_fields,
+    table_type,
     value_rows,
     without_keys,
 )
@@ -47,6 +51,9 @@ from airflow_provider_connect.sdk.records import TopicPartition
 COMMIT_ATTEMPTS: Final = 20
 """How often a commit is repeated after another writer was faster, before it counts as a failure that is retried more slowly."""
 _RUNS_CODE: Final = "write.py-location-provider.impl"
+keep_nulls()
+_NOT_WRITTEN: Final = (("bucket", "time"), ("truncate", "binary"))
+"""Partitions of the specification that pyiceberg (0.12) fails to write."""
 _PROMOTIONS: Final = ((IntegerType, LongType), (FloatType, DoubleType))
 
 
@@ -93,8 +100,11 @@ class TableWriter:
         self._count += kept.num_rows
         if keys is not None:
             self._keys.append(keys)
+        if kept.num_rows and not schema.names:
+            raise DataException(f"Table {self._own.name} has no columns yet, and a record's value has no fields")
         if keys is not None or kept.num_rows:
             self._rows.append(projected(kept, schema, kept.num_rows))
+            self._refuse_partitions(self._rows[-1])
 
     def _id_field(self, schema: pa.Schema, name: str) -> pa.Field:
         if name not in schema.names:
@@ -149,14 +159,31 @@ class TableWriter:
 
     def _partition(self) -> None:
         """Give a new table its partition spec."""
-        names = set(self._transaction.table_metadata.schema().column_names)
+        schema = self._transaction.table_metadata.schema()
         with self._transaction.update_spec() as update:
             for field in self._own.partition_by:
-                if field.column not in names:
+                if field.column not in schema.column_names:
                     raise DataException(f"The partition spec of {self._own.name} names {field.column}, and the record has no such field")
                 number = "" if field.number is None else f"[{field.number}]"
                 name = field.column if field.transform == "identity" else f"{field.column}_{field.transform}"
-                update.add_field(field.column, parse_transform(f"{field.transform}{number}"), name)
+                transform, type = parse_transform(f"{field.transform}{number}"), schema.find_type(field.column)
+                if not transform.can_transform(type) or (field.transform, str(type)) in _NOT_WRITTEN:
+                    raise ConfigException.of(
+                        PARTITION_BY, f"{field.transform}({field.column})", f"No such partition of {type} can be written."
+                    )
+                update.add_field(field.column, transform, name)
+
+    def _refuse_partitions(self, rows: pa.Table) -> None:
+        """Raise DataException for values that pyiceberg (0.12) writes into no partition, or into two: it compares them to tell partitions
+        apart."""
+        metadata = self._transaction.table_metadata
+        for field in metadata.spec().fields:
+            name = metadata.schema().find_column_name(field.source_id)
+            if name not in rows.column_names or not pa.types.is_floating(rows.schema.field(name).type):
+                continue
+            is_negative_zero = pc.equal(pc.divide(1.0, rows[name]), -math.inf)
+            if pc.any(pc.or_(pc.is_nan(rows[name]), is_negative_zero)).as_py():
+                raise DataException(f"A partition of table {self._own.name} by its column {name} can have neither NaN nor -0.0")
 
     # The commit
 
@@ -175,7 +202,13 @@ class TableWriter:
     def _written(self, transaction: Transaction, rows: pa.Table) -> list[DataFile]:
         if not rows.num_rows:
             return []
-        return list(_dataframe_to_data_files(transaction.table_metadata, rows, self._table.io, write_uuid=uuid.uuid4()))
+        try:
+            return list(_dataframe_to_data_files(transaction.table_metadata, rows, self._table.io, write_uuid=uuid.uuid4()))
+        except Exception as error:
+            known = of_rows(self._own.name, error)
+            if known is error:
+                raise
+            raise known from error
 
     def commit(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
         """Commit what was flushed, and these offset rows; None removes one. Does nothing if there is neither. Raises FencedException where
@@ -323,9 +356,10 @@ def _refuse_code(name: str, metadata: TableMetadata) -> None:
 
 
 def _iceberg_field(field: pa.Field) -> NestedField:
-    try:
-        schema = visit_pyarrow(pa.schema([field]), _ConvertToIcebergWithoutIDs())
-        assert isinstance(schema, Schema)
-        return schema.fields[0]
-    except (TypeError, ValueError, NotImplementedError) as error:
-        raise DataException(f"Iceberg has no type for the field {field.name} ({field.type}): {error}") from error
+    return table_type("Iceberg", field, _converted)
+
+
+def _converted(field: pa.Field) -> NestedField:
+    schema = visit_pyarrow(pa.schema([field]), _ConvertToIcebergWithoutIDs())
+    assert isinstance(schema, Schema)
+    return schema.fields[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.connectors.lake.lake_errors import shortened, text_of
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Importance, Range, Type, add_errors
 from airflow_provider_connect.sdk.datasets import Dataset
@@ -15,6 +17,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 MAX_RETRIES: Final = "max.retries"
+RETRY_TIMEOUT: Final = "errors.retry.timeout"
 
 
 class Session(Protocol):
@@ -49,11 +52,17 @@ class Session(Protocol):
 
 
 class LakeSink(TransactionalSink):
-    """Calls its session. A sink defines ``open``, ``mistakes`` and ``translated``."""
+    """Calls its session. A sink defines ``open``, ``mistakes`` and ``explained``.
+
+    An error of a library that nothing is known of is final, with the records that it may be about: at once, or where
+    ``errors.retry.timeout`` is above 0 once that time has passed without a commit; with -1 never.
+    """
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     retries_setting = MAX_RETRIES
     _written: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # over all connections of a task
+    _taken: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # in the transaction under way: first and last offset
+    _unknown_since: float | None = None  # the first error since the last commit that nothing is known of
 
     def mistakes(self, config: Config) -> Iterable[ConfigException]:
         """One exception for each setting that is wrong by itself or beside the others. Reaches nothing outside of the process."""
@@ -70,7 +79,24 @@ class LakeSink(TransactionalSink):
     def max_retries(self) -> int:  # type: ignore[override]  # by the config
         return int(self.config[MAX_RETRIES])
 
+    def explained(self, error: Exception) -> Exception:
+        """The exception of this package for one of the libraries; ``error`` itself where nothing is known of it."""
+        raise NotImplementedError
+
+    def translated(self, error: Exception) -> Exception:
+        known = self.explained(error)
+        if isinstance(known, ConnectException | MemoryError):
+            return known
+        offsets = [f"{p.topic}-{p.partition}, offsets {first} to {last}" for p, (first, last) in sorted(self._taken.items())]
+        text = f"Unexpected error with {'; '.join(offsets) or 'no records'}: {shortened(text_of(error))}"
+        self._unknown_since = time.monotonic() if self._unknown_since is None else self._unknown_since
+        timeout_ms = int(self.config.originals.get(RETRY_TIMEOUT, 0))
+        if timeout_ms < 0 or time.monotonic() - self._unknown_since < timeout_ms / 1000:
+            return RetriableException(text)
+        return ConnectException(f"{text}. No retry ({RETRY_TIMEOUT}) has helped, or none was allowed")
+
     def begin(self, connection: Session) -> Session:
+        self._taken = {}
         connection.begin()
         return connection
 
@@ -78,6 +104,9 @@ class LakeSink(TransactionalSink):
         connection.create_home()
 
     def write(self, transaction: Session, batch: Batch) -> None:
+        offsets, partition = batch.kafka_offsets, batch.topic_partition
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        self._taken = {**self._taken, partition: (self._taken.get(partition, (first, last))[0], last)}
         transaction.write(batch)
 
     def flush(self, transaction: Session) -> None:
@@ -91,6 +120,7 @@ class LakeSink(TransactionalSink):
 
     def commit(self, connection: Session) -> None:
         connection.commit()
+        self._unknown_since = None
         self._written = {**self._written, **connection.written}
 
     def datasets(self) -> Iterable[Dataset]:

@@ -2,48 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc, pl
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.schema import SchemaType
 
-ROW = "row of the value"
+ROW: Final = "row of the value"
+_DIGITS: Final = 38
+_Type = TypeVar("_Type")
 
 
 def value_rows(batch: Batch) -> pa.Table:
-    """The fields of the batch's values as columns; a batch without values has none. Raises DataException unless values are structs."""
+    """The fields of the batch's values as columns, one row a record; a batch without values has no columns. Raises DataException unless
+    values are structs."""
     if batch.value is None:
-        return pa.table({})
+        return _without_columns(batch)
     if batch.value_schema is None or batch.value_schema.type is not SchemaType.STRUCT:
         kind = "values without a schema" if batch.value_schema is None else batch.value_schema.type.name
         raise DataException(f"A table's rows are structs, got {kind}: use a converter with schemas (JsonConverter: schemas.enable=true)")
-    names = [field.name for field in batch.value_schema.fields]
-    return pa.Table.from_arrays(batch.value.flatten(), schema=pa.schema(list(batch.value.type))) if names else pa.table({})
+    if not batch.value_schema.fields:
+        return _without_columns(batch)
+    return pa.Table.from_arrays(batch.value.flatten(), schema=pa.schema(list(batch.value.type)))
+
+
+def _without_columns(batch: Batch) -> pa.Table:
+    return pa.Table.from_struct_array(pa.Array.from_buffers(pa.struct([]), batch.num_records, [None]))
 
 
 def lake_type(type: pa.DataType) -> pa.DataType:
-    """The Arrow type that tables have for values of ``type``: integers of at least 32 bits, times of microseconds."""
+    """The Arrow type that tables have for values of ``type``: integers of at least 32 bits, decimals of at most 38 digits and a scale of 0
+    or more, times of microseconds."""
     types = pa.types
-    if types.is_int8(type) or types.is_int16(type):
-        return pa.int32()
-    if types.is_time(type) or types.is_timestamp(type):
-        return pa.time64("us") if types.is_time(type) else pa.timestamp("us", type.tz)
     if types.is_struct(type):
         return pa.struct([lake_field(field) for field in type])
     if types.is_map(type):
         return pa.map_(lake_field(type.key_field), lake_field(type.item_field))
-    if types.is_list(type):
-        return pa.list_(lake_field(type.value_field))
-    return type
+    return pa.list_(lake_field(type.value_field)) if types.is_list(type) else _plain_type(type)
+
+
+def _plain_type(type: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_int8(type) or types.is_int16(type):
+        return pa.int32()
+    if types.is_decimal(type) and type.scale <= _DIGITS and (type.scale < 0 or type.precision > _DIGITS):
+        return pa.decimal128(_DIGITS, max(type.scale, 0))
+    if types.is_time(type):
+        return pa.time64("us")
+    return pa.timestamp("us", type.tz) if types.is_timestamp(type) else type
 
 
 def lake_field(field: pa.Field) -> pa.Field:
     """The field as tables have it, with its documentation and no other metadata."""
     doc = (field.metadata or {}).get(b"connect.doc")
     return pa.field(field.name, lake_type(field.type), field.nullable, None if doc is None else {"doc": doc})
+
+
+def table_type(lake: str, field: pa.Field, convert: Callable[[pa.Field], _Type]) -> _Type:
+    """What ``convert`` makes of a field. Raises DataException, with the innermost field that ``lake`` has no type for: one for which
+    ``convert`` raises, whatever that is, or a struct without fields."""
+    if not any(map(_is_empty_struct, (each for _, each in _within(field.name, field)))):
+        with contextlib.suppress(Exception):  # of several classes
+            return convert(field)
+    path, found = next(each for each in _within(field.name, field) if _is_refused(each[1], convert))
+    reason = "a struct without fields" if _is_empty_struct(found) else found.type
+    raise DataException(f"{lake} has no type for the field {path} ({reason}): convert it, or leave it out")
+
+
+def _within(path: str, field: pa.Field) -> Iterator[tuple[str, pa.Field]]:
+    """The fields within a field, and then itself, with their paths."""
+    type = field.type
+    inner = [type.key_field, type.item_field] if pa.types.is_map(type) else [type.field(index) for index in range(type.num_fields)]
+    for each in inner:
+        yield from _within(f"{path}.{each.name}", each)
+    yield path, field
+
+
+def _is_empty_struct(field: pa.Field) -> bool:
+    return bool(pa.types.is_struct(field.type) and not field.type.num_fields)
+
+
+def _is_refused(field: pa.Field, convert: Callable[[pa.Field], object]) -> bool:
+    try:
+        convert(field)
+    except Exception:
+        return True
+    return _is_empty_struct(field)
 
 
 def with_fields_of(type: pa.DataType, given: pa.DataType) -> pa.DataType:
@@ -101,7 +148,7 @@ def keyed_rows(batch: Batch, rows: pa.Table, columns: Sequence[pa.Field] | None,
     """The rows of the records with a value; with ``columns``, those of the key, also every record's key, in the form that ``last_changes``
     takes. ``first``: how many rows of values came before."""
     is_value = pc.is_valid(batch.value) if batch.value is not None else pa.nulls(len(batch), pa.bool_()).fill_null(False)
-    kept = rows.filter(is_value) if rows.num_columns else rows
+    kept = rows.filter(is_value)
     if columns is None:
         return kept, None
     keys = _key_columns(batch, rows, pa.chunked_array([is_value]), columns)

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import pytest
 from deltalake.exceptions import DeltaError
 
-from airflow_provider_connect.connectors.lake.delta_session import DeltaSession, translated
+from airflow_provider_connect.connectors.lake.delta_errors import translated
+from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException

@@ -1,0 +1,100 @@
+"""Errors of pyiceberg, its catalogs and its stores in the exceptions of this package. Loaded by tasks alone."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+import requests
+import sqlalchemy.exc
+from pyiceberg import exceptions
+
+from airflow_provider_connect.connectors.lake.iceberg_settings import CATALOG, URI, WAREHOUSE
+from airflow_provider_connect.connectors.lake.lake_errors import of_store, shortened, text_of
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+
+_WRONG_KEYS: Final = ("ACCESS_DENIED", "InvalidAccessKeyId", "INVALID_ACCESS_KEY_ID", "SignatureDoesNotMatch", "SIGNATURE_DOES_NOT_MATCH")
+_NO_BUCKET: Final = ("NoSuchBucket", "NO_SUCH_BUCKET", "bucket does not exist")
+_BUSY: Final = (
+    exceptions.CommitFailedException,
+    exceptions.CommitStateUnknownException,
+    exceptions.ServerError,
+    exceptions.ServiceUnavailableError,
+    exceptions.TooManyRequestsError,
+    exceptions.WaitingForLockException,
+    sqlalchemy.exc.IntegrityError,  # another task has created the same namespace or table
+)
+_CREDENTIALS: Final = (
+    exceptions.UnauthorizedError,
+    exceptions.ForbiddenError,
+    exceptions.AuthorizationExpiredError,
+    exceptions.OAuthError,
+)
+_GONE: Final = (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError, exceptions.NoSuchIdentifierError)
+_NO_SERVER: Final = (requests.exceptions.RequestException, sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError)
+_WRONG_ADDRESS: Final = (
+    requests.exceptions.SSLError,
+    requests.exceptions.TooManyRedirects,
+    requests.exceptions.InvalidJSONError,
+    ValueError,  # requests' classes for addresses that are none
+)
+_WRONG_DATABASE: Final = (
+    "unable to open database file",
+    "readonly database",
+    "is full",
+    "not a database",
+    "does not exist",
+    "no such",
+    "no pg_hba.conf entry",
+    "SSL",
+)
+"""In texts of databases' drivers, which have one class for all that keeps them from an answer."""
+
+
+def translated(error: Exception, warehouse: str) -> Exception:
+    """The exception of this package; ``error`` itself where nothing is known of it."""
+    if isinstance(error, ConnectException):
+        return error
+    text = text_of(error, getattr(error, "orig", None))
+    if reason := _of_settings(error, text):
+        return ConfigException(f"{reason}: {shortened(text)}")
+    if isinstance(error, _GONE):
+        return ConnectException(
+            f"The catalog ({URI}) no longer has the table. The next run begins with what is there then: {shortened(text)}"
+        )
+    if isinstance(error, _NO_SERVER):
+        return _of_catalog(error, text)
+    if isinstance(error, OSError):
+        return of_store(error, text, "A file of a table", f"{WAREHOUSE}={warehouse}")
+    is_created = isinstance(error, sqlalchemy.exc.ProgrammingError) and "already exists" in text  # a SQL catalog's own tables
+    return RetriableException(shortened(text)) if is_created or isinstance(error, _BUSY) else error
+
+
+def _of_settings(error: Exception, text: str) -> str:
+    """What the settings are refused for; empty for another error."""
+    if any(word in text for word in _WRONG_KEYS):
+        return f"The store refuses the keys of {CATALOG}s3.access-key-id and {CATALOG}s3.secret-access-key"
+    if any(word in text for word in _NO_BUCKET):
+        return f"There is no such bucket. Create it, or change {WAREHOUSE}"
+    is_refused = isinstance(error, _CREDENTIALS) or "authentication failed" in text
+    return f"The catalog refuses the credentials of {CATALOG}*" if is_refused else ""
+
+
+def _of_catalog(error: Exception, text: str) -> ConnectException:
+    response = getattr(error, "response", None)
+    if response is not None:
+        is_passing = response.status_code == requests.codes.too_many or response.status_code >= requests.codes.server_error
+    else:
+        is_passing = not isinstance(error, _WRONG_ADDRESS) and not any(word in text for word in _WRONG_DATABASE)
+    if is_passing:
+        return RetriableException(f"The catalog cannot be used now ({URI}): {shortened(text)}")
+    return ConfigException(f"The catalog cannot be used ({URI}): {shortened(text)}")
+
+
+def of_rows(table: str, error: Exception) -> Exception:
+    """DataException for an error that rows brought about while their files were written; another one is returned as it is."""
+    is_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+    if is_long or isinstance(error, pa.ArrowInvalid | pa.ArrowNotImplementedError | pa.ArrowTypeError | OverflowError):
+        return DataException(f"Table {table} takes no such row: {shortened(text_of(error))}")
+    return error
