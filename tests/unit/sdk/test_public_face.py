@@ -47,7 +47,10 @@ NOT_FOR_AUTHORS = {
     "names_java_code",
     "KafkaBatch",  # for a replay, which has records decoded again
     "INTEGER_BITS",
+    "LONGEST",  # of a text that an expression makes
     "LONGEST_NAME",  # of a file, for the sink of files
+    "PACKED",  # for the client of registries
+    "bound_answers",
     "checked",  # for an expression that another engine matches
     "Match",  # in annotations
     "NOTHING_ALLOWED",
