@@ -45,7 +45,7 @@ class AirflowLauncher:
             return running_connectors(session)
 
     def end(self, connector: str) -> None:
-        """Fail the runs in progress, which has their tasks killed gracefully, and remove the queued ones."""
+        """End the runs in progress, which has their tasks killed gracefully, and the queued ones."""
         with self._sessions() as session:
             end_runs(session, dag_id_for(connector))
 

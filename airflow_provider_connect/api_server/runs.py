@@ -1,7 +1,7 @@
 """The runs of connectors' DAGs in Airflow's database: whether one lives, why one failed, how one is started and ended.
 
 Internals of Airflow 3.3.2: ``DagRun``, ``TaskInstance``, ``Log``, ``DagModel.exceeds_max_non_backfill``, ``DBDagBag``,
-``create_dagrun``, ``set_dag_run_state_to_failed``. For the API server only: tasks and DAG files may not use the database.
+``create_dagrun``, states of runs and tasks. For the API server only: tasks and DAG files may not use the database.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
 from airflow.models.dag import DagModel
 from airflow.models.dagbag import DBDagBag
 from airflow.models.dagrun import DagRun
@@ -203,18 +202,15 @@ def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[
 
 
 def end_runs(session: Session, dag_id: str) -> None:
-    """Fail the runs in progress, so that Airflow kills their tasks, and the queued ones: of a paused DAG, they would wait for ever.
+    """End the runs in progress, so that Airflow kills their tasks, and the queued ones: of a paused DAG, they would wait for ever.
 
-    No run is deleted: the scheduler may just have read its row. On SQLite, where readers lock nothing, it would not find it again, and end
-    (``StaleDataError`` in ``_do_scheduling``).
+    What has not ended counts as skipped: who stops a connector has not made it fail. Airflow kills the process of a task that runs no more
+    by its database with its next heartbeat. No run is deleted: the scheduler may just have read its row. On SQLite, where readers lock
+    nothing, it would not find it again, and end (``StaleDataError`` in ``_do_scheduling``).
     """
-    queued = update(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.QUEUED)
-    session.execute(queued.values(state=DagRunState.FAILED, end_date=datetime.now(UTC)))
-    dags = DBDagBag()
-    for run in session.scalars(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.RUNNING)).all():
-        dag = dags.get_dag_for_run(dag_run=run, session=session)
-        if dag is not None:
-            set_dag_run_state_to_failed(dag=dag, run_id=run.run_id, commit=True, session=session)
+    statement = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state.in_(_UNFINISHED)).with_for_update(of=DagRun)
+    for run in session.scalars(statement).all():
+        _end(session, run, "stopped")
     _allow_scheduling(session, [dag_id])
 
 
@@ -237,16 +233,21 @@ def end_paused_runs(session: Session) -> list[str]:
 
 
 def _end_paused(session: Session, run: DagRun) -> bool:
-    tasks = _tasks(session, run)
-    if any(task.state in (*_ALIVE, TaskInstanceState.QUEUED) for task in tasks):
+    if any(task.state in (*_ALIVE, TaskInstanceState.QUEUED) for task in _tasks(session, run)):
         return False
+    _end(session, run, "paused")
+    return True
+
+
+def _end(session: Session, run: DagRun, note: str) -> None:
+    """With its unfinished tasks as skipped; a run of which a task had failed has failed."""
+    tasks = _tasks(session, run)
     for task in tasks:
         if task.state not in State.finished:
             task.set_state(TaskInstanceState.SKIPPED, session=session)
-            run.note = "paused"
+            run.note = note
     failed = any(task.state in State.failed_states for task in tasks)
     run.set_state(DagRunState.FAILED if failed else DagRunState.SUCCESS)
-    return True
 
 
 def _allow_scheduling(session: Session, dag_ids: Collection[str]) -> None:

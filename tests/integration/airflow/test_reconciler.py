@@ -283,6 +283,34 @@ def test_a_stop_of_which_only_the_record_was_written_ends_the_run(airflow: Airfl
     wait_until(lambda: airflow.is_paused(created), "paused")
 
 
+_SOON = [("resume", "stop"), ("resume", "begun", "stop")]
+_SOON_TOO = [
+    *(("resume", "pause", "stop"), ("resume", "begun", "pause", "stop"), ("pause", "resume", "stop"), ("resume", "stop", "resume", "stop")),
+    *(("resume", "restart", "stop"), ("resume", "begun", "restart", "stop"), ("restart", "stop"), ("pause", "restart", "resume", "stop")),
+]
+
+
+@pytest.mark.parametrize("orders", [_SOON, pytest.param(_SOON_TOO, marks=pytest.mark.soak)], ids=["two", "eight"])
+def test_calls_that_follow_each_other_at_once_leave_no_failed_run(
+    airflow: Airflow, created: str, file_source: Connector, orders: list[tuple[str, ...]]
+) -> None:
+    wait_until(lambda: has_no_run(airflow, created), "its first run is over")
+    long_input(file_source[0])
+    path = f"/connect/connectors/{created}"
+    for order in orders:
+        for call in order:
+            if call == "begun":
+                wait_until(lambda: applications(created), "the application has started")
+            elif call == "restart":
+                assert airflow.client.post(f"{path}/restart?includeTasks=true").status_code == 202
+            else:
+                assert airflow.client.put(f"{path}/{call}").status_code in (202, 204)
+        wait_until(lambda: status(airflow, created) == ("STOPPED", []) and has_no_run(airflow, created), f"stopped after {order}")
+        wait_until(lambda: not applications(created), "its processes have ended")
+    runs = airflow.api("GET", f"/dags/{dag_id_for(created)}/dagRuns")["dag_runs"]
+    assert {run["state"] for run in runs} == {"success"}, runs
+
+
 @pytest.mark.soak
 def test_a_deletion_of_which_only_the_record_was_written_leaves_nothing(airflow: Airflow, created: str) -> None:
     with ConfigStore(airflow.settings()) as store:

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 from airflow.api.common.delete_dag import delete_dag
-from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
 from airflow.api_fastapi.app import create_auth_manager, get_auth_manager
 from airflow.api_fastapi.auth.managers.base_auth_manager import BaseAuthManager
 from airflow.api_fastapi.core_api.security import get_user, resolve_user_from_token
@@ -89,7 +88,6 @@ def test_a_module_names_the_version_that_it_was_checked_with(module: str, produc
         (get_auth_manager, ""),
         (get_user, "request bearer_credentials"),
         (resolve_user_from_token, "token_str"),
-        (set_dag_run_state_to_failed, "dag run_id commit session"),
         (BaseAuthManager.is_authorized_dag, "method user details"),
         (BaseAuthManager.is_authorized_view, "access_view user"),
         (BaseAuthManager.is_authorized_variable, "method user details"),
