@@ -141,7 +141,7 @@ LIBRARIES = {
     "py4j": {"java", "worker", "spark"},
     "pyarrow": {"sdk/arrow", "worker"},
     "pyiceberg": {f"connectors/lake/iceberg_{part}" for part in ("catalog", "errors", "nulls", "session", "table")},
-    "deltalake": {"connectors/lake/delta_errors", "connectors/lake/delta_session"},
+    "deltalake": {f"connectors/lake/delta_{part}" for part in ("errors", "offsets", "session")},
     "requests": {
         "connectors/lake/iceberg_errors",
         *(f"connectors/filesystem/stores/{store}" for store in ("web_hdfs_store", "s3_listing")),
@@ -201,6 +201,7 @@ LOADED_BY_TASKS = (
     "connectors/filesystem/stores/sftp_connection",
     "connectors/filesystem/stores/sftp_store",
     "connectors/lake/delta_errors",
+    "connectors/lake/delta_offsets",
     "connectors/lake/delta_session",
     "connectors/lake/iceberg_catalog",
     "connectors/lake/iceberg_errors",

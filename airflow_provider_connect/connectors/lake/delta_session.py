@@ -1,25 +1,26 @@
 """One connection of a DeltaSink's task: batches become rows of one table, which are committed with offsets and claim.
 
-Offsets and claims are the table's transaction identifiers, numbers by name: four for each partition of a connector. Every commit sets the
-one of the offset, and Delta refuses a commit when another commit since the state that was read has set the same identifier. So of two
-processes that have read one state, one commits; the other reads the claims anew. Loaded by tasks alone.
+Offsets and claims are the table's transaction identifiers (``DeltaOffsets``). Every commit sets the one of the offset, and Delta refuses a
+commit when another commit since the state that was read has set the same identifier. So of two processes that have read one state, one
+commits; the other reads the claims anew. Loaded by tasks alone.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Schema, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from airflow_provider_connect.connectors.bucket_access import hidden_environment
-from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, PARTITION_BY, PATH, DeltaSettings
+from airflow_provider_connect.connectors.lake.delta_history import History
+from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
+from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, EVOLVE, PARTITION_BY, PATH, DeltaSettings
 from airflow_provider_connect.connectors.lake.rows import (
     keyed_rows,
     lake_field,
@@ -31,38 +32,44 @@ from airflow_provider_connect.connectors.lake.rows import (
     with_fields_of,
     without_keys,
 )
-from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
+from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
 
 PLACEHOLDER: Final = "connect_no_records_yet"
 """The only column of a table that is there for its claims: Delta has no table without columns."""
-_UNKNOWN, _FORGOTTEN = -1, -2
 _DELETES: Final = "connect_deletes"
+_EXPIRY: Final = "delta.setTransactionRetentionDuration"
+_MAPPING: Final = "delta.columnMapping.mode"
 _CONSTRAINT: Final = "delta.constraints."
 
 
 class DeltaSession:
-    """Not kept after an exception. ``known`` are the scopes of claims and the ids of topics whose text is known; ``tries_rows``: a commit
-    was refused for its rows."""
+    """Not kept after an exception. ``tries_rows``: a commit was refused for its rows. ``sets_offsets``: an admin decides on offsets, and
+    those of a restored table do not count."""
 
     def __init__(
-        self, settings: DeltaSettings, allowed: AllowedPaths, connector: str, known: Iterable[str], *, tries_rows: bool = False
+        self,
+        settings: DeltaSettings,
+        allowed: AllowedPaths,
+        offsets: DeltaOffsets,
+        *,
+        tries_rows: bool = False,
+        sets_offsets: bool = False,
     ) -> None:
-        self._settings, self._allowed, self._connector, self._tries_rows = settings, allowed, connector, tries_rows
-        self._texts = {_number(text): text for text in known}
+        self._settings, self._allowed, self._offsets = settings, allowed, offsets
+        self._tries_rows, self._sets_offsets = tries_rows, sets_offsets
         self.written: dict[str, Mapping[str, str]] = {}
         self.begin()
 
     def begin(self) -> None:
         """Read the table, and forget what was written and not committed."""
         is_there = self._is_there()
-        with hidden_environment():
-            self._table = DeltaTable(self._settings.address, storage_options=self._settings.store_options) if is_there else None
-        self._transactions: list[Transaction] = []
+        self._table = self._opened() if is_there else None
+        self._offset_rows: dict[TopicPartition, OffsetRow | None] = {}
         self._rows: list[pa.Table] = []
         self._keys: list[pa.Table] = []
         self._count = 0
@@ -70,10 +77,17 @@ class DeltaSession:
         self._is_new = self._there.names in ([], [PLACEHOLDER])
         self._schema = pa.schema([]) if self._is_new else self._there
 
+    def _opened(self) -> DeltaTable:
+        with hidden_environment():
+            return DeltaTable(self._settings.address, storage_options=self._settings.store_options)
+
     def create_home(self) -> None:
         """Create the table with a placeholder column, unless it exists: its first records bring the columns. They replace the state that
         was read here, so the first records of two tasks conflict, and none replaces the other's."""
         if self._table is not None:
+            if _EXPIRY in self._table.metadata().configuration:
+                reason = f"The table has the property {_EXPIRY}, by which it forgets offsets. Remove the property."
+                raise ConfigException.of(PATH, self._settings.address, reason)
             return
         if not self._settings.auto_create:
             reason = f"There is no Delta table. Create it, or set {AUTO_CREATE} to true."
@@ -88,7 +102,8 @@ class DeltaSession:
 
     def write(self, batch: Batch) -> None:
         """Take a batch. Raises DataException for records that do not fit the table."""
-        self.create_home()
+        if self._table is None:
+            self.create_home()
         rows = value_rows(batch)
         self._evolve(rows)
         columns = [self._schema.field(name) for name in self._settings.id_columns if name in self._schema.names]
@@ -118,6 +133,11 @@ class DeltaSession:
                 _require_type(wider)
                 self._schema = self._schema.set(self._schema.get_field_index(field.name), wider)
         refuse_lost_fields(rows.schema, self._schema)
+        if not self._is_new and self._table is not None and not self._schema.equals(self._there) and _is_mapped(self._table):
+            reason = (
+                f"The table has other names for its columns ({_MAPPING}), and deltalake adds none then. Add the column by another program."
+            )
+            raise ConfigException.of(EVOLVE, "true", reason)
 
     def _partition_columns(self) -> Sequence[str]:
         if self._is_new or self._table is None:
@@ -140,33 +160,25 @@ class DeltaSession:
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         """The rows that the table has."""
-        found = {partition: self._row(self._id(partition)) for partition in partitions}
-        return {partition: row for partition, row in found.items() if row is not None}
+        return {} if self._table is None else self._offsets.rows(self._table, partitions, self._history)
 
-    def _id(self, partition: TopicPartition) -> str:
-        return f"connect/{self._connector}/{partition.topic}/{partition.partition}"
-
-    def _row(self, id: str) -> OffsetRow | None:
-        offset, claim, scope, topic = (None if self._table is None else self._table.transaction_version(f"{id}{end}") for end in _ENDS)
-        if offset is None or offset == _FORGOTTEN or claim is None or scope is None:
-            return None
-        text = f"{self._text(scope)}:{claim >> 1}"
-        row = OffsetRow(None if offset == _UNKNOWN else offset, text, claim >> 1, self._text(topic) if topic else "")
-        return row.altered(row.next_offset) if claim & 1 else row
-
-    def _text(self, number: int) -> str:
-        return self._texts.get(number, f"#{number}")
+    def _history(self, after: int | None) -> History:
+        """The entries up to the state that was read, those behind a version or all. The library counts from its own state, though it lists
+        newer entries too: so it is asked again until none has come meanwhile."""
+        assert self._table is not None
+        if self._sets_offsets:
+            return []
+        newest = self._opened()
+        while True:
+            version = newest.version()
+            entries = newest.history(None if after is None else version - after)
+            newest.update_incremental()
+            if newest.version() == version:
+                return [entry for entry in entries if entry["version"] <= self._table.version()]
 
     def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
         """Keep rows for the commit."""
-        for partition, row in rows.items():
-            id = self._id(partition)
-            numbers: tuple[int, ...] = (_FORGOTTEN,)
-            if row is not None:
-                offset = _UNKNOWN if row.next_offset is None else row.next_offset
-                topic = _number(row.topic_id) if row.topic_id else 0
-                numbers = (offset, row.claim_epoch * 2 + row.is_altered, _number(scope_of(row.claim)), topic)
-            self._transactions += [Transaction(f"{id}{end}", number) for end, number in zip(_ENDS, numbers, strict=False)]
+        self._offset_rows |= rows
 
     def flush(self) -> None:
         """Delta writes data files in the commit. Where a commit was refused for its rows, they are written to a folder that is deleted
@@ -188,19 +200,28 @@ class DeltaSession:
         """A table has no connection."""
 
     def commit(self) -> None:
-        """Commit rows and offsets at once. Does nothing if there are neither. Raises ConfigException where the table is gone since it was
-        read: the library would begin another in its place."""
-        if self._table is not None and not self._is_there():
-            raise ConfigException.of(PATH, self._settings.address, "The table is no longer there. Bring it back, or set another path.")
+        """Commit rows and offsets at once. Does nothing if there are neither."""
+        self._refuse_another_table()
         whole = self._whole() if self._rows else None
-        properties = CommitProperties(app_transactions=self._transactions)
+        properties = self._offsets.written(self._table, self._offset_rows)
         if whole is not None and (whole.num_columns or self._keys):
             self._commit_rows(whole, properties)
             self.written[self._settings.address] = {field.name: str(field.type) for field in self._schema}
-        elif self._transactions and self._table is not None:
+        elif self._offset_rows and self._table is not None:
             partitions = self._table.metadata().partition_columns
             self._table.create_write_transaction([], "append", self._table.schema(), partitions, commit_properties=properties)
         self.begin()
+
+    def _refuse_another_table(self) -> None:
+        """Raise ConfigException where the table is gone since it was read, and RetriableException where another is in its place: the
+        library would begin one, or add to the log of that one what does not follow it."""
+        if self._table is None:
+            return
+        if not self._is_there():
+            raise ConfigException.of(PATH, self._settings.address, "The table is no longer there. Bring it back, or set another path.")
+        now = self._opened()
+        if now.metadata().id != self._table.metadata().id or now.version() < self._table.version():
+            raise RetriableException(f"Another table is at {self._settings.address} now ({PATH})")
 
     def _is_there(self) -> bool:
         with hidden_environment():
@@ -249,16 +270,10 @@ class DeltaSession:
 
 
 _LEADS_AWAY: Final = re.compile(r"^/|^[a-zA-Z][a-zA-Z0-9+.-]*+:|(?:^|/)\.\.(?:/|$)")
-_ENDS: Final = ("", "/claim", "/scope", "/topic")
-"""Of the names of a partition's four identifiers: the next offset, twice the claim's epoch (odd: set by an admin), the claim's scope, and
-the topic's id (0: not known)."""
 
 
-def _number(text: str) -> int:
-    """A scope or a topic's id as a number of 63 bits. Where the text of a number is not known, it is the number behind ``#``."""
-    if text.startswith("#"):
-        return int(text[1:])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+def _is_mapped(table: DeltaTable) -> bool:
+    return (table.metadata().configuration or {}).get(_MAPPING, "none") != "none"
 
 
 def _quoted(name: str) -> str:

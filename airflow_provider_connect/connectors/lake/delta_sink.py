@@ -5,7 +5,7 @@ What needs deltalake is loaded by tasks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow_provider_connect.connectors.lake.delta_settings import CONFIG_DEF, PATH, DeltaSettings, mistakes
@@ -13,6 +13,7 @@ from airflow_provider_connect.connectors.lake.lake_sink import LakeSink
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.offset_row import scope_of
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSinkTask
 
@@ -40,7 +41,7 @@ class DeltaSinkConnector(LakeSink):
     config_def = CONFIG_DEF
     known: Collection[str] = ()
     """The scope of the task's claim, and the ids of its topics."""
-    _tries_rows = False
+    _tries_rows = _sets_offsets = False
 
     def start(self, config: Config) -> None:
         super().start(config)
@@ -50,11 +51,16 @@ class DeltaSinkConnector(LakeSink):
         return mistakes(config, self.allowed_paths)
 
     def open(self) -> DeltaSession:
+        from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
         from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 
         settings = DeltaSettings.of(self.config, self.allowed_paths)
-        name = self.config.originals.get("name", "")
-        return DeltaSession(settings, self.allowed_paths, name, self.known, tries_rows=self._tries_rows)
+        offsets = DeltaOffsets(self.config.originals.get("name", ""), self.known)
+        return DeltaSession(settings, self.allowed_paths, offsets, tries_rows=self._tries_rows, sets_offsets=self._sets_offsets)
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        self._sets_offsets = True
+        return super().alter_offsets(config, offsets)
 
     def commit(self, connection: DeltaSession) -> None:  # type: ignore[override]  # it is opened here
         """Until a commit succeeds, rows are tried before the next one."""

@@ -11,6 +11,7 @@ import pytest
 from deltalake.exceptions import DeltaError
 
 from airflow_provider_connect.connectors.lake.delta_errors import translated
+from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
@@ -93,7 +94,7 @@ def test_a_zombie_that_wakes_within_its_commit_writes_nothing(
 
 
 def test_a_table_that_is_gone_is_not_begun_again(server: S3Server, config: dict[str, str]) -> None:
-    session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, "sink", ())
+    session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, DeltaOffsets("sink", ()))
     session.write(batches([note(1)])[0])
     folder = config["delta.table.path"].removeprefix(f"s3://{server.bucket}/")
     client = server.client()
@@ -140,12 +141,12 @@ def test_a_server_that_goes_away_within_a_commit_is_a_reason_to_try_again(
         config = (
             server.delta_settings("lake/notes") | settings | {"delta.table.auto-create-enabled": "true", "name": "sink", "topics": "notes"}
         )
-        session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, "sink", ())
+        session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, DeltaOffsets("sink", ()))
         session.write(batches([note(1)])[0])
         session.commit()
         session.write(batches([note(2)])[0])
         server.stop()
-        monkeypatch.setattr(DeltaSession, "_is_there", lambda _: True)  # which asks the server first
+        monkeypatch.setattr(DeltaSession, "_refuse_another_table", lambda _: None)  # which asks the server first
         with pytest.raises(DeltaError) as raised:
             session.commit()
         assert isinstance(translated(raised.value, "s3://bucket/lake/notes"), RetriableException)

@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from deltalake import DeltaTable
 
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
@@ -137,6 +138,21 @@ def test_what_a_rollback_has_removed_is_delivered_again(environment: RunEnvironm
     if expires:
         table_of(environment.folder, "shop.notes").maintenance.expire_snapshots().by_ids(ids[kept:]).commit()
     send(environment.bootstrap, topic, notes(5, 10))
+    delivers(environment, given)
+    assert kind.ids(environment.folder) == list(range(15))
+
+
+@pytest.mark.parametrize("back_to", ["the first run", "the beginning"])
+def test_what_a_restore_of_a_delta_table_has_removed_is_delivered_again(environment: RunEnvironment, unique: str, back_to: str) -> None:
+    kind, topic = KINDS["delta"], make_topic(environment.bootstrap, unique)
+    given, versions = config(environment, kind, topic), [0]
+    for number in range(2):
+        send(environment.bootstrap, topic, notes(5, 5 * number))
+        delivers(environment, given)
+        versions.append(DeltaTable(str(environment.folder / "notes")).version())
+    DeltaTable(str(environment.folder / "notes")).restore(versions[1] if back_to == "the first run" else versions[0])
+    send(environment.bootstrap, topic, notes(5, 10))
+    assert "it has been rolled back, restored or emptied" in refusal(environment, given | {"destination.rollback": "fail"})
     delivers(environment, given)
     assert kind.ids(environment.folder) == list(range(15))
 
