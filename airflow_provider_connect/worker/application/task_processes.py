@@ -10,7 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
-from typing import Final
+from typing import BinaryIO, Final
 
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.model.run import RunResult, RunState, TaskResult
@@ -45,7 +45,7 @@ def run_in_process(payload: TaskPayload) -> TaskResult:
         raise RetriableException(f"The process of task {payload.connector}-{payload.task} does not start: {error}") from error
     finally:
         os.close(writing)
-    with process, os.fdopen(reading, "rb") as answer:
+    with process, os.fdopen(reading, "rb") as answered:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -56,7 +56,7 @@ def run_in_process(payload: TaskPayload) -> TaskResult:
         for line in bounded_lines(process.stdout):  # until it ends, for it writes its result at its end
             sys.stdout.write(line.decode("utf-8", "replace"))
             sys.stdout.flush()
-        text = answer.read()
+        text = answered.read()
         code = process.wait()
     if not text:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -64,9 +64,9 @@ def run_in_process(payload: TaskPayload) -> TaskResult:
     return RunResult.from_json(text.decode()).tasks[0]
 
 
-def main(descriptor: int) -> None:
-    """Run the task that standard input has. Ends the process, without the clean-up that waits for threads of clients."""
-    payload: TaskPayload = pickle.load(sys.stdin.buffer)
+def answer(asked: BinaryIO, descriptor: int) -> None:
+    """Run the task whose pickled payload ``asked`` has, and write its result."""
+    payload: TaskPayload = pickle.load(asked)
     if payload.locations:
         from airflow_provider_connect.plugins.loading.plugin_loader import make_way
 
@@ -74,12 +74,17 @@ def main(descriptor: int) -> None:
     from airflow_provider_connect.worker.task.task_body import run_task  # after that, since plugins may bring compiled code
 
     result = run_task(payload, fenced=True)
-    with os.fdopen(descriptor, "w") as answer:
-        answer.write(RunResult(payload.connector, RunState.DONE, payload.claim, [result]).to_json())
+    with os.fdopen(descriptor, "w") as answered:
+        answered.write(RunResult(payload.connector, RunState.DONE, payload.claim, [result]).to_json())
+
+
+def main() -> None:
+    """Ends the process, without the clean-up that waits for threads of clients."""
+    answer(sys.stdin.buffer, int(sys.argv[1]))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main()

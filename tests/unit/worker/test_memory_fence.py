@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -16,7 +17,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.plugins.validation.reliability import memory_errors
 from airflow_provider_connect.worker.task.memory_fence import MemoryFence
-from airflow_provider_connect.worker.task.memory_watch import used_bytes
+from airflow_provider_connect.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
 from airflow_provider_connect.worker.task.stop_signal import StopSwitch, StopWire
 from tests.unit.worker.test_stop_signal import wait_until
 
@@ -114,3 +115,23 @@ def test_the_heap_that_a_connector_may_ask_for(worker: dict[str, str], asked: st
     assert java_heap(worker, {"airflow.java.memory": asked}) == asked
     with pytest.raises(ConfigException, match=r"airflow\.java\.memory: Value must be no more than .* java\.memory\.max"):
         java_heap(worker, {"airflow.java.memory": "9000m"})
+
+
+def test_what_is_above_its_limit_is_reported_to_the_log_and_to_the_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Here with signals of number 0, which end nothing, of the process that started this one."""
+    note, (reading, wire) = tmp_path / "note", os.pipe()
+    about = json.dumps({"title": "Task c-7", "task": "7", "at": "t-3, offsets 5 to 9", "remedy": "Buy more."})
+    note.write_bytes((LIMIT.pack(0) + about.encode()).ljust(NOTE_BYTES, b"\0"))
+    with note.open("rb") as file, os.fdopen(reading) as driver:
+        watch(os.getppid(), file.fileno(), wire, 0, 0)
+        os.close(wire)
+        task, text = json.loads(driver.read())
+    assert task == 7
+    assert "Task c-7 needs more memory than task.memory.max allows" in text
+    assert "the limit is 0 MiB. It was at t-3, offsets 5 to 9." in text
+    assert text in capsys.readouterr().err
+
+
+def test_memory_is_asked_of_ps_where_there_is_no_status() -> None:
+    shown = used_bytes(None, os.getpid())
+    assert (1 << 20) < shown < (1 << 40)

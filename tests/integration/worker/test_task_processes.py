@@ -1,0 +1,67 @@
+"""A task's own process, started for real: its result comes back, and its end is named."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.model.run import Claim, RunResult
+from airflow_provider_connect.worker.application.task_processes import TaskProcessLost, answer, run_in_process
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from tests.integration.worker.environment import RunEnvironment
+
+
+@dataclass
+class EndsWhenRead:
+    """Settings that call a function in the process that reads them."""
+
+    call: Callable[[int], object]
+    argument: int
+
+    def __reduce__(self) -> tuple[Callable[[int], object], tuple[int]]:
+        return self.call, (self.argument,)
+
+
+def payload(settings: Any) -> TaskPayload:
+    return TaskPayload("orders", 1, 2, settings, {}, {}, {}, Claim(1, "t"), "exactly_once", "run", ("127.0.0.1", 1), "token")
+
+
+def test_the_result_is_that_of_the_process(environment: RunEnvironment) -> None:
+    result = run_in_process(payload(environment.properties))
+    assert (result.task, str(result.state)) == (1, "FAILED")
+    assert "contains no connector type" in str(result.trace)
+
+
+def test_the_process_answers_with_its_result(environment: RunEnvironment) -> None:
+    reading, writing = os.pipe()
+    answer(io.BytesIO(pickle.dumps(payload(environment.properties))), writing)
+    with os.fdopen(reading) as answered:
+        found = RunResult.from_json(answered.read())
+    assert (found.connector, [task.task for task in found.tasks]) == ("orders", [1])
+    assert "contains no connector type" in str(found.tasks[0].trace)
+
+
+@pytest.mark.parametrize(
+    ("settings", "how"),
+    [(EndsWhenRead(os._exit, 3), "ended with exit code 3"), (EndsWhenRead(signal.raise_signal, int(signal.SIGKILL)), "was ended by signal 9")],
+)
+def test_an_end_without_a_result_is_named(settings: EndsWhenRead, how: str) -> None:
+    with pytest.raises(TaskProcessLost, match=f"The process of task orders-1 {how}"):
+        run_in_process(payload(settings))
+
+
+def test_a_process_that_does_not_start_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(RetriableException, match="The process of task orders-1 does not start"):
+        run_in_process(payload({}))
+    assert len(os.listdir("/proc/self/fd")) == before
