@@ -52,7 +52,7 @@ def test_the_process_answers_with_its_result(environment: RunEnvironment) -> Non
 
 @pytest.mark.parametrize(
     ("settings", "how"),
-    [(EndsWhenRead(os._exit, 3), "ended with exit code 3"), (EndsWhenRead(signal.raise_signal, int(signal.SIGKILL)), "was ended by signal 9")],
+    [(EndsWhenRead(os._exit, 3), "ended with exit code 3"), (EndsWhenRead(signal.raise_signal, 9), "was ended by signal 9")],
 )
 def test_an_end_without_a_result_is_named(settings: EndsWhenRead, how: str) -> None:
     with pytest.raises(TaskProcessLost, match=f"The process of task orders-1 {how}"):
