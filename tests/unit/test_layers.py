@@ -140,7 +140,7 @@ LIBRARIES = {
     "pyspark": {"connectors/spark/frames", "connectors/spark/source", "worker", "spark"},
     "py4j": {"java", "worker", "spark"},
     "pyarrow": {"sdk/arrow", "worker"},
-    "pyiceberg": {f"connectors/lake/iceberg_{part}" for part in ("catalog", "errors", "nulls", "session", "table")},
+    "pyiceberg": {f"connectors/lake/iceberg_{part}" for part in ("catalog", "columns", "errors", "keys", "nulls", "session", "table")},
     "deltalake": {f"connectors/lake/delta_{part}" for part in ("errors", "offsets", "session")},
     "requests": {
         "connectors/lake/iceberg_errors",
@@ -204,7 +204,9 @@ LOADED_BY_TASKS = (
     "connectors/lake/delta_offsets",
     "connectors/lake/delta_session",
     "connectors/lake/iceberg_catalog",
+    "connectors/lake/iceberg_columns",
     "connectors/lake/iceberg_errors",
+    "connectors/lake/iceberg_keys",
     "connectors/lake/iceberg_nulls",
     "connectors/lake/iceberg_session",
     "connectors/lake/iceberg_table",

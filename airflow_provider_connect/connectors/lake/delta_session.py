@@ -21,10 +21,13 @@ from airflow_provider_connect.connectors.bucket_access import hidden_environment
 from airflow_provider_connect.connectors.lake.delta_history import History
 from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, EVOLVE, PARTITION_BY, PATH, DeltaSettings
+from airflow_provider_connect.connectors.lake.names import Names, names_of, renamed
 from airflow_provider_connect.connectors.lake.rows import (
+    KeyColumns,
     keyed_rows,
     lake_field,
     last_changes,
+    optional,
     projected,
     refuse_lost_fields,
     table_type,
@@ -104,12 +107,9 @@ class DeltaSession:
         """Take a batch. Raises DataException for records that do not fit the table."""
         if self._table is None:
             self.create_home()
-        rows = value_rows(batch)
+        rows = renamed(value_rows(batch), self._names)
         self._evolve(rows)
-        columns = [self._schema.field(name) for name in self._settings.id_columns if name in self._schema.names]
-        if self._settings.is_upsert and len(columns) < len(self._settings.id_columns):
-            raise DataException(f"The table and the record lack a column of {', '.join(self._settings.id_columns)}, which identify a row")
-        kept, keys = keyed_rows(batch, rows, columns if self._settings.is_upsert else None, self._count)
+        kept, keys = keyed_rows(batch, rows, self._key_columns() if self._settings.is_upsert else None, self._count)
         if kept.num_rows and not self._schema.names:
             raise DataException("The table has no columns yet, and a record's value has no fields")
         self._rows.append(projected(kept, self._schema, kept.num_rows))
@@ -118,6 +118,18 @@ class DeltaSession:
         if keys is not None:
             self._keys.append(keys)
 
+    @property
+    def _names(self) -> Names:
+        """Delta's columns have no two names that differ in case alone."""
+        return names_of(self._schema, ignores_case=True)
+
+    def _key_columns(self) -> KeyColumns:
+        names = self._names
+        columns = [self._schema.field(name) for name in map(names.of, self._settings.id_columns) if name in self._schema.names]
+        if len(columns) < len(self._settings.id_columns):
+            raise DataException(f"The table and the record lack a column of {', '.join(self._settings.id_columns)}, which identify a row")
+        return KeyColumns(columns, names)
+
     def _evolve(self, rows: pa.Table) -> None:
         """Add the columns, and the fields within columns, that the rows have and the table lacks."""
         if not (self._is_new or self._settings.evolve):
@@ -125,7 +137,7 @@ class DeltaSession:
         for field in map(lake_field, rows.schema):
             if field.name not in self._schema.names:
                 _require_type(field)
-                self._schema = self._schema.append(field.with_nullable(True).remove_metadata())
+                self._schema = self._schema.append(optional(field))
                 continue
             there = self._schema.field(field.name)
             wider = there.with_type(with_fields_of(there.type, field.type))
@@ -141,7 +153,7 @@ class DeltaSession:
 
     def _partition_columns(self) -> Sequence[str]:
         if self._is_new or self._table is None:
-            return self._settings.partition_by
+            return [self._names.of(name) for name in self._settings.partition_by]
         return self._table.metadata().partition_columns
 
     def _refuse_partitions(self, rows: pa.Table) -> None:
@@ -151,6 +163,8 @@ class DeltaSession:
             if name not in rows.column_names:
                 raise DataException(f"The table is partitioned by {name} ({PARTITION_BY}), and the record has no such field")
             column, types = rows[name], pa.types
+            if types.is_nested(column.type):
+                raise ConfigException.of(PARTITION_BY, name, f"A table of Delta has no partitions by {column.type}. Name another column.")
             if types.is_string(column.type) and pc.any(pc.equal(column, "")).as_py():
                 raise DataException(f"The partition column {name} cannot hold an empty text: Delta has none there but null")
             if types.is_binary(column.type) and column.null_count < len(column):
@@ -237,7 +251,7 @@ class DeltaSession:
         table = self._table
         assert table is not None  # since ``write``
         if self._is_new:
-            partitions = list(self._settings.partition_by) or None
+            partitions = list(self._partition_columns()) or None
             write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", partition_by=partitions, commit_properties=properties)
         else:
             evolved = None if self._schema.equals(self._there) else "merge"

@@ -32,7 +32,8 @@ from airflow_provider_connect.sdk.required_packages import RequiredPackages
 PACKAGES: Final = RequiredPackages("IcebergSink", ("pyiceberg", "sqlalchemy"), "lake")
 TABLES, ROUTE_FIELD, DYNAMIC = "iceberg.tables", "iceberg.tables.route-field", "iceberg.tables.dynamic-enabled"
 AUTO_CREATE, EVOLVE = "iceberg.tables.auto-create-enabled", "iceberg.tables.evolve-schema-enabled"
-FORCE_OPTIONAL, UPSERT = "iceberg.tables.schema-force-optional", "iceberg.tables.upsert-mode-enabled"
+FORCE_OPTIONAL, IGNORES_CASE = "iceberg.tables.schema-force-optional", "iceberg.tables.schema-case-insensitive"
+UPSERT = "iceberg.tables.upsert-mode-enabled"
 ID_COLUMNS, PARTITION_BY = "iceberg.tables.default-id-columns", "iceberg.tables.default-partition-by"
 BRANCH, OFFSETS_TABLE = "iceberg.tables.default-commit-branch", "offsets.table"
 CATALOG, CATALOG_NAME, ONE_TABLE = "iceberg.catalog.", "iceberg.catalog", "iceberg.table."
@@ -87,6 +88,7 @@ class IcebergSettings:
     auto_create: bool
     evolve: bool
     force_optional: bool
+    ignores_case: bool
     home: str
     """The table that keeps offsets and claims: the only table of the config, or one without columns beside several."""
     config: Config
@@ -105,6 +107,7 @@ class IcebergSettings:
             auto_create=config[AUTO_CREATE],
             evolve=config[EVOLVE],
             force_optional=config[FORCE_OPTIONAL],
+            ignores_case=config[IGNORES_CASE],
             home=names[0] if len(names) == 1 else config[OFFSETS_TABLE],
             config=config,
         )
@@ -147,6 +150,10 @@ def partition_fields(key: str, text: str) -> tuple[PartitionField, ...]:
             reason = "Use columns, year(c), month(c), day(c), hour(c), bucket(c,n) and truncate(c,n), with commas between."
             raise ConfigException.of(key, text, reason)
         found.append(PartitionField(plain) if plain else PartitionField(column, name, int(number) if number else None))
+    columns = [each.column for each in found]
+    if twice := sorted({column for column in columns if columns.count(column) > 1}):
+        reason = f"Only one partition of the column {twice[0]} can be written. Remove the others."  # by pyiceberg 0.12
+        raise ConfigException.of(key, text, reason)
     return tuple(found)
 
 
@@ -313,7 +320,16 @@ CONFIG_DEF = ConfigDef(
         group="Tables",
         doc="Whether a table gets the columns that records have and it lacks, and wider types where numbers have become wider.",
     ),
-    ConfigKey(FORCE_OPTIONAL, Type.BOOLEAN, False, group="Tables", doc="Whether all columns of a new table may be null."),
+    ConfigKey(
+        FORCE_OPTIONAL,
+        Type.BOOLEAN,
+        False,
+        group="Tables",
+        doc="Whether new columns may be null, with all that is in them, even where fields may not.",
+    ),
+    ConfigKey(
+        IGNORES_CASE, Type.BOOLEAN, False, group="Tables", doc="Whether fields go to columns whose names differ in case, at any depth."
+    ),
     ConfigKey(
         ID_COLUMNS,
         Type.LIST,

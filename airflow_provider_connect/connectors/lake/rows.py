@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from airflow_provider_connect.connectors.lake.conversions import converted
+from airflow_provider_connect.connectors.lake.names import Names, renamed
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc, pl
 from airflow_provider_connect.sdk.batch import Batch
@@ -19,7 +22,7 @@ _Type = TypeVar("_Type")
 def value_rows(batch: Batch) -> pa.Table:
     """The fields of the batch's values as columns, one row a record; a batch without values has no columns. Raises DataException unless
     values are structs."""
-    if batch.value is None:
+    if batch.value is None or batch.value.null_count == len(batch):  # tombstones need no schema
         return _without_columns(batch)
     if batch.value_schema is None or batch.value_schema.type is not SchemaType.STRUCT:
         kind = "values without a schema" if batch.value_schema is None else batch.value_schema.type.name
@@ -93,11 +96,24 @@ def _is_refused(field: pa.Field, convert: Callable[[pa.Field], object]) -> bool:
     return _is_empty_struct(field)
 
 
+def optional(field: pa.Field) -> pa.Field:
+    """The field, which may be null, as may all within it but the keys of maps. Without metadata."""
+    type, types = field.type, pa.types
+    if types.is_struct(type):
+        type = pa.struct([optional(each) for each in type])
+    elif types.is_map(type):
+        type = pa.map_(optional(type.key_field).with_nullable(False), optional(type.item_field))
+    elif types.is_list(type):
+        type = pa.list_(optional(type.value_field))
+    return pa.field(field.name, type, True)
+
+
 def with_fields_of(type: pa.DataType, given: pa.DataType) -> pa.DataType:
-    """``type`` with the fields of structs, in lists too, that only ``given`` has. They may be null. Nothing else changes, nor do maps."""
+    """``type`` with the fields of structs, in lists too, that only ``given`` has. They may be null, with all that is in them. Nothing else
+    changes, nor do maps."""
     types = pa.types
     if types.is_struct(type) and types.is_struct(given):
-        added = [field.with_nullable(True).remove_metadata() for field in given if field.name not in type.names]
+        added = [optional(field) for field in given if field.name not in type.names]
         theirs = {field.name: field.type for field in given}
         return pa.struct([field.with_type(with_fields_of(field.type, theirs.get(field.name, field.type))) for field in type] + added)
     if types.is_list(type) and types.is_list(given):
@@ -123,28 +139,70 @@ def _lost_fields(given: pa.DataType, there: pa.DataType, name: str) -> Iterator[
         yield from _lost_fields(given.field(0).type, there.field(0).type, name)
 
 
-def projected(rows: pa.Table, schema: pa.Schema, count: int) -> pa.Table:
-    """``rows`` as columns of ``schema``: what they lack is null, what only they have is left out, within structs too. Raises DataException
-    for a value that does not fit, and for a null where the schema has none."""
+def projected(rows: pa.Table, schema: pa.Schema, count: int, *, decodes_base64: bool = False) -> pa.Table:
+    """``rows`` as columns of ``schema``: what they lack is null, what only they have is left out, within structs too. ``decodes_base64``:
+    a text is bytes in base64 where the column has bytes. Raises DataException for a value that does not fit, and for a null where the
+    schema has none."""
     columns = []
     for field in schema:
-        column = rows[field.name] if field.name in rows.column_names else pa.nulls(count, field.type)
-        columns.append(cast(column, field))
+        column = rows[field.name] if field.name in rows.column_names else pa.chunked_array([pa.nulls(count, field.type)])
+        columns.append(cast(column, field, decodes_base64=decodes_base64))
     return pa.table(columns, schema=schema) if columns else pa.table({})
 
 
-def cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def cast(column: pa.ChunkedArray, field: pa.Field, *, decodes_base64: bool = False) -> pa.ChunkedArray:
     """``column`` under the type of ``field``. Raises DataException, which names the field."""
     try:
-        found = column if column.type.equals(field.type) else column.cast(field.type)
-    except pa.ArrowException as error:
+        found = column if column.type.equals(field.type) else _cast(column, field.type, decodes_base64)
+    except (pa.ArrowException, DataException) as error:
         raise DataException(f"Column {field.name} ({field.type}) does not take a value of {column.type}: {error}") from error
     if not field.nullable and found.null_count:
         raise DataException(f"Column {field.name} takes no null, and a record has one, or lacks the field")
     return found
 
 
-def keyed_rows(batch: Batch, rows: pa.Table, columns: Sequence[pa.Field] | None, first: int) -> tuple[pa.Table, pa.Table | None]:
+def _cast(column: pa.ChunkedArray, type: pa.DataType, decodes_base64: bool) -> pa.ChunkedArray:
+    chunks = [converted(chunk, type, decodes_base64=decodes_base64).cast(type) for chunk in column.chunks]
+    return pa.chunked_array(chunks, type)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """What identifies a row: fields of the table, each under its path, with dots between the names of structs; the table's names for
+    those of records; and whether texts are bytes in base64."""
+
+    fields: Sequence[pa.Field]
+    names: Names
+    decodes_base64: bool = False
+
+    def cast(self, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+        return cast(column, field.with_nullable(True), decodes_base64=self.decodes_base64)
+
+
+def field_at(fields: pa.Schema | pa.StructType, path: str) -> pa.Field | None:
+    """The field of this name, or else that of structs of this path, with the path as its name; None where there is neither."""
+    if path in fields.names:
+        return fields.field(path)
+    first, _, rest = path.partition(".")
+    if not rest or first not in fields.names or not pa.types.is_struct(fields.field(first).type):
+        return None
+    found = field_at(fields.field(first).type, rest)
+    return None if found is None else found.with_name(path)
+
+
+def column_at(rows: pa.Table, path: str) -> pa.ChunkedArray | None:
+    """The values of ``field_at``."""
+    if path in rows.column_names:
+        return rows[path]
+    if field_at(rows.schema, path) is None:
+        return None
+    first, _, rest = path.partition(".")
+    struct = rows[first]
+    flat = pa.Table.from_arrays(struct.flatten(), schema=pa.schema(list(struct.type)))
+    return column_at(flat, rest)
+
+
+def keyed_rows(batch: Batch, rows: pa.Table, columns: KeyColumns | None, first: int) -> tuple[pa.Table, pa.Table | None]:
     """The rows of the records with a value; with ``columns``, those of the key, also every record's key, in the form that ``last_changes``
     takes. ``first``: how many rows of values came before."""
     is_value = pc.is_valid(batch.value) if batch.value is not None else pa.nulls(len(batch), pa.bool_()).fill_null(False)
@@ -154,30 +212,39 @@ def keyed_rows(batch: Batch, rows: pa.Table, columns: Sequence[pa.Field] | None,
     keys = _key_columns(batch, rows, pa.chunked_array([is_value]), columns)
     numbers = pc.add(pc.cumulative_sum(is_value.cast(pa.int64())), first - 1)
     numbers = pc.if_else(is_value, numbers, pa.scalar(None, pa.int64()))
-    return kept, pa.table([*keys, numbers], names=[*(field.name for field in columns), ROW])
+    return kept, pa.table([*keys, numbers], names=[*(field.name for field in columns.fields), ROW])
 
 
-def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, fields: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
+def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, columns: KeyColumns) -> list[pa.ChunkedArray]:
     """The columns of each record's key: fields of its value, or where it has none, of the record's key."""
     has_deletes = not pc.all(is_value).as_py()
+    keys = _keys_of(batch, columns.names) if has_deletes else None
     found = []
-    for field in fields:
-        column = rows[field.name] if field.name in rows.column_names else pa.nulls(len(batch), field.type)
-        column = cast(column, field.with_nullable(True))
+    for field in columns.fields:
+        column = column_at(rows, field.name)
+        column = columns.cast(pa.chunked_array([pa.nulls(len(batch), field.type)]) if column is None else column, field)
         if has_deletes:
-            column = pc.if_else(is_value, column, cast(_of_key(batch, field, len(fields)), field.with_nullable(True)))
+            column = pc.if_else(is_value, column, columns.cast(_of_key(batch, keys, field, len(columns.fields)), field))
         if column.null_count:
             raise DataException(f"The id column {field.name} of a record is null or absent: only a key identifies its row")
         found.append(column)
     return found
 
 
-def _of_key(batch: Batch, field: pa.Field, count: int) -> pa.Array:
+def _keys_of(batch: Batch, names: Names) -> pa.Table | None:
+    """The fields of the records' keys; None where keys are no structs."""
     key, schema = batch.key, batch.key_schema
-    if key is not None and schema is not None and schema.type is SchemaType.STRUCT and schema.field(field.name) is not None:
-        return key.flatten()[[each.name for each in schema.fields].index(field.name)]
-    if key is not None and count == 1 and not pa.types.is_nested(key.type):
-        return key
+    if key is None or schema is None or schema.type is not SchemaType.STRUCT or not schema.fields:
+        return None
+    return renamed(pa.Table.from_arrays(key.flatten(), schema=pa.schema(list(key.type))), names)
+
+
+def _of_key(batch: Batch, keys: pa.Table | None, field: pa.Field, count: int) -> pa.ChunkedArray:
+    column = None if keys is None else column_at(keys, field.name)
+    if column is not None:
+        return column
+    if batch.key is not None and count == 1 and not pa.types.is_nested(batch.key.type):
+        return pa.chunked_array([batch.key])
     raise DataException(f"A record without a value needs the id column {field.name} in its key, which deletes the row")
 
 
@@ -192,6 +259,7 @@ def last_changes(keys: pa.Table) -> tuple[pa.Table, pa.Array]:
 
 def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
     """The rows whose columns of these names are not among ``keys``."""
-    there: Any = pl.from_arrow(rows.select(keys.column_names).cast(keys.schema))
+    columns = pa.table([column_at(rows, name) for name in keys.column_names], names=keys.column_names)
+    there: Any = pl.from_arrow(columns.cast(keys.schema))
     wanted: Any = pl.from_arrow(keys)
     return rows.take(there.with_row_index(ROW).join(wanted, on=keys.column_names, how="anti", maintain_order="left")[ROW].to_arrow())

@@ -326,6 +326,7 @@ REFUSED = {
     "a name that leads out": {"iceberg.tables": "..etc.x"},
     "no catalog": {"iceberg.catalog.type": "hadoop"},
     "no partition spec": {"iceberg.tables.default-partition-by": "week(at)"},
+    "two partitions of a column": {"iceberg.tables.default-partition-by": "day(at),hour(at)"},
     "no key": {"iceberg.tables.upsert-mode-enabled": "true"},
     "another branch": {"iceberg.table.shop.notes.commit-branch": "audit"},
 }

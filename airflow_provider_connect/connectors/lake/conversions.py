@@ -1,0 +1,124 @@
+"""Values under types of a table that Arrow's own casts do not reach, or reach with another meaning than Kafka Connect.
+
+Numbers of times are milliseconds, as in Connect, where Arrow takes them for the column's unit. A text is a time of day, a UUID, or in an
+Iceberg table bytes in base64; what is nested becomes JSON in a column of texts. Each as in Apache Iceberg's sink, which also rounds and
+cuts numbers: here those are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa, pc, pl
+from airflow_provider_connect.sdk.arrow_schema import schema_of
+from airflow_provider_connect.sdk.columns import cast_to_schema
+from airflow_provider_connect.sdk.json.values import JsonRules
+from airflow_provider_connect.sdk.json.writer import column_text
+
+_DAY_MS: Final = 86_400_000
+_ZONE: Final = r"(:\d\d(?:\.\d+)?) ?(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
+_FINER: Final = r"(\.\d{6})\d{1,3}"  # than microseconds
+_UUID_BYTES: Final = 16
+
+
+def converted(array: pa.Array, type: pa.DataType, *, decodes_base64: bool) -> pa.Array:
+    """``array`` as something that Arrow casts to ``type`` rightly; itself where that is so already. Raises DataException and Arrow's
+    exceptions for values that do not fit."""
+    given, types = array.type, pa.types
+    if given.equals(type):
+        return array
+    if types.is_struct(given) and types.is_struct(type):
+        return _struct(array, type, decodes_base64)
+    if types.is_map(given) and types.is_map(type):
+        before = [array.keys, array.items]
+        keys = converted(before[0], type.key_type, decodes_base64=decodes_base64)
+        items = converted(before[1], type.item_type, decodes_base64=decodes_base64)
+        if keys is before[0] and items is before[1]:
+            return array
+        fields = [given.key_field.with_type(keys.type), given.item_field.with_type(items.type)]
+        return _with_children(array, pa.map_(*fields), pa.StructArray.from_arrays([keys, items], fields=fields))
+    if types.is_list(given) and (types.is_list(type) or types.is_large_list(type)):
+        elements = array.values
+        values = converted(elements, type.value_type, decodes_base64=decodes_base64)
+        return array if values is elements else _with_children(array, pa.list_(given.value_field.with_type(values.type)), values)
+    return _plain(array, type, decodes_base64)
+
+
+def _struct(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
+    wanted = {field.name: field.type for field in type}
+    before = [array.field(index) for index in range(array.type.num_fields)]
+    fields = list(array.type)
+    after = [
+        converted(each, wanted.get(field.name, field.type), decodes_base64=decodes_base64)
+        for field, each in zip(fields, before, strict=True)
+    ]
+    if all(new is old for new, old in zip(after, before, strict=True)):
+        return array
+    fields = [field.with_type(each.type) for field, each in zip(fields, after, strict=True)]
+    return pa.StructArray.from_arrays(after, fields=fields, mask=array.is_null())
+
+
+def _with_children(array: pa.Array, type: pa.DataType, children: pa.Array) -> pa.Array:
+    return pa.Array.from_buffers(type, len(array), array.buffers()[:2], offset=array.offset, children=[children])
+
+
+def _plain(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
+    types, given = pa.types, array.type
+    if types.is_integer(given):
+        return _of_number(array, type)
+    if types.is_nested(given) and (types.is_string(type) or types.is_large_string(type)):
+        return _json(array)
+    return _of_text(array, type, decodes_base64) if types.is_string(given) else array
+
+
+def _of_text(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
+    types = pa.types
+    if types.is_timestamp(type):
+        return _of_time_text(array, type)
+    if types.is_time(type):
+        return pc.binary_join_element_wise("1970-01-01T", _microseconds(array), "").cast(pa.timestamp("us"))
+    if isinstance(type, pa.UuidType):
+        return _decoded(pc.replace_substring(array, "-", ""), "hex").cast(pa.binary(_UUID_BYTES))
+    is_binary = types.is_binary(type) or types.is_large_binary(type) or types.is_fixed_size_binary(type)
+    return _decoded(array, "base64") if decodes_base64 and is_binary else array
+
+
+def _of_number(array: pa.Array, type: pa.DataType) -> pa.Array:
+    types = pa.types
+    if types.is_timestamp(type):
+        return array.cast(pa.int64()).cast(pa.timestamp("ms", type.tz))
+    if types.is_date(type):
+        return array.cast(pa.int32())
+    if not types.is_time(type):
+        return array
+    if pc.any(pc.or_(pc.less(array, 0), pc.greater_equal(array.cast(pa.int64()), _DAY_MS))).as_py():
+        raise DataException("a time of day is a number of milliseconds, at least 0 and less than those of a day")
+    return array.cast(pa.int32()).cast(pa.time32("ms"))
+
+
+def _of_time_text(array: pa.Array, type: pa.DataType) -> pa.Array:
+    """Without a zone it is UTC; a column without a zone takes the text's own date and time."""
+    texts = _microseconds(array)
+    if type.tz is None:
+        return pc.replace_substring_regex(texts, _ZONE, r"\1")
+    has_zone = pc.match_substring_regex(texts, _ZONE)
+    return pc.if_else(has_zone, texts, pc.binary_join_element_wise(texts, "Z", ""))
+
+
+def _microseconds(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, _FINER, r"\1")
+
+
+def _decoded(texts: pa.Array, encoding: str) -> pa.Array:
+    column: Any = pl.from_arrow(texts)
+    try:
+        return column.str.decode(encoding).to_arrow()
+    except pl.exceptions.ComputeError as error:
+        raise DataException(f"not a text in {encoding}") from error
+
+
+def _json(array: pa.Array) -> pa.Array:
+    schema = schema_of(pa.field("value", array.type))
+    texts = column_text(schema, cast_to_schema(array, schema), JsonRules())
+    return pc.if_else(array.is_valid(), texts, pa.scalar(None, texts.type))

@@ -1,0 +1,179 @@
+"""The columns and partitions of an Iceberg table: what a table has for the fields of records, and what it gets for them.
+
+Loaded by tasks alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, schema_to_pyarrow, visit_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.table import Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import MappedField
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StructType
+
+from airflow_provider_connect.connectors.lake.iceberg_settings import PARTITION_BY, IcebergSettings, PartitionField, TableSettings
+from airflow_provider_connect.connectors.lake.names import Names
+from airflow_provider_connect.connectors.lake.rows import column_at, lake_field, refuse_lost_fields, table_type
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+
+_NOT_WRITTEN: Final = (("bucket", "time"), ("truncate", "binary"))
+"""Partitions of the specification that pyiceberg (0.12) fails to write."""
+_PROMOTIONS: Final = ((IntegerType, LongType), (FloatType, DoubleType))
+
+
+def arrow_schema(metadata: TableMetadata) -> pa.Schema:
+    """The columns as Arrow has them."""
+    return schema_to_pyarrow(metadata.schema(), include_field_ids=False)
+
+
+def names_in(metadata: TableMetadata, *, ignores_case: bool) -> Names:
+    """The table's names for the fields of records: its own, or those of its mapping of names (``schema.name-mapping.default``)."""
+    mapping = metadata.name_mapping()
+    return _names(metadata.schema().as_struct(), [] if mapping is None else list(mapping), ignores_case)
+
+
+def _names(type: IcebergType, mapped: list[MappedField], ignores_case: bool) -> Names:
+    if isinstance(type, ListType | MapType):
+        inner = type.element_field if isinstance(type, ListType) else type.value_field
+        below = next((list(each.fields) for each in mapped if each.field_id == inner.field_id), [])
+        return _names(inner.field_type, below, ignores_case)
+    if not isinstance(type, StructType):
+        return Names(ignores_case)
+    by_id = {each.field_id: each for each in mapped}
+    own, within = {}, {}
+    for field in type.fields:
+        found = by_id.get(field.field_id, MappedField(names=[]))
+        for name in found.names or [field.name]:
+            own[name.lower() if ignores_case else name] = field.name
+        within[field.name] = _names(field.field_type, list(found.fields), ignores_case)
+    return Names(ignores_case, own, within)
+
+
+class Columns:
+    """Gives a table what records need. Where ``force_optional`` is set, what is new may be null at any depth."""
+
+    def __init__(self, own: TableSettings, settings: IcebergSettings) -> None:
+        self._own, self._settings = own, settings
+
+    def evolve(self, transaction: Transaction, rows: pa.Table, names: Names) -> None:
+        """Give the table the columns that the rows need: all of a new table, and otherwise as the settings allow."""
+        schema = transaction.table_metadata.schema()
+        is_new = not schema.fields
+        if not rows.num_columns or not (is_new or self._settings.evolve):
+            return
+        wanted = StructType(*map(_iceberg_field, map(lake_field, rows.schema)))
+        with transaction.update_schema(allow_incompatible_changes=is_new) as update:
+            if is_new:
+                for field in wanted.fields:
+                    self._add(update, (), field, is_required=field.required and not self._settings.force_optional)
+            else:
+                id_columns = {names.of_path(name) for name in self._own.id_columns}
+                self._add_fields(update, (), schema.as_struct(), wanted, id_columns)
+        if is_new:
+            self._partition(transaction)
+        refuse_lost_fields(rows.schema, arrow_schema(transaction.table_metadata))
+
+    def _add(self, update: UpdateSchema, path: tuple[str, ...], field: NestedField, *, is_required: bool = False) -> None:
+        type = _optional(field.field_type) if self._settings.force_optional else field.field_type
+        update.add_column((*path, field.name), type, field.doc, required=is_required)
+
+    def _add_fields(self, update: UpdateSchema, path: tuple[str, ...], there: StructType, wanted: StructType, id_columns: set[str]) -> None:
+        """Add to the struct below ``path`` the fields that it lacks, and widen those that it has."""
+        for field in wanted.fields:
+            found = there.field_by_name(field.name)
+            if found is None:
+                self._add(update, path, field)
+            else:
+                self._widen(update, (*path, field.name), found, field, id_columns)
+
+    def _widen(self, update: UpdateSchema, path: tuple[str, ...], there: NestedField, wanted: NestedField, id_columns: set[str]) -> None:
+        """Let the field take the values of ``wanted``, those within structs, lists and maps too; a map's keys never change."""
+        old, new = there.field_type, wanted.field_type
+        if (type(old), type(new)) in _PROMOTIONS:
+            update.update_column(path, field_type=new)
+        if there.required and not wanted.required and ".".join(path) not in id_columns:
+            update.make_column_optional(path)
+        if isinstance(old, StructType) and isinstance(new, StructType):
+            self._add_fields(update, path, old, new, id_columns)
+        elif isinstance(old, ListType) and isinstance(new, ListType):
+            self._widen(update, (*path, "element"), old.element_field, new.element_field, id_columns)
+        elif isinstance(old, MapType) and isinstance(new, MapType):
+            self._widen(update, (*path, "value"), old.value_field, new.value_field, id_columns)
+
+    def _partition(self, transaction: Transaction) -> None:
+        """Give a new table its partition spec."""
+        schema = transaction.table_metadata.schema()
+        with transaction.update_spec() as update:
+            for field in self._own.partition_by:
+                try:
+                    column = schema.find_field(field.column, case_sensitive=not self._settings.ignores_case)
+                except ValueError as error:
+                    text = f"The partition spec of {self._own.name} names {field.column}, and the record has no such field"
+                    raise DataException(text) from error
+                number = "" if field.number is None else f"[{field.number}]"
+                path = schema.find_column_name(column.field_id)
+                assert path is not None
+                name = path if field.transform == "identity" else f"{path}_{field.transform}"
+                transform = parse_transform(f"{field.transform}{number}")
+                if not transform.can_transform(column.field_type) or (field.transform, str(column.field_type)) in _NOT_WRITTEN:
+                    raise _no_partition(field, f"of {column.field_type}")
+                if not _is_in_structs_alone(schema, column):
+                    raise _no_partition(field, "within a list or a map")
+                update.add_field(path, transform, name)
+
+    def refuse_partitions(self, metadata: TableMetadata, rows: pa.Table) -> None:
+        """Raise DataException for values that pyiceberg (0.12) writes into no partition, or into two: it compares them to tell partitions
+        apart."""
+        for field in metadata.spec().fields:
+            name = metadata.schema().find_column_name(field.source_id)
+            values = None if name is None else column_at(rows, name)
+            if values is None or not pa.types.is_floating(values.type):
+                continue
+            is_negative_zero = pc.equal(pc.divide(1.0, values), -math.inf)
+            if pc.any(pc.or_(pc.is_nan(values), is_negative_zero)).as_py():
+                raise DataException(f"A partition of table {self._own.name} by its column {name} can have neither NaN nor -0.0")
+
+
+def _no_partition(field: PartitionField, reason: str) -> ConfigException:
+    return ConfigException.of(PARTITION_BY, f"{field.transform}({field.column})", f"No such partition {reason} can be written.")
+
+
+def _is_in_structs_alone(schema: Schema, field: NestedField) -> bool:
+    try:
+        schema.accessor_for_field(field.field_id)
+    except ValueError:
+        return False
+    return True
+
+
+def _optional(type: IcebergType) -> IcebergType:
+    """The type, within which all but the keys of maps may be null."""
+    match type:
+        case StructType():
+            fields = (
+                NestedField(each.field_id, each.name, _optional(each.field_type), required=False, doc=each.doc) for each in type.fields
+            )
+            return StructType(*fields)
+        case ListType():
+            return ListType(type.element_id, _optional(type.element_type), element_required=False)
+        case MapType():
+            key, value = _optional(type.key_type), _optional(type.value_type)
+            return MapType(type.key_id, key, type.value_id, value, value_required=False)
+    return type
+
+
+def _iceberg_field(field: pa.Field) -> NestedField:
+    return table_type("Iceberg", field, _converted)
+
+
+def _converted(field: pa.Field) -> NestedField:
+    schema = visit_pyarrow(pa.schema([field]), _ConvertToIcebergWithoutIDs())
+    assert isinstance(schema, Schema)
+    return schema.fields[0]

@@ -1,0 +1,82 @@
+"""The names that a table has for the fields of records: in another case, or by aliases, at any depth. Knows no table format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The fields of a struct in a table. ``own`` has a field's name by each that records may have for it, in lower case where
+    ``ignores_case``; ``within`` has the fields of a struct, of a list's elements or of a map's values by that field's name."""
+
+    ignores_case: bool
+    own: Mapping[str, str] = field(default_factory=dict)
+    within: Mapping[str, Names] = field(default_factory=dict)
+
+    def of(self, name: str) -> str:
+        """The table's name for a field; the given one where the table has none."""
+        return self.own.get(name.lower() if self.ignores_case else name, name)
+
+    def of_path(self, path: str) -> str:
+        """The table's name for a field that is named with its structs, with dots between. A column's name may have dots itself."""
+        if path.lower() in self.own or "." not in path:
+            return self.of(path)
+        first, _, rest = path.partition(".")
+        return f"{self.of(first)}.{self.below(self.of(first)).of_path(rest)}"
+
+    def below(self, name: str) -> Names:
+        """The names within the field that has this name in the table."""
+        return self.within.get(name) or Names(self.ignores_case)
+
+
+def names_of(fields: Iterable[pa.Field], *, ignores_case: bool) -> Names:
+    """The names of a table's columns, or of a struct's fields, without aliases."""
+    fields = list(fields)
+    own = {each.name.lower() if ignores_case else each.name: each.name for each in fields}
+    return Names(ignores_case, own, {each.name: names_of(_inner(each.type), ignores_case=ignores_case) for each in fields})
+
+
+def _inner(type: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_struct(type):
+        return list(type)
+    if pa.types.is_map(type):
+        return _inner(type.item_type)
+    return _inner(type.value_type) if pa.types.is_list(type) or pa.types.is_large_list(type) else []
+
+
+def renamed(rows: pa.Table, names: Names) -> pa.Table:
+    """``rows`` under the table's names. Copies no value. Raises DataException where two fields are one in the table."""
+    fields = _renamed_fields(list(rows.schema), names, "")
+    columns = [
+        column if column.type.equals(each.type) else pa.chunked_array([chunk.view(each.type) for chunk in column.chunks], each.type)
+        for column, each in zip(rows.columns, fields, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields)) if columns else rows
+
+
+def _renamed_fields(fields: list[pa.Field], names: Names, path: str) -> list[pa.Field]:
+    found: dict[str, pa.Field] = {}
+    for each in fields:
+        name = names.of(each.name)
+        key = name.lower() if names.ignores_case else name
+        if key in found:
+            other = fields[list(found).index(key)].name
+            raise DataException(f"The fields {path}{other} and {path}{each.name} of a record are one column of the table: rename one")
+        found[key] = each.with_name(name).with_type(_renamed_type(each.type, names.below(name), f"{path}{each.name}."))
+    return list(found.values())
+
+
+def _renamed_type(type: pa.DataType, names: Names, path: str) -> pa.DataType:
+    """A map's keys keep their names."""
+    if pa.types.is_struct(type):
+        return pa.struct(_renamed_fields(list(type), names, path))
+    if pa.types.is_map(type):
+        return pa.map_(type.key_field, type.item_field.with_type(_renamed_type(type.item_type, names, path)))
+    if pa.types.is_list(type):
+        return pa.list_(type.value_field.with_type(_renamed_type(type.value_type, names, path)))
+    return type
