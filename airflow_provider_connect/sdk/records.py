@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct, validate_value
 
 
 class TopicPartition(NamedTuple):
@@ -83,9 +83,16 @@ class Headers:
         return self._wire
 
     def add(self, key: str, value: object, schema: Schema | None = None) -> Headers:
-        """Append a header. Returns itself, for chains."""
+        """Append a header. Without a schema, a struct has its own. Raises DataException for a value that does not fit ``schema``.
+        Returns itself, for chains."""
         if not isinstance(key, str):
             raise DataException(f"Header key must be text, got {key!r}")
+        if schema is None:
+            schema = value.schema if isinstance(value, Struct) else None
+        else:
+            if schema.type is SchemaType.STRUCT and isinstance(value, Mapping):
+                value = Struct(schema, value)
+            validate_value(schema, value, f'header: "{key}"')
         self._changeable().append(Header(key, value, schema))
         return self
 

@@ -85,11 +85,13 @@ class Schema:
     _count: int = dataclasses.field(default=1, init=False, repr=False, compare=False)  # of fields, inner ones included
 
     def __post_init__(self) -> None:
+        if not isinstance(self.type, SchemaType):
+            raise SchemaException(f"The type of a schema must be a SchemaType, got {self.type!r}")
         if self.parameters is not None:
             object.__setattr__(self, "parameters", _Parameters(self.parameters))
             object.__setattr__(self, "_count", 1 + weight_of(self.parameters))
         if self.type is SchemaType.STRUCT:
-            _refuse_double_fields(self.fields)
+            _refuse_wrong_fields(self.fields)
             self._count_fields([field.schema for field in self.fields])
         elif self.fields:
             raise SchemaException(f"Cannot create fields on type {self.type.name}")
@@ -172,9 +174,13 @@ def decimal_number(schema: Schema, name: str, missing: str = "") -> int:
     return number
 
 
-def _refuse_double_fields(fields: tuple[Field, ...]) -> None:
+def _refuse_wrong_fields(fields: tuple[Field, ...]) -> None:
     seen: set[str] = set()
     for field in fields:
+        if not isinstance(field.name, str):
+            raise SchemaException(f"The name of a field must be text, got {field.name!r}")
+        if not isinstance(field.schema, Schema):
+            raise SchemaException(f"The schema of field {field.name} must be a Schema, got {field.schema!r}")
         if field.name in seen:
             raise SchemaException(f"Cannot create field because of field name duplication {field.name}")
         seen.add(field.name)
