@@ -86,7 +86,9 @@ def _write_group(producer: Producer, topic: str, dead_letters: Sequence[DeadLett
         with translating(f"writing to the dead letter queue {topic}", producer):
             for dead_letter in dead_letters:
                 record = dead_letter.record
-                options: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}  # Any: produce's arguments
+                options: dict[str, Any] = (
+                    {} if record.timestamp is None else {"timestamp": record.timestamp or 1}
+                )  # 0 is none to the client. Any: produce's arguments
                 if dead_letter.headers:
                     options["headers"] = dead_letter.headers
                 producer.produce(topic, record.value, record.key, on_delivery=delivered, **options)

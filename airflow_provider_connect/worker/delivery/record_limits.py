@@ -46,7 +46,7 @@ class Excess:
         raised = (
             self.setting if self.setting == CLIENT_KEY else f"{self.setting} of the topic, whose default is the brokers' message.max.bytes"
         )
-        return f"it has {self.size} bytes with its overhead, and {whose} takes {self.limit}. Raise {raised}"
+        return f"is too large: it has {self.size} bytes with its overhead, and {whose} takes {self.limit}. Raise {raised}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Source records that client or broker refuse for what they are: found, reported and left out.
 
-What is known to be too large never reaches the client (``without_excess``). What is refused all the same is found by ``RefusedRecords``,
-where ``errors.tolerance`` is all. A broker answers for whole batches: one that is too large, or that holds one bad record, is refused with
-all that lies in it. So what was refused is sent again in halves, once everything else is acknowledged, and only what is refused alone is
-given up. Records that were sent again stand behind later ones.
+What is known to be too large, or has a time that no record has, never reaches the client (``without_refused``). What is refused all the
+same is found by ``RefusedRecords``, where ``errors.tolerance`` is all. A broker answers for whole batches: one that is too large, or that
+holds one bad record, is refused with all that lies in it. So what was refused is sent again in halves, once everything else is
+acknowledged, and only what is refused alone is given up. Records that were sent again stand behind later ones.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.errors import DataException, RetriableException
@@ -35,21 +36,40 @@ RECORD_ERRORS: Final = frozenset(
 PRODUCE: Final = Operation(ErrorStage.KAFKA_PRODUCE, SOURCE_TASK)
 
 
-def without_excess(
+@dataclass(frozen=True, slots=True)
+class WrongTime:
+    """A record, by its index in the batch, with a time that no record has."""
+
+    index: int
+    timestamp: int
+
+    def text(self, topic: str) -> str:
+        return f"has the timestamp {self.timestamp}: those of records are milliseconds from 1970 on. Correct it where it comes from"
+
+
+def wrong_times(batch: EncodedBatch) -> list[WrongTime]:
+    """The records of the batch with times before 1970, in their order."""
+    if batch.timestamp is None or batch.timestamp.null_count == batch.num_records or pc.min(batch.timestamp).as_py() >= 0:
+        return []
+    indices = pc.indices_nonzero(pc.fill_null(pc.less(batch.timestamp, 0), False)).to_pylist()
+    return [WrongTime(index, batch.timestamp[index].as_py()) for index in indices]
+
+
+def without_refused(
     batch: EncodedBatch,
-    excesses: Sequence[Excess],
+    refusals: Sequence[Excess | WrongTime],
     source_partition: Mapping[str, object] | None,
     failed: Callable[[Failure], None],
 ) -> list[EncodedBatch]:
-    """The batch without the records that are too large, each of which ``failed`` is called with, and may raise for."""
+    """The batch without the records of ``refusals``, in their order, each of which ``failed`` is called with, and may raise for."""
     pieces, start = [], 0
-    for excess in excesses:
-        record = batch.slice(excess.index, 1)
+    for refusal in refusals:
+        record = batch.slice(refusal.index, 1)
         where = "" if source_partition is None else f" of source partition {dict(source_partition)}"
-        error = DataException(f"The record for topic {batch.topic}{where}{_key_text(record)} is too large: {excess.text(batch.topic)}")
+        error = DataException(f"The record for topic {batch.topic}{where}{_key_text(record)} {refusal.text(batch.topic)}")
         failed(Failure(PRODUCE, error, _read(record)))
-        pieces.append(batch.slice(start, excess.index - start))
-        start = excess.index + 1
+        pieces.append(batch.slice(start, refusal.index - start))
+        start = refusal.index + 1
     pieces.append(batch.slice(start, batch.num_records - start))
     return [piece for piece in pieces if piece.num_records]
 
@@ -62,7 +82,8 @@ def _key_text(record: EncodedBatch) -> str:
 def _read(record: EncodedBatch) -> ReadRecord:
     def source_record() -> SourceRecord:
         value, key, timestamp = (None if c is None else c[0].as_py() for c in (record.value, record.key, record.timestamp))
-        return SourceRecord(None, None, record.topic, value, key, kafka_partition=record.kafka_partition, timestamp=timestamp)
+        known = None if timestamp is None or timestamp < 0 else timestamp
+        return SourceRecord(None, None, record.topic, value, key, kafka_partition=record.kafka_partition, timestamp=known)
 
     return ReadRecord(record.topic, source_record)
 

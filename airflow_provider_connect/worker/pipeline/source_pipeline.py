@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
@@ -107,7 +108,7 @@ class SourcePipeline:
             value=value,
             key=key,
             headers=batch.headers,
-            timestamp=None if batch.timestamp is None else batch.timestamp.cast(pa.int64()),
+            timestamp=None if batch.timestamp is None else _times(batch.timestamp.cast(pa.int64())),
             kafka_partition=batch.kafka_partition,
         )
         self.schemas[batch.topic] = batch.value_schema
@@ -135,6 +136,14 @@ class SourcePipeline:
     def _read(self, batch: Batch, index: int) -> FailedRecord:
         """A record as the failing step was given it."""
         return ReadRecord(batch.topic, lambda: batch.slice(index, 1).source_records(self.converters.header)[0])
+
+
+def _times(given: pa.Array) -> pa.Array:
+    """Times as the client takes them. -1 is none, as in Kafka; 0 would be none to the client, so the first instant of 1970 is the next
+    millisecond."""
+    if given.null_count == len(given) or pc.min(given).as_py() > 0:
+        return given
+    return pc.if_else(pc.equal(given, -1), pa.scalar(None, pa.int64()), pc.if_else(pc.equal(given, 0), 1, given))
 
 
 def _not_polled(value: object) -> ConnectException:

@@ -16,7 +16,7 @@ from airflow_provider_connect.stores.transactional_producer import ProducerRecor
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.record_limits import RecordLimits
-from airflow_provider_connect.worker.delivery.refused_records import without_excess
+from airflow_provider_connect.worker.delivery.refused_records import without_refused, wrong_times
 from airflow_provider_connect.worker.delivery.source_delivery import SourceDelivery, SourceOffset
 from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 from airflow_provider_connect.worker.errors.failures import RetriedByNextRunException, unread
@@ -210,8 +210,11 @@ class SourceLoop:
 
     def _fitting(self, part: EncodedBatch, batch: Batch) -> list[EncodedBatch]:
         """What client and topic take of it."""
-        excesses = [] if self.limits is None else self.limits.excesses(part)
-        return without_excess(part, excesses, batch.source_partition, self.pipeline.errors.failed) if excesses else [part]
+        refusals = {refusal.index: refusal for refusal in (*(self.limits.excesses(part) if self.limits else ()), *wrong_times(part))}
+        if not refusals:
+            return [part]
+        in_order = [refusals[index] for index in sorted(refusals)]
+        return without_refused(part, in_order, batch.source_partition, self.pipeline.errors.failed)
 
     def _commit(self, closing: Sequence[ProducerRecord] = ()) -> None:
         with self.metrics.timed_commit():
