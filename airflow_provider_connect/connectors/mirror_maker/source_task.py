@@ -52,7 +52,7 @@ class MirrorSourceTask(SourceTask):
         self._unseen = {partition for partition in ranges if not self._has_position(partition)}
         self._syncs = OffsetSyncs(self._source, self._target, config) if config["emit.offset-syncs.enabled"] else None
         if self._syncs is not None:
-            self._syncs.begin(self._returned)
+            self._warn_of_lost(self._syncs.begin(self._returned))
         self._last_read = time.monotonic()
         consumer = self._source.client_config(ClientKind.CONSUMER)
         self._servers = str(consumer.get("bootstrap.servers", ""))
@@ -126,6 +126,16 @@ class MirrorSourceTask(SourceTask):
             ranges[partition] = (start, max(start, ends[partition]))
         return ranges
 
+    def _warn_of_lost(self, begins: Iterable[OffsetSync]) -> None:
+        """Name partitions of the target that no longer hold what was mirrored to them: what follows would be all that they have."""
+        for sync in begins:
+            if sync.upstream > 0 and sync.downstream == 0 and self._has_position(TopicPartition(sync.topic, sync.partition)):
+                log.warning(
+                    "Partition %d of topic %s is empty, although %s was mirrored up to offset %d: it was created anew. "
+                    "What it had is mirrored again only if the connector's offsets are reset",
+                    *(sync.partition, self._policy.remote_topic(sync.topic), sync.topic, sync.upstream),
+                )
+
     def _mirrored(self, batch: Batch) -> Batch:
         partition = batch.topic_partition
         assert batch.next_offset is not None
@@ -174,10 +184,11 @@ class OffsetSyncs:
         self._first: dict[TopicPartition, OffsetSync] = {}
         self._written: dict[TopicPartition, int] = {}
 
-    def begin(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Note where the run begins: a group that stands there goes on exactly there."""
+    def begin(self, positions: Mapping[TopicPartition, int]) -> Iterable[OffsetSync]:
+        """Note where the run begins: a group that stands there goes on exactly there. Returns these syncs."""
         self._written = dict(positions)
         self._first = self._syncs(positions)
+        return [*self._first.values()]
 
     def write(self, positions: Mapping[TopicPartition, int]) -> None:
         """Called behind each commit, with where each partition was mirrored to by then."""

@@ -141,7 +141,10 @@ def start_position(
             raise ConnectException(
                 f"offset {offset} of {partition} lies outside the log, {known.beginning} to {known.high}, and auto.offset.reset is none"
             )
-        origin, offset = Origin.RESET, _reset_offset(partition, known, reset)
+        reset_to = _reset_offset(partition, known, reset)
+        if offset is not None:
+            _warn_outside(partition, known, offset, reset_to)
+        origin, offset = Origin.RESET, reset_to
     rewrite = exactly_once and known.destination != offset
     commit = known.group != offset or not known.is_fresh
     return StartPosition(offset, origin, rewrite, commit)
@@ -171,6 +174,17 @@ def _refuse_rollback(partition: TopicPartition, known: KnownOffsets, rollback: R
             "from (PATCH /connectors/«name»/offsets)"
         )
     log.warning("%srestored or emptied. What it lacks is delivered again", text)
+
+
+def _warn_outside(partition: TopicPartition, known: KnownOffsets, offset: int, start: int) -> None:
+    """Name an offset that the log does not hold: records were removed before they were delivered, or the topic was created anew."""
+    if offset < known.beginning:
+        gone = (
+            f"Offsets {offset} to {known.beginning - 1} of {partition} are gone, and were not delivered: the topic's retention removed them"
+        )
+    else:
+        gone = f"Offset {offset} is after the end of {partition}, {known.high}"
+    log.warning("%s. auto.offset.reset decides: the connector goes on at %d", gone, start)
 
 
 def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) -> int:

@@ -89,6 +89,23 @@ def test_start(exactly_once: bool, offsets: dict[str, object], expected: Start) 
     assert start_position(TP, known(**offsets), exactly_once=exactly_once, reset="earliest") == expected
 
 
+@pytest.mark.parametrize(
+    ("offsets", "text"),
+    [
+        ({"beginning": 50, "group": 40, "mark": OURS}, "Offsets 40 to 49 of t-0 are gone, and were not delivered: the topic's retention"),
+        ({"group": 140, "mark": OURS}, "Offset 140 is after the end of t-0, 100. auto.offset.reset decides: the connector goes on at 0"),
+        ({"beginning": 70, "batch_log": 60}, "Offsets 60 to 69 of t-0 are gone"),
+        ({"group": 40, "mark": OURS}, ""),
+        ({"beginning": 40, "group": 40, "mark": OURS}, ""),
+        ({"group": 100, "mark": OURS}, ""),
+        ({"beginning": 50}, ""),
+    ],
+)
+def test_records_that_are_gone_are_named(offsets: dict[str, object], text: str, caplog: pytest.LogCaptureFixture) -> None:
+    start_position(TP, known(**offsets), exactly_once=False, reset="earliest")
+    assert [text in message for message in caplog.messages] == ([True] if text else [])
+
+
 @pytest.mark.parametrize("held", [None, 30])
 def test_a_destination_that_went_back_may_fail_the_run(held: int | None) -> None:
     with pytest.raises(ConnectException, match=r"this connector has committed 40 there.*destination\.rollback=redeliver"):
