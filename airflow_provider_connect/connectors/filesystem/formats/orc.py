@@ -20,9 +20,11 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
     unreadable,
 )
 from airflow_provider_connect.connectors.filesystem.formats.file_columns import struct_pieces, table_schema
+from airflow_provider_connect.connectors.filesystem.formats.orc_rows import StripeRows, Tail, stripe_rows
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_field
+from airflow_provider_connect.sdk.expansion import MOST_MADE, check_unpacked
 from airflow_provider_connect.sdk.schema import Schema
 
 _CODECS: Final = {"none": "uncompressed", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "zstd": "zstd"}
@@ -52,22 +54,24 @@ class Orc:
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
         kept = KeptOpen(file)
         try:
+            tail = Tail(kept)
             source = _opened(kept)
             schema = table_schema(source.schema)
+            made = 0
             stripes = range(source.nstripes) if split is None else range(split.begin, min(split.end, source.nstripes))
-            first = 1
-            for stripe in stripes:
-                try:
-                    found = source.read_stripe(stripe)
-                except (pa.ArrowException, *BROKEN) as error:
-                    yield unreadable(kept, error, f"Stripe {stripe}{_unreadable_column(source, stripe)}")
-                    continue
-                rows = max(1, found.num_rows * CHUNK_BYTES // max(found.nbytes, CHUNK_BYTES))
-                for start in range(0, found.num_rows, rows):
-                    piece = found.slice(start, rows)
-                    yield from struct_pieces(piece.columns, schema, first, f"stripe {stripe}, ")
-                    first += piece.num_rows
+            for stripe in stripe_rows(source, kept, tail, stripes):
                 first = 1
+                try:
+                    for found in stripe.pieces:
+                        made += found.nbytes
+                        check_unpacked(tail.size, made, MOST_MADE)
+                        rows = max(1, found.num_rows * CHUNK_BYTES // max(found.nbytes, CHUNK_BYTES))
+                        for start in range(0, found.num_rows, rows):
+                            piece = found.slice(start, rows)
+                            yield from struct_pieces(piece.columns, schema, first, f"stripe {stripe.number}, ")
+                            first += piece.num_rows
+                except (pa.ArrowException, *BROKEN) as error:
+                    yield unreadable(kept, error, f"Stripe {stripe.number}{_unreadable_column(source, stripe)}")
         except (pa.ArrowException, *BROKEN) as error:
             yield unreadable(kept, error)
 
@@ -75,17 +79,20 @@ class Orc:
         """Stripes, as many together as have ``wanted_bytes``, if all are of one size."""
 
         def stripe_sizes(file: KeptOpen) -> list[int]:
+            Tail(file)  # the library reads any
             count = _opened(file).nstripes
             return [size // max(count, 1)] * count
 
         return splits_of_groups(file, wanted_bytes, stripe_sizes)
 
 
-def _unreadable_column(source: Any, stripe: int) -> str:
+def _unreadable_column(source: Any, stripe: StripeRows) -> str:
     """The first column that alone cannot be read, for a message. ``source``: pyarrow has no types."""
+    if not stripe.is_whole:
+        return ""
     for name in source.schema.names:
         try:
-            source.read_stripe(stripe, columns=[name])
+            source.read_stripe(stripe.number, columns=[name])
         except (pa.ArrowException, *BROKEN):
             return f", column {name},"
     return ""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from airflow_provider_connect.connectors.filesystem.formats.file_format import file_format
@@ -44,7 +45,11 @@ def _sized(data: bytes) -> bytes:
 
 
 def _number(number: int) -> bytes:
-    number, found = number << 1, bytearray()
+    return _whole(number << 1)
+
+
+def _whole(number: int) -> bytes:
+    found = bytearray()
     while number > 127:
         found.append(number & 127 | 128)
         number >>= 7
@@ -59,6 +64,33 @@ def parquet_file(table: pa.Table, **options: Any) -> bytes:
     file = io.BytesIO()
     pq.write_table(table, file, **{"store_schema": False, "compression": "zstd", "row_group_size": 1 << 30} | options)
     return file.getvalue()
+
+
+def orc_file(table: pa.Table, count: int = 1, codec: str = "zstd") -> bytes:
+    """An ORC file of one stripe, ``table`` so many times, texts in dictionaries."""
+    file = io.BytesIO()
+    options = {"compression": codec, "dictionary_key_size_threshold": 1.0, "stripe_size": 1 << 40, "compression_block_size": 1 << 22}
+    with po.ORCWriter(file, **options) as writer:
+        for _ in range(count):
+            writer.write(table)
+    return file.getvalue()
+
+
+def orc_end(*parts: tuple[int, int | bytes]) -> bytes:
+    """An ORC file of an end alone: what it describes, as fields of a message."""
+    described = _message((1, 3), (2, 0), *parts, (6, 0))
+    blocks = [zlib.compress(described[at : at + (1 << 22)], 9, -15) for at in range(0, len(described), 1 << 22)]
+    footer = b"".join((len(block) << 1).to_bytes(3, "little") + block for block in blocks)
+    script = _message((1, len(footer)), (2, 1), (3, 1 << 22), (4, b"\0\x0c"), (5, 0), (6, 6), (8000, b"ORC"))
+    return b"ORC" + footer + script + bytes([len(script)])
+
+
+def _message(*fields: tuple[int, int | bytes]) -> bytes:
+    """Of Protocol Buffers: numbers, and texts."""
+    return b"".join(
+        _whole(field << 3) + _whole(value) if isinstance(value, int) else _whole(field << 3 | 2) + _whole(len(value)) + value
+        for field, value in fields
+    )
 
 
 def same(value: object, type: pa.DataType, count: int) -> pa.Array:
@@ -107,6 +139,18 @@ FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
     ),
     "Parquet of one list": ("parquet", None, lambda: parquet_file(one_list(40_000_000))),
     "Parquet of one text": ("parquet", None, lambda: parquet_file(pa.table({"a": pa.array(["x" * 200_000_000])}), use_dictionary=False)),
+    "ORC of copies of one text": ("orc", None, lambda: orc_file(pa.table({"a": ["x" * 100_000] * 100}), 300)),
+    "ORC of copies of one long text": ("orc", None, lambda: orc_file(pa.table({"a": ["x" * 4_000_000] * 10}), 60)),
+    "ORC of copies in lists": ("orc", None, lambda: orc_file(pa.table({"a": [["x" * 1000] * 10] * 1000}), 40)),
+    "ORC of one list": ("orc", None, lambda: orc_file(one_list(40_000_000).slice(0, 1))),
+    "ORC of zeros": ("orc", None, lambda: orc_file(pa.table({"a": pa.repeat(pa.scalar(0, pa.int64()), MANY)}), 5)),
+    "ORC of nulls": ("orc", None, lambda: orc_file(pa.table({"a": pa.nulls(MANY, pa.int64())}), 5)),
+    "ORC of stripes that are none": ("orc", None, lambda: orc_end(*[(3, _message((1, 3)))] * 2_000_000, (4, _message((1, 12))))),
+    "ORC of types within types": (
+        "orc",
+        None,
+        lambda: orc_end(*((4, _message((1, 12), (2, number + 1), (3, b"a"))) for number in range(10_000)), (4, _message((1, 4)))),
+    ),
     "Avro that unpacks without end": ("avro", None, lambda: avro_file("boolean", 200_000_000, bytes(200_000_000), "zstandard")),
     "Avro of records of a byte": ("avro", None, lambda: avro_file("boolean", 2 * MANY, bytes(2 * MANY))),
     "Avro of records that are none": ("avro", None, lambda: avro_file("string", MANY, b"\x02\xff" * MANY)),

@@ -17,6 +17,7 @@ MOST_BYTES = 640 << 20  # of a process that reads one; it begins with 60 MiB
 MOST_SECONDS = 30.0  # of a processor, on a machine with others on it
 READABLE = {
     *("CSV of empty rows", "JSON of empty lines", "bytes of empty lines", "Avro of records of a byte"),
+    *("ORC of zeros", "ORC of nulls"),
     *("Parquet of nulls", "Parquet of copies in lists", "Parquet of texts that begin alike"),
 }
 
