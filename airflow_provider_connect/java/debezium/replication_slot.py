@@ -1,4 +1,4 @@
-"""A replication slot of PostgreSQL, asked from outside of the JVM: how far it is, and whether it holds changes. Never moves it.
+"""A replication slot of PostgreSQL, asked from outside of the JVM: how far it is, whether it holds changes, and moved past WAL without any.
 
 Host, login and names come from the config of a Debezium connector (``database_server``). Knows nothing of the JVM or of Connect.
 """
@@ -6,6 +6,7 @@ Host, login and names come from the config of a Debezium connector (``database_s
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -25,16 +26,21 @@ _PUBLICATION: Final = re.compile(r"[A-Za-z0-9_]{1,63}")
 _STATEMENT_SECONDS: Final = 10
 _MOST_ROWS: Final = 100_000
 _MESSAGES_FROM: Final = 140000  # since then pgoutput sends what pg_logical_emit_message wrote, and Debezium asks for it
+_FLUSH_SECONDS: Final = 1.0
 _POSITION: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+_INSERTED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
+_FLUSHED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
 
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """``held_bytes`` is the WAL that the server keeps for the slot; None where it keeps none any more."""
+    """``held_bytes`` is the WAL that the server keeps for the slot; None where it keeps none any more. Its reader has acknowledged all up
+    to ``confirmed``."""
 
     plugin: str
     is_active: bool
     held_bytes: int | None
+    confirmed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +71,13 @@ class ReplicationSlot:
     def state(self) -> SlotState | None:
         """None: there is no such slot."""
         found = self._server.rows(
-            f"SELECT plugin::text, active::int, ({_POSITION} - restart_lsn)::bigint FROM pg_replication_slots "
-            f"WHERE slot_name = '{self._name}'"
+            f"SELECT plugin::text, active::int, ({_POSITION} - restart_lsn)::bigint, (confirmed_flush_lsn - '0/0'::pg_lsn)::bigint "
+            f"FROM pg_replication_slots WHERE slot_name = '{self._name}'"
         )
-        return None if not found else SlotState(str(found[0][0]), bool(found[0][1]), None if found[0][2] is None else int(found[0][2]))
+        if not found:
+            return None
+        plugin, is_active, held, confirmed = found[0]
+        return SlotState(str(plugin), bool(is_active), None if held is None else int(held), int(confirmed or 0))
 
     def held_wal(self) -> HeldWal | None:
         """None: there is no such slot."""
@@ -86,8 +95,20 @@ class ReplicationSlot:
         )
         return (bool(found[0][0]), bool(found[0][1])) if found else (False, False)
 
-    def has_changes(self, after: int, kinds: Collection[str]) -> bool | None:
-        """Whether pgoutput would bring messages of these ``kinds`` (its letters) behind the one at ``after``; None: not found out.
+    def settled_position(self) -> int | None:
+        """The position between two records of the WAL up to which ``has_changes`` reads from now on; None: it is not on the server's disk
+        yet. (The server's position on disk may lie within a record.)"""
+        inserted = int(self._server.row(f"SELECT ({_INSERTED} - '0/0'::pg_lsn)::bigint")[0])
+        until = time.monotonic() + _FLUSH_SECONDS
+        while not self._server.row(f"SELECT ({_FLUSHED} >= {_lsn(inserted)})::int")[0]:
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.1)
+        return inserted
+
+    def has_changes(self, after: int, kinds: Collection[str], until: int | None = None) -> bool | None:
+        """Whether pgoutput would bring messages of these ``kinds`` (its letters) behind the one at ``after``; None: not found out. Reads
+        all records that begin before ``until``.
 
         Messages come in the order of commits, and their own positions do not: a long transaction has early ones. So that at ``after`` is
         searched, and the end of the last transaction before. The slot is read from its start, in whole transactions.
@@ -97,13 +118,14 @@ class ReplicationSlot:
         sends_messages = int(self._server.row("SELECT current_setting('server_version_num')::int")[0]) >= _MESSAGES_FROM
         options = f"'proto_version', '1', 'publication_names', '{self._publication}'" + (", 'messages', 'true'" if sends_messages else "")
         wanted = ", ".join(str(ord(kind)) for kind in sorted(kinds))
+        end = "NULL" if until is None else _lsn(until)
         limit = 1
         while limit <= _MOST_ROWS:
             rows, known, new = self._server.row(
                 "WITH changes AS (SELECT lsn, get_byte(data, 0) AS kind, number FROM pg_logical_slot_peek_binary_changes("
-                f"'{self._name}', NULL, {limit}, {options}) WITH ORDINALITY AS peeked(lsn, xid, data, number)), "
+                f"'{self._name}', {end}, {limit}, {options}) WITH ORDINALITY AS peeked(lsn, xid, data, number)), "
                 "seen AS (SELECT coalesce(max(number), 0) AS number FROM changes "
-                f"WHERE (kind = {ord('C')} AND lsn <= {_lsn(after)}) OR (kind IN ({wanted}) AND lsn = {_lsn(after)})) "
+                f"WHERE (kind = {ord('C')} AND lsn <= {_lsn(after + 1)}) OR (kind IN ({wanted}) AND lsn = {_lsn(after)})) "
                 f"SELECT count(*), count(*) FILTER (WHERE kind IN ({wanted}) AND lsn = {_lsn(after)}), "
                 f"count(*) FILTER (WHERE kind IN ({wanted}) AND changes.number > seen.number) FROM changes, seen"
             )
@@ -112,6 +134,13 @@ class ReplicationSlot:
                 return bool(new)
             limit = max(100, 10 * int(rows))
         return None
+
+    def advance(self, position: int) -> None:
+        """Have the slot begin at ``position``, unless it is past that or a process reads it. Transactions that end later stay whole."""
+        self._server.rows(
+            f"SELECT pg_replication_slot_advance(slot_name, {_lsn(position)})::text FROM pg_replication_slots "
+            f"WHERE slot_name = '{self._name}' AND NOT active AND confirmed_flush_lsn < {_lsn(position)}"
+        )
 
     def close(self) -> None:
         self._server.close()

@@ -31,7 +31,7 @@ class BoundedSource(Protocol):
         """
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
-        """As ``SourceConnector.has_new_data``. Moves nothing at the source system."""
+        """As ``SourceConnector.has_new_data``. Moves at the source system only what holds no data of the connector's."""
 
     def held_wal(self, config: Mapping[str, str], within: Within) -> HeldWal | None:
         """What the source system keeps for the connector until a run has read it; None: nothing. Raises ConfigException for a config that

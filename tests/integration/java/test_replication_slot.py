@@ -1,5 +1,7 @@
 """A replication slot of a real PostgreSQL, asked whether it holds changes that are not delivered."""
 
+import random
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -13,6 +15,7 @@ from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.java.debezium import database_server
 from airflow_provider_connect.java.debezium.database_server import DatabaseServer
+from airflow_provider_connect.java.debezium.postgres import DebeziumPostgres
 from airflow_provider_connect.java.debezium.replication_slot import ReplicationSlot
 from airflow_provider_connect.worker.bounded_call import within
 from tests.integration.java.conftest import drop_capture
@@ -44,11 +47,14 @@ def slot_name(unique: str) -> str:
     return f"s_{unique[-8:]}"
 
 
-def slot_of(postgres: PostgresServer, name: str, **more: str) -> ReplicationSlot:
+def config_of(postgres: PostgresServer, name: str, **more: str) -> dict[str, str]:
     keys = {"hostname": LOOPBACK, "port": str(postgres.port), "user": USER, "dbname": "postgres", **more}
-    return ReplicationSlot(
-        {**{f"database.{key}": value for key, value in keys.items()}, "slot.name": name, "publication.name": name}, within
-    )
+    names = {"topic.prefix": "p", "slot.name": name, "publication.name": name}
+    return {**{f"database.{key}": value for key, value in keys.items()}, **names}
+
+
+def slot_of(postgres: PostgresServer, name: str, **more: str) -> ReplicationSlot:
+    return ReplicationSlot(config_of(postgres, name, **more), within)
 
 
 def delivered(database: Connection, name: str) -> list[tuple[int, str]]:
@@ -56,7 +62,7 @@ def delivered(database: Connection, name: str) -> list[tuple[int, str]]:
     found = database.execute(
         text(
             "SELECT (lsn - '0/0'::pg_lsn)::bigint, chr(get_byte(data, 0)) FROM pg_logical_slot_peek_binary_changes("
-            f"'{name}', NULL, NULL, 'proto_version', '1', 'publication_names', '{name}')"
+            f"'{name}', NULL, NULL, 'proto_version', '1', 'publication_names', '{name}', 'messages', 'true')"
         )
     )
     return [(position, kind) for position, kind in found if kind in KINDS]
@@ -129,3 +135,59 @@ def test_a_connection_whose_question_was_given_up_is_closed_once_it_answers(
     assert len(pids()) == 1
     server.close()
     wait_for(lambda: not pids())
+
+
+def test_a_hundred_checks_hold_no_wal_of_other_tables_back_and_lose_no_change(
+    postgres: PostgresServer, database: Connection, unique: str
+) -> None:
+    """The check before a run that has nothing to do moves the slot. Meanwhile a transaction is open that has written into the table."""
+    name = slot_name(unique)
+    database.execute(text(f"CREATE TABLE {name}.w (filler text)"))
+    config, source = config_of(postgres, name), DebeziumPostgres()
+
+    def held() -> tuple[int, int]:
+        """WAL that the server keeps for the slot, and how far it is behind."""
+        query = "SELECT pg_current_wal_lsn() - restart_lsn, pg_current_wal_lsn() - confirmed_flush_lsn FROM pg_replication_slots"
+        kept, unread = database.execute(text(f"{query} WHERE slot_name = '{name}'")).one()
+        return int(kept), int(unread)
+
+    with closing(slot_of(postgres, name)) as slot:
+        start = slot.position()
+    long = database.engine.connect().execution_options(isolation_level="READ COMMITTED")
+    seen: list[tuple[int, int]] = []
+    for schedule in range(100):
+        database.execute(text(f"INSERT INTO {name}.w SELECT repeat(md5(n::text), 30) FROM generate_series(1, 400) n"))
+        database.execute(text("CHECKPOINT"))
+        if schedule in (80, 90):
+            long.execute(text(f"INSERT INTO {name}.a VALUES ({schedule})"))
+        assert source.has_new_data(config, lambda _: {"lsn": start}, within) is False
+        seen.append(held())
+    assert max(unread for _, unread in seen) < 1 << 20
+    assert max(kept for kept, _ in seen[:80]) < 4 << 20, "an open transaction holds it back"
+    long.commit()
+    long.close()
+    assert [kind for _, kind in delivered(database, name)] == ["I", "I"]
+    assert source.has_new_data(config, lambda _: {"lsn": start}, within) is True
+    assert [kind for _, kind in delivered(database, name)] == ["I", "I"]
+
+
+def test_a_change_that_is_committed_while_the_slot_moves_stays(postgres: PostgresServer, database: Connection, unique: str) -> None:
+    name = slot_name(unique)
+    config, source = config_of(postgres, name), DebeziumPostgres()
+    statements = (f"INSERT INTO {name}.a VALUES (:n)", "SELECT pg_logical_emit_message(:n % 4 = 1, 'p', 'text')")
+    with closing(slot_of(postgres, name)) as slot:
+        offset: dict[str, object] = {"lsn": slot.position()}
+    with database.engine.connect() as other:
+        for number in range(60):
+            database.execute(text(f"INSERT INTO {name}.b SELECT {number} * 1000 + n FROM generate_series(1, 200) n"))
+            writer = threading.Thread(target=other.execute, args=(text(statements[number % 2]), {"n": number}))
+            timer = threading.Timer(random.uniform(0, 0.03), writer.start)  # within the check's questions
+            timer.start()
+            assert source.has_new_data(config, lambda _: offset, within) in (True, False)
+            timer.join()
+            writer.join()
+            found = delivered(database, name)
+            assert [kind for _, kind in found] == ["I" if number % 2 == 0 else "M"], number
+            assert source.has_new_data(config, lambda _: offset, within) is True
+            offset["lsn"] = found[0][0]
+            database.execute(text(f"SELECT pg_replication_slot_advance('{name}', pg_current_wal_lsn())"))
