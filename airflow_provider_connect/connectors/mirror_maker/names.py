@@ -72,9 +72,11 @@ class ReplicationPolicy:
         return is_mirrors or topic.startswith(("__", "."))
 
     def is_cycle(self, topic: str) -> bool:
-        """Whether the topic was in the target cluster before."""
+        """Whether the topic was in the target cluster before, or in the source cluster, to which it has come back (Kafka 4.4, KAFKA-9914).
+        Names that do not change show the target alone."""
+        clusters = {self.target} if self.is_identity else {self.target, self.source}
         while (source := self.source_of(topic)) is not None:
-            if source == self.target:
+            if source in clusters:
                 return True
             upstream = self.upstream_topic(topic)
             if upstream is None or upstream == topic:
