@@ -17,7 +17,7 @@ from sqlalchemy import text as sql
 from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE
-from airflow_provider_connect.config.internal_topics import COMPACTED_SOON
+from airflow_provider_connect.config.internal_topics import COMPACTED_SOON, InternalTopic, missing_text
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import connectors_bundle, settings_now
@@ -102,6 +102,9 @@ def _topics(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float])
     topics = {topic.name: topic for topic in settings.internal_topics}
     partitions = admin.partitions(topics)
     for name in topics.keys() - partitions.keys():
+        if not settings.internal_topics_creation_enable:
+            yield wrong("topics", missing_text(name, topics[name].setting, topics[name].partitions), _creation(topics[name]))
+            continue
         yield warning(
             "topics", f"Topic {name} ({topics[name].setting}) does not exist yet; the API server creates it", "airflow api-server"
         )
@@ -120,6 +123,14 @@ def _topics(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float])
         yield warning("topics", text)
     if len(partitions) == len(topics):
         yield ok("topics", ", ".join(f"{name} ({count})" for name, count in sorted(partitions.items())))
+
+
+def _creation(topic: InternalTopic) -> str:
+    """The command that creates it."""
+    given = "".join(f" --config {key}={value}" for key, value in topic.configs.items())
+    counts = {"partitions": topic.partitions, "replication-factor": topic.replication_factor}
+    wanted = "".join(f" --{key} {count}" for key, count in counts.items() if count > 0)
+    return f"kafka-topics.sh --create --topic {topic.name}{wanted}{given}"
 
 
 def _rights(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float]) -> Iterator[Finding]:

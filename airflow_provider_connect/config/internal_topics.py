@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics in which brokers keep their state."""
 
+AUTOMATIC_CREATION = "internal.topics.automatic.creation.enable"
+"""Kafka Connect's worker setting (4.4, KIP-1209)."""
+
 _LEAST, _MOST = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
 UNKNOWN_SECONDS = 3600.0
@@ -37,6 +40,16 @@ class InternalTopic:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def missing_text(name: str, setting: str, partitions: int) -> str:
+    """That this topic is missing and not created, in Kafka Connect's words, and what it needs; -1: any number of partitions."""
+    count = {-1: "any number of partitions", 1: "1 partition"}.get(partitions, f"{partitions} partitions")
+    return (
+        f"Topic '{name}' specified via the '{setting}' property is missing. The config '{AUTOMATIC_CREATION}' is set to 'false', so "
+        "automatic creation of internal topics is disabled. Either enable automatic creation or create the topics manually. This topic "
+        f"needs {count} and cleanup.policy=compact"
+    )
 
 
 def topic_configs(given: Mapping[str, str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from airflow_provider_connect.config.dag_settings import (
     SCHEDULE,
     DagLimits,
 )
-from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, InternalTopic, topic_configs
+from airflow_provider_connect.config.internal_topics import AUTOMATIC_CREATION, KAFKAS_OWN, InternalTopic, topic_configs
 from airflow_provider_connect.config.key_values import schedule_of
 from airflow_provider_connect.config.notifiers import notifier_names
 from airflow_provider_connect.config.settings_reader import SettingsReader
@@ -91,6 +91,7 @@ class WorkerSettings:
     topic_tracking_enable: bool
     topic_tracking_allow_reset: bool
     topic_creation_enable: bool
+    internal_topics_creation_enable: bool
     client_config_override_policy: str
     client_config_override_allowlist: tuple[str, ...]
     plugin_path: tuple[str, ...]
@@ -177,6 +178,7 @@ def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mappin
         topic_tracking_enable=read.flag("topic.tracking.enable", True),
         topic_tracking_allow_reset=read.flag("topic.tracking.allow.reset", True),
         topic_creation_enable=read.flag("topic.creation.enable", True),
+        internal_topics_creation_enable=read.flag(AUTOMATIC_CREATION, True),
         client_config_override_policy=read.text("connector.client.config.override.policy", "SameCluster"),
         client_config_override_allowlist=read.names("connector.client.config.override.allowlist"),
         plugin_path=read.names("plugin.path"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.internal_topics import missing_text
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.stores.admin_connection import AdminConnection
@@ -41,7 +42,7 @@ class ConnectorOffsets(Closing):
     def ensure(self) -> None:
         """Create the connector's own topic if it does not exist, with the settings of the worker's, which exists already.
 
-        Raises ConfigException for a topic that is not compacted.
+        Raises ConfigException for a topic that is not compacted, and for one that is missing where the worker creates none (KIP-1209).
         """
         if self._own is None:
             return
@@ -49,7 +50,10 @@ class ConnectorOffsets(Closing):
         connection = AdminConnection.of(self._settings, self._location.admin)
         admin = TopicAdmin(self._settings, connection=connection)
         try:
-            is_new = admin.create(TopicSpec(self.topic, like.partitions, like.replication_factor, like.configs))
+            may_create = self._settings.internal_topics_creation_enable
+            if not may_create and not admin.identities([self.topic]):
+                raise ConfigException(missing_text(self.topic, "offsets.storage.topic", like.partitions))
+            is_new = may_create and admin.create(TopicSpec(self.topic, like.partitions, like.replication_factor, like.configs))
             _wait_for(admin, self.topic)
             if not is_new:
                 _refuse_wrong_policy(admin, self.topic)

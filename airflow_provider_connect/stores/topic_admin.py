@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
-from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, InternalTopic
+from airflow_provider_connect.config.internal_topics import KAFKAS_OWN, InternalTopic, missing_text
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException, StoreException, StoreTimeoutException, WorkerSettingsException
 from airflow_provider_connect.model.connector_settings import topics_pattern
@@ -247,12 +247,17 @@ class TopicAdmin:
     def ensure_internal_topics(self) -> dict[str, str]:
         """Creates the internal topics that are missing and checks the others (contract §2.1). Returns their ids.
 
-        Raises WorkerSettingsException for a topic of the wrong clean-up policy or, for the config topic, of more than one partition. A
-        replication factor that the brokers cannot meet is tried for ``default.api.timeout.ms`` (10 s unless set: brokers may be starting).
+        Raises WorkerSettingsException for a topic of the wrong clean-up policy or, for the config topic, of more than one partition; for
+        missing ones where none may be created (KIP-1209). A replication factor that the brokers cannot meet is tried for
+        ``default.api.timeout.ms`` (10 s unless set: brokers may be starting).
         """
         topics = self._settings.internal_topics
         ids = self._ids(topics)
-        created = self._create_missing([topic for topic in topics if topic.name not in ids])
+        missing = [topic for topic in topics if topic.name not in ids]
+        if missing and not self._settings.internal_topics_creation_enable:
+            errors = [missing_text(topic.name, topic.setting, topic.partitions) for topic in missing]
+            raise WorkerSettingsException("; ".join(errors), errors=errors)
+        created = self._create_missing(missing)
         if len(ids) < len(topics):
             ids = self._wait_for(topics)
         self._check_policies([topic for topic in topics if topic.name not in created])

@@ -47,6 +47,8 @@ WORKER = {
     "([Java connectors](java-connectors.md)).",
     "java.memory": "The largest heap of each JVM that runs Java plugins, as `-Xmx` takes it. Unset: `512m`.",
     "java.memory.max": "The largest `airflow.java.memory` that a config may request. Unset: `4g`, or `java.memory` where that is more.",
+    "internal.topics.automatic.creation.enable": "`false`: internal topics and `offsets.storage.topic` of connectors are not created; one "
+    "that is missing is an error ([topics](topics-and-clients.md#internal-topics)).",
     "key.converter": "The converter of keys, for connectors that name no other.",
     "listeners": "Where the separate server and the standalone modes listen; one URL. Unset: `http://127.0.0.1:8083`.",
     "offset.flush.interval.ms": "How often a task commits offsets.",

@@ -239,7 +239,7 @@ def seconds_to_wait(failures: int) -> float:
 
 
 def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCache | None) -> ConfigSnapshot | None:
-    """None: there is no config topic yet."""
+    """None: there is no config topic yet. One that is missed where none is created is the internal topics' error, not an empty one."""
     try:
         if cache is not None:
             return cache.read(settings, connector)
@@ -247,6 +247,9 @@ def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCach
             store.read()
             return store.snapshot()
     except TopicMissingException:
+        if not settings.internal_topics_creation_enable:
+            with closing(TopicAdmin(settings)) as admin:
+                admin.ensure_internal_topics()
         return None
 
 

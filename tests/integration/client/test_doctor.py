@@ -111,6 +111,13 @@ def test_topics_that_others_have_made_and_a_clock_that_is_ahead(bootstrap: str, 
     warnings = "\n".join(found(findings, "topics", Outcome.WARNING))
     assert f"Topic {settings.status_topic} keeps replaced records for longer than an hour" in warnings
     assert f"Topic {settings.offset_topic} (offset.storage.topic) does not exist yet" in warnings
+    manual = WorkerSettings.of({**worker_properties(bootstrap, unique), "internal.topics.automatic.creation.enable": "false"})
+    (missing,) = (each for each in kafka_findings(manual) if settings.offset_topic in each.text)
+    assert missing.outcome is Outcome.WRONG
+    assert missing.fix.startswith(
+        f"kafka-topics.sh --create --topic {settings.offset_topic} --partitions 5 --replication-factor 1 --config "
+    )
+    assert " --config cleanup.policy=compact" in missing.fix
     assert "in the future: the clocks of Airflow's hosts differ" in found(findings, "clock", Outcome.WARNING)[0]
     assert len(problems(findings)) == sum(each.outcome is not Outcome.OK for each in findings)
     assert found(findings, "rights", Outcome.OK)

@@ -1,5 +1,6 @@
 import os
 import time
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -8,17 +9,21 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.config.client_settings import internal_client_config
+from airflow_provider_connect.config.internal_topics import AUTOMATIC_CREATION
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.batch_log import BatchLog
+from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
+from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
 from airflow_provider_connect.stores.topic_log import TopicLog, TopicTail
 from airflow_provider_connect.stores.topic_warnings import compaction_warning, replication_warnings
+from airflow_provider_connect.worker.application.readiness import check_readiness
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults import connections
 from tests.integration.stores.conftest import Produce
@@ -91,6 +96,42 @@ def test_config_topic_of_several_partitions_is_refused(worker_settings: MakeSett
         f"Topic 'wrong-{unique}' supplied via the 'config.storage.topic' property is required to have a single partition in order to "
         "guarantee consistency of connector configurations, but found 3 partitions."
     )
+
+
+def test_missing_topics_are_not_created_where_the_worker_may_not(worker_settings: MakeSettings, unique: str) -> None:
+    """Kafka Connect 4.4's own text (KIP-1209), and what each topic needs."""
+    given = worker_settings(offset_storage_partitions="25", **{AUTOMATIC_CREATION.replace(".", "_"): "false"})
+    settings = WorkerSettings.of(given)
+    admin = TopicAdmin(settings)
+    admin.create(TopicSpec(settings.config_topic, 1, 1, {"cleanup.policy": "compact"}))
+    with pytest.raises(ConfigException) as refused:
+        admin.ensure_internal_topics()
+    assert [error.split("'")[1] for error in refused.value.errors] == [settings.offset_topic, settings.status_topic, settings.batch_topic]
+    assert refused.value.errors[0] == (
+        f"Topic '{settings.offset_topic}' specified via the 'offset.storage.topic' property is missing. The config "
+        "'internal.topics.automatic.creation.enable' is set to 'false', so automatic creation of internal topics is disabled. Either "
+        "enable automatic creation or create the topics manually. This topic needs 25 partitions and cleanup.policy=compact"
+    )
+    assert list(admin.partitions(topic.name for topic in settings.internal_topics)) == [settings.config_topic]
+    TopicAdmin(WorkerSettings.of({key: text for key, text in given.items() if key != AUTOMATIC_CREATION})).ensure_internal_topics()
+    assert len(admin.ensure_internal_topics()) == 4
+    own = f"own-{unique}"
+    location = OffsetLocation.of(settings, {"connector.class": "x", "offsets.storage.topic": own})
+    with closing(ConnectorOffsets(settings, location)) as store:
+        with pytest.raises(ConfigException, match=rf"Topic '{own}' specified via the 'offsets\.storage\.topic' property is missing"):
+            store.ensure()
+        assert own not in admin.partitions([own])
+        admin.create(TopicSpec(own, 1, 1, {"cleanup.policy": "compact"}))
+        store.ensure()
+
+
+def test_a_run_fails_where_the_config_topic_is_missed_and_not_created(worker_settings: MakeSettings) -> None:
+    """A connector of REST would have passed for one that does not exist."""
+    settings = WorkerSettings.of(worker_settings(**{AUTOMATIC_CREATION.replace(".", "_"): "false"}))
+    with pytest.raises(
+        ConfigException, match=f"Topic '{settings.config_topic}' specified via the 'config.storage.topic' property is missing"
+    ):
+        check_readiness(settings, "orders", define=None, secrets_of=lambda _: {})
 
 
 def test_too_many_replicas_are_refused_by_the_names_of_all_their_settings(worker_settings: MakeSettings) -> None:

@@ -46,7 +46,9 @@ def test_heartbeats_have_their_name_behind_aliases(topic: str, is_heartbeats: bo
         ("othersource.source.{}", True, False),
     ],
 )
-def test_what_comes_from_the_target_does_not_go_back_nor_does_what_was_in_the_source_before(topic: str, is_cycle: bool, is_cycle_of_heartbeats: bool) -> None:
+def test_what_comes_from_the_target_does_not_go_back_nor_does_what_was_in_the_source_before(
+    topic: str, is_cycle: bool, is_cycle_of_heartbeats: bool
+) -> None:
     assert DEFAULT.is_cycle(topic.format("topic1")) is is_cycle
     assert IDENTITY.is_cycle(topic.format("topic1")) is False
     assert IDENTITY.is_cycle(topic.format("heartbeats")) is is_cycle_of_heartbeats
