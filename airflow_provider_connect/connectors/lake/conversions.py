@@ -1,6 +1,7 @@
 """Values under types of a table that Arrow's own casts do not reach, or reach with another meaning than Kafka Connect.
 
-Numbers of times are milliseconds, as in Connect, where Arrow takes them for the column's unit. A text is a time of day, a UUID, or in an
+Numbers of times are milliseconds, as in Connect, where Arrow takes them for the column's unit, but for Debezium's, whose schemas name
+another unit. A text is a time of day, a UUID, or in an
 Iceberg table bytes in base64; what is nested becomes JSON in a column of texts. Each as in Apache Iceberg's sink, which also rounds and
 cuts numbers: here those are refused.
 """
@@ -16,15 +17,17 @@ from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.json.values import JsonRules
 from airflow_provider_connect.sdk.json.writer import column_text
 
-_DAY_MS: Final = 86_400_000
+_DAY: Final = 86_400
+_TIMESTAMPS: Final = {"io.debezium.time.MicroTimestamp": "us", "io.debezium.time.NanoTimestamp": "ns", "io.debezium.time.Timestamp": "ms"}
+_TIMES: Final = {"io.debezium.time.MicroTime": ("us", 1_000_000), "io.debezium.time.NanoTime": ("ns", 1_000_000_000)}
 _ZONE: Final = r"(:\d\d(?:\.\d+)?) ?(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
 _FINER: Final = r"(\.\d{6})\d{1,3}"  # than microseconds
 _UUID_BYTES: Final = 16
 
 
-def converted(array: pa.Array, type: pa.DataType, *, decodes_base64: bool) -> pa.Array:
-    """``array`` as something that Arrow casts to ``type`` rightly; itself where that is so already. Raises DataException and Arrow's
-    exceptions for values that do not fit."""
+def converted(array: pa.Array, field: pa.Field, type: pa.DataType, *, decodes_base64: bool) -> pa.Array:
+    """``array``, the values of ``field``, as something that Arrow casts to ``type`` rightly; itself where that is so already. Raises
+    DataException and Arrow's exceptions for values that do not fit."""
     given, types = array.type, pa.types
     if given.equals(type):
         return array
@@ -32,17 +35,17 @@ def converted(array: pa.Array, type: pa.DataType, *, decodes_base64: bool) -> pa
         return _struct(array, type, decodes_base64)
     if types.is_map(given) and types.is_map(type):
         before = [array.keys, array.items]
-        keys = converted(before[0], type.key_type, decodes_base64=decodes_base64)
-        items = converted(before[1], type.item_type, decodes_base64=decodes_base64)
+        keys = converted(before[0], given.key_field, type.key_type, decodes_base64=decodes_base64)
+        items = converted(before[1], given.item_field, type.item_type, decodes_base64=decodes_base64)
         if keys is before[0] and items is before[1]:
             return array
         fields = [given.key_field.with_type(keys.type), given.item_field.with_type(items.type)]
         return _with_children(array, pa.map_(*fields), pa.StructArray.from_arrays([keys, items], fields=fields))
     if types.is_list(given) and (types.is_list(type) or types.is_large_list(type)):
         elements = array.values
-        values = converted(elements, type.value_type, decodes_base64=decodes_base64)
+        values = converted(elements, given.value_field, type.value_type, decodes_base64=decodes_base64)
         return array if values is elements else _with_children(array, pa.list_(given.value_field.with_type(values.type)), values)
-    return _plain(array, type, decodes_base64)
+    return _plain(array, field, type, decodes_base64)
 
 
 def _struct(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
@@ -50,7 +53,7 @@ def _struct(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Arra
     before = [array.field(index) for index in range(array.type.num_fields)]
     fields = list(array.type)
     after = [
-        converted(each, wanted.get(field.name, field.type), decodes_base64=decodes_base64)
+        converted(each, field, wanted.get(field.name, field.type), decodes_base64=decodes_base64)
         for field, each in zip(fields, before, strict=True)
     ]
     if all(new is old for new, old in zip(after, before, strict=True)):
@@ -63,10 +66,12 @@ def _with_children(array: pa.Array, type: pa.DataType, children: pa.Array) -> pa
     return pa.Array.from_buffers(type, len(array), array.buffers()[:2], offset=array.offset, children=[children])
 
 
-def _plain(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
+def _plain(array: pa.Array, field: pa.Field, type: pa.DataType, decodes_base64: bool) -> pa.Array:
     types, given = pa.types, array.type
     if types.is_integer(given):
-        return _of_number(array, type)
+        return _of_number(array, type, (field.metadata or {}).get(b"connect.name", b"").decode())
+    if types.is_integer(type) and (types.is_date32(given) or types.is_time32(given)):
+        return array.cast(pa.int32())
     if types.is_nested(given) and (types.is_string(type) or types.is_large_string(type)):
         return _json(array)
     return _of_text(array, type, decodes_base64) if types.is_string(given) else array
@@ -84,17 +89,19 @@ def _of_text(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Arr
     return _decoded(array, "base64") if decodes_base64 and is_binary else array
 
 
-def _of_number(array: pa.Array, type: pa.DataType) -> pa.Array:
+def _of_number(array: pa.Array, type: pa.DataType, name: str) -> pa.Array:
+    """``name``: that of the number's schema."""
     types = pa.types
-    if types.is_timestamp(type):
-        return array.cast(pa.int64()).cast(pa.timestamp("ms", type.tz))
+    if types.is_timestamp(type) or (types.is_date(type) and name in _TIMESTAMPS):
+        return array.cast(pa.int64()).cast(pa.timestamp(_TIMESTAMPS.get(name, "ms"), getattr(type, "tz", None)))
     if types.is_date(type):
         return array.cast(pa.int32())
     if not types.is_time(type):
         return array
-    if pc.any(pc.or_(pc.less(array, 0), pc.greater_equal(array.cast(pa.int64()), _DAY_MS))).as_py():
-        raise DataException("a time of day is a number of milliseconds, at least 0 and less than those of a day")
-    return array.cast(pa.int32()).cast(pa.time32("ms"))
+    unit, per_second = _TIMES.get(name, ("ms", 1000))
+    if pc.any(pc.or_(pc.less(array, 0), pc.greater_equal(array.cast(pa.int64()), _DAY * per_second))).as_py():
+        raise DataException("a time of day is a number of at least 0 that is less than a day")
+    return array.cast(pa.int32()).cast(pa.time32("ms")) if unit == "ms" else array.cast(pa.time64(unit))
 
 
 def _of_time_text(array: pa.Array, type: pa.DataType) -> pa.Array:

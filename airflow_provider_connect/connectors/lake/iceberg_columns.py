@@ -15,15 +15,27 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import MappedField
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import parse_transform
-from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StructType
+from pyiceberg.types import (
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+)
 
-from airflow_provider_connect.connectors.lake.iceberg_settings import PARTITION_BY, IcebergSettings, PartitionField, TableSettings
+from airflow_provider_connect.connectors.lake.iceberg_partitions import PartitionField
+from airflow_provider_connect.connectors.lake.iceberg_settings import PARTITION_BY, IcebergSettings, TableSettings
 from airflow_provider_connect.connectors.lake.names import Names
 from airflow_provider_connect.connectors.lake.rows import column_at, lake_field, refuse_lost_fields, table_type
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 
-_NOT_WRITTEN: Final = (("bucket", "time"), ("truncate", "binary"))
+_NOT_WRITTEN: Final = (("bucket", "time"), ("truncate", "binary"), ("identity", "uuid"))
 """Partitions of the specification that pyiceberg (0.12) fails to write."""
 _PROMOTIONS: Final = ((IntegerType, LongType), (FloatType, DoubleType))
 
@@ -68,15 +80,16 @@ class Columns:
         is_new = not schema.fields
         if not rows.num_columns or not (is_new or self._settings.evolve):
             return
-        wanted = StructType(*map(_iceberg_field, map(lake_field, rows.schema)))
+        wanted = StructType(*(_iceberg_field(lake_field(field, knows_uuid=True)) for field in rows.schema))
         with transaction.update_schema(allow_incompatible_changes=is_new) as update:
             if is_new:
                 for field in wanted.fields:
                     self._add(update, (), field, is_required=field.required and not self._settings.force_optional)
             else:
-                id_columns = {names.of_path(name) for name in self._own.id_columns}
-                self._add_fields(update, (), schema.as_struct(), wanted, id_columns)
+                kept = {names.of_path(name) for name in self._own.id_columns} | schema.identifier_field_names()
+                self._add_fields(update, (), schema.as_struct(), wanted, kept)
         if is_new:
+            self._identify(transaction)
             self._partition(transaction)
         refuse_lost_fields(rows.schema, arrow_schema(transaction.table_metadata))
 
@@ -84,28 +97,38 @@ class Columns:
         type = _optional(field.field_type) if self._settings.force_optional else field.field_type
         update.add_column((*path, field.name), type, field.doc, required=is_required)
 
-    def _add_fields(self, update: UpdateSchema, path: tuple[str, ...], there: StructType, wanted: StructType, id_columns: set[str]) -> None:
+    def _add_fields(self, update: UpdateSchema, path: tuple[str, ...], there: StructType, wanted: StructType, kept: set[str]) -> None:
         """Add to the struct below ``path`` the fields that it lacks, and widen those that it has."""
         for field in wanted.fields:
             found = there.field_by_name(field.name)
             if found is None:
                 self._add(update, path, field)
             else:
-                self._widen(update, (*path, field.name), found, field, id_columns)
+                self._widen(update, (*path, field.name), found, field, kept)
 
-    def _widen(self, update: UpdateSchema, path: tuple[str, ...], there: NestedField, wanted: NestedField, id_columns: set[str]) -> None:
-        """Let the field take the values of ``wanted``, those within structs, lists and maps too; a map's keys never change."""
+    def _widen(self, update: UpdateSchema, path: tuple[str, ...], there: NestedField, wanted: NestedField, kept: set[str]) -> None:
+        """Let the field take the values of ``wanted``, those within structs, lists and maps too; a map's keys never change. What identifies
+        rows, ``kept``, never becomes optional."""
         old, new = there.field_type, wanted.field_type
         if (type(old), type(new)) in _PROMOTIONS:
             update.update_column(path, field_type=new)
-        if there.required and not wanted.required and ".".join(path) not in id_columns:
+        name = ".".join(path)
+        if there.required and not wanted.required and not any(each == name or each.startswith(f"{name}.") for each in kept):
             update.make_column_optional(path)
         if isinstance(old, StructType) and isinstance(new, StructType):
-            self._add_fields(update, path, old, new, id_columns)
+            self._add_fields(update, path, old, new, kept)
         elif isinstance(old, ListType) and isinstance(new, ListType):
-            self._widen(update, (*path, "element"), old.element_field, new.element_field, id_columns)
+            self._widen(update, (*path, "element"), old.element_field, new.element_field, kept)
         elif isinstance(old, MapType) and isinstance(new, MapType):
-            self._widen(update, (*path, "value"), old.value_field, new.value_field, id_columns)
+            self._widen(update, (*path, "value"), old.value_field, new.value_field, kept)
+
+    def _identify(self, transaction: Transaction) -> None:
+        """Name the id columns of a new table in its schema, for other engines, if they are what the specification allows there."""
+        names = names_in(transaction.table_metadata, ignores_case=self._settings.ignores_case)
+        columns = [names.of_path(name) for name in self._own.id_columns]
+        if columns and all(_may_identify(transaction.table_metadata.schema(), column) for column in columns):
+            with transaction.update_schema() as update:
+                update.set_identifier_fields(*columns)
 
     def _partition(self, transaction: Transaction) -> None:
         """Give a new table its partition spec."""
@@ -143,6 +166,22 @@ class Columns:
 
 def _no_partition(field: PartitionField, reason: str) -> ConfigException:
     return ConfigException.of(PARTITION_BY, f"{field.transform}({field.column})", f"No such partition {reason} can be written.")
+
+
+def _may_identify(schema: Schema, path: str) -> bool:
+    """Whether the column is there and of a plain type with exact values, and neither it nor a struct around it may be null."""
+    parts = path.split(".")
+    try:
+        line = [schema.find_field(".".join(parts[: count + 1])) for count in range(len(parts))]
+    except ValueError:
+        return False
+    type = line[-1].field_type
+    return (
+        all(field.required for field in line)
+        and all(isinstance(field.field_type, StructType) for field in line[:-1])
+        and isinstance(type, PrimitiveType)
+        and not isinstance(type, FloatType | DoubleType)
+    )
 
 
 def _is_in_structs_alone(schema: Schema, field: NestedField) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from airflow_provider_connect.connectors.lake.iceberg_partitions import PartitionField, partition_fields
 from airflow_provider_connect.connectors.lake.lake_sink import retries_key, upsert_key
+from airflow_provider_connect.connectors.lake.table_offsets import MAIN
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
@@ -23,7 +25,6 @@ from airflow_provider_connect.sdk.config_def import (
     ConfigKey,
     Importance,
     NonEmptyString,
-    OneOf,
     Password,
     Type,
 )
@@ -53,19 +54,7 @@ _NOWHERE: Final = "/dev/null/none"  # an empty value would be the default, a fil
 _NOTHING_OF_THE_HOST: Final = {"passfile": "/dev/null", "sslcert": _NOWHERE, "sslkey": _NOWHERE, "gssencmode": "disable"}
 """By which libpq uses no password, certificate or Kerberos ticket of the host: the config's author names the server."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*+")
-_PIECE: Final = re.compile(r"[^,(]++(?:\([^)]*+\)?)?+")
-_PARTITION: Final = re.compile(r"(\w++)\(\s*+([^(),\s]++)\s*+(?:,\s*+(\d{1,9})\s*+)?\)|([^(),\s]++)")
-_HAS_NUMBER: Final = {"year": False, "month": False, "day": False, "hour": False, "bucket": True, "truncate": True}
-_TABLE_OPTIONS: Final = ("id-columns", "partition-by", "route-regex")
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionField:
-    """One field of a partition spec: a column, and ``identity`` or the name of a transform with its number."""
-
-    column: str
-    transform: str = "identity"
-    number: int | None = None
+_TABLE_OPTIONS: Final = ("id-columns", "partition-by", "route-regex", "commit-branch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +65,7 @@ class TableSettings:
     id_columns: tuple[str, ...]
     partition_by: tuple[PartitionField, ...]
     route: BoundedRegex | None
+    branch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +103,10 @@ class IcebergSettings:
         )
 
     def table(self, name: str) -> TableSettings:
-        """The settings of a table that a record names."""
-        return table_settings(self.config, name)
+        """The settings of a table that a record names, or of the one that keeps offsets alone."""
+        found = table_settings(self.config, name)
+        is_ours = name == self.home and name not in {table.name for table in self.tables}
+        return replace(found, branch=MAIN) if is_ours else found
 
 
 def table_settings(config: Config, name: str) -> TableSettings:
@@ -129,6 +121,7 @@ def table_settings(config: Config, name: str) -> TableSettings:
         id_columns=tuple(column.strip() for column in columns if column.strip()),
         partition_by=partition_fields(key, partition_by or ""),
         route=None if route is None else _pattern(f"{ONE_TABLE}{name}.route-regex", route),
+        branch=own["commit-branch"] or config[BRANCH],
     )
 
 
@@ -137,24 +130,6 @@ def _pattern(key: str, text: str) -> BoundedRegex:
         return BoundedRegex(text, key)
     except re.error as error:
         raise ConfigException.of(key, text, f"Not a regular expression: {error}") from error
-
-
-def partition_fields(key: str, text: str) -> tuple[PartitionField, ...]:
-    """The fields of ``day(at),bucket(id,16),name``. Raises ConfigException, which names the setting ``key``."""
-    found = []
-    for piece in _PIECE.findall(text):
-        match = _PARTITION.fullmatch(piece.strip())
-        transform, column, number, plain = match.groups() if match else ("", "", None, None)
-        name = (transform or "").lower().removesuffix("s")
-        if plain is None and (match is None or _HAS_NUMBER.get(name) is not (number is not None)):
-            reason = "Use columns, year(c), month(c), day(c), hour(c), bucket(c,n) and truncate(c,n), with commas between."
-            raise ConfigException.of(key, text, reason)
-        found.append(PartitionField(plain) if plain else PartitionField(column, name, int(number) if number else None))
-    columns = [each.column for each in found]
-    if twice := sorted({column for column in columns if columns.count(column) > 1}):
-        reason = f"Only one partition of the column {twice[0]} can be written. Remove the others."  # by pyiceberg 0.12
-        raise ConfigException.of(key, text, reason)
-    return tuple(found)
 
 
 def checked_name(name: str) -> str:
@@ -222,8 +197,6 @@ def _refused_options(config: Config) -> Iterator[ConfigException]:
         if key.startswith(CATALOG) and key not in CONFIG_DEF.keys and key not in IGNORED and key not in _ALIASES:
             reason = "This option of a catalog is not allowed: such options load code, or use files or credentials of the host. Remove it."
             yield ConfigException.of(key, "[hidden]", reason)
-        elif key.startswith(ONE_TABLE) and key.endswith(".commit-branch") and config.originals[key] != "main":
-            yield ConfigException.of(key, config.originals[key], "Only the branch main is written to.")
 
 
 def catalog_kind(config: Config) -> str:
@@ -245,7 +218,7 @@ def ignored_keys(config: Mapping[str, str]) -> list[str]:
     """The settings of Apache Iceberg's sink that have no meaning here."""
     known = (CATALOG, CATALOG_NAME)
     mine = (key for key in config if key.startswith("iceberg.") and key not in CONFIG_DEF.keys and key not in known)
-    used = tuple(f".{option}" for option in (*_TABLE_OPTIONS, "commit-branch"))
+    used = tuple(f".{option}" for option in _TABLE_OPTIONS)
     return sorted(
         key for key in mine if (key in IGNORED or not key.startswith(CATALOG)) and not (key.startswith(ONE_TABLE) and key.endswith(used))
     )
@@ -346,7 +319,15 @@ CONFIG_DEF = ConfigDef(
         doc="Partition spec of new tables: columns, year(c), month(c), day(c), hour(c), bucket(c,n), truncate(c,n), with commas between. "
         "iceberg.table.«table».partition-by sets it for one table.",
     ),
-    ConfigKey(BRANCH, Type.STRING, "main", validator=OneOf("main"), group="Writes", doc="The branch that is written to."),
+    ConfigKey(
+        BRANCH,
+        Type.STRING,
+        MAIN,
+        validator=NonEmptyString(),
+        group="Writes",
+        doc="The branch that is written to; one that is missing begins at the head of main. "
+        "iceberg.table.«table».commit-branch sets it for one table.",
+    ),
     ConfigKey(
         OFFSETS_TABLE,
         Type.STRING,

@@ -19,16 +19,18 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from airflow_provider_connect.connectors.lake.iceberg_columns import Columns, arrow_schema, names_in
 from airflow_provider_connect.connectors.lake.iceberg_errors import of_rows
 from airflow_provider_connect.connectors.lake.iceberg_keys import Keys
 from airflow_provider_connect.connectors.lake.iceberg_nulls import keep_nulls
-from airflow_provider_connect.connectors.lake.iceberg_settings import IcebergSettings, TableSettings
+from airflow_provider_connect.connectors.lake.iceberg_settings import BRANCH, IcebergSettings, TableSettings
 from airflow_provider_connect.connectors.lake.names import Names, renamed
 from airflow_provider_connect.connectors.lake.rows import KeyColumns, field_at, keyed_rows, last_changes, projected, value_rows
-from airflow_provider_connect.connectors.lake.table_offsets import StoredRow, StoredRows, property_name, stored_rows, to_text
+from airflow_provider_connect.connectors.lake.table_offsets import MAIN, StoredRow, StoredRows, property_name, stored_rows, to_text
 from airflow_provider_connect.errors import ConfigException, DataException, FencedException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
@@ -37,6 +39,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 COMMIT_ATTEMPTS: Final = 20
 """How often a commit is repeated after another writer was faster, before it counts as a failure that is retried more slowly."""
 _RUNS_CODE: Final = "write.py-location-provider.impl"
+_STALE_NUMBER: Final = "older than last sequence number"
 keep_nulls()
 
 
@@ -45,6 +48,7 @@ class TableWriter:
 
     def __init__(self, catalog: Catalog, table: Table, own: TableSettings, settings: IcebergSettings, connector: str) -> None:
         _refuse_code(own.name, table.metadata)
+        _refuse_tag(own, table.metadata)
         self._catalog, self._table = catalog, table
         self._own, self._settings, self._connector = own, settings, connector
         self._columns = Columns(own, settings)
@@ -57,7 +61,7 @@ class TableWriter:
     @property
     def stored(self) -> StoredRows:
         """The offset rows as the table has them, in the state that the next commit asserts."""
-        return stored_rows(self._table.metadata, self._connector)
+        return stored_rows(self._table.metadata, self._connector, self._own.branch)
 
     @property
     def location(self) -> str:
@@ -141,13 +145,17 @@ class TableWriter:
             try:
                 self._catalog.commit_table(self._table, requirements, self._transaction._updates)
                 return
-            except CommitFailedException:
-                self._table = self._catalog.load_table(self._own.name)
+            except Exception as error:
+                if not _is_conflict(error):
+                    raise
+                before_uuid, self._table = self._table.metadata.table_uuid, self._catalog.load_table(self._own.name)
             producers = self._transaction._snapshot_producers
             if any(self._table.metadata.snapshot_by_id(each.snapshot_id) is not None for each in producers):
                 return  # the commit went through, and its answer was lost
             for producer in producers:  # not before: what went through needs these files
                 producer._clean_all_uncommitted()
+            if self._table.metadata.table_uuid != before_uuid:  # whose columns have other ids than the files
+                raise RetriableException(f"Another table has the name {self._own.name} now")
             self._check_rows(rows, before)
             if self._shape() != shape or shape != self._staged_shape():
                 raise RetriableException(f"Another writer has changed the columns of table {self._own.name}")
@@ -169,19 +177,22 @@ class TableWriter:
                 raise FencedException(f"{partition} in table {self._own.name} was changed by another process, this one may no longer write")
 
     def _stage(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
-        """1 rows of the keys go 2 data files come, in a snapshot that is there without any, too 3 the offset rows."""
-        transaction = self._transaction
-        if self._settings.is_upsert and self._rows and self._table.current_snapshot() is not None and self._deleted.num_rows:
-            self._delete(transaction)  # 1
-        name, merged = property_name(self._connector), dict(self.stored)
+        """1 a branch that is missing begins at the head of main 2 rows of the keys go 3 data files come, in a snapshot that is there
+        without any, too 4 the offset rows."""
+        transaction, branch = self._transaction, self._own.branch
+        if branch not in (MAIN, *self._table.metadata.refs):
+            _begin_branch(transaction, branch)  # 1
+        if self._settings.is_upsert and self._rows and branch in transaction.table_metadata.refs and self._deleted.num_rows:
+            self._delete(transaction)  # 2
+        name, merged = property_name(self._connector, branch), dict(self.stored)
         sequence = transaction.table_metadata.next_sequence_number()
-        update = transaction.update_snapshot(snapshot_properties={})
-        with update.fast_append() as append:  # 2
+        update = transaction.update_snapshot(snapshot_properties={}, branch=branch)
+        with update.fast_append() as append:  # 3
             stamped = {p: None if row is None else StoredRow(row.row, row.lineage, append.snapshot_id, sequence) for p, row in rows.items()}
             for file in self._files:
                 append.append_data_file(file)
             append.snapshot_properties = {name: to_text({p: row for p, row in stamped.items() if row is not None})} if rows else {}
-        if rows:  # 3
+        if rows:  # 4
             merged = {p: row for p, row in (merged | stamped).items() if row is not None}
             transaction.set_properties({name: to_text(merged)})
 
@@ -189,14 +200,14 @@ class TableWriter:
         """Remove the rows of the keys: one after another the files that have some are written anew without them."""
         schema, keys = transaction.table_metadata.schema(), Keys(transaction.table_metadata.schema(), self._deleted)
         replaced = []
-        for task in transaction._scan(keys.row_filter).plan_files():
+        for task in transaction._scan(keys.row_filter).use_ref(self._own.branch).plan_files():
             if not keys.may_be_in(task.file) or not keys.are_among(self._read(transaction, task, schema.select(*keys.names))):
                 continue
             rows = self._read(transaction, task, schema)
             replaced.append((task.file, self._written(transaction, keys.without(rows))))
         if not replaced:
             return
-        with transaction.update_snapshot().overwrite() as overwrite:
+        with transaction.update_snapshot(branch=self._own.branch).overwrite() as overwrite:
             overwrite.delete_by_predicate(keys.row_filter)
             for file, files in replaced:
                 overwrite.delete_data_file(file)
@@ -205,6 +216,23 @@ class TableWriter:
 
     def _read(self, transaction: Transaction, task: FileScanTask, schema: Schema) -> pa.Table:
         return ArrowScan(transaction.table_metadata, self._table.io, schema, AlwaysTrue()).to_table([task])
+
+
+def _begin_branch(transaction: Transaction, branch: str) -> None:
+    """The library commits to no branch but main while a table has no snapshot: then main gets an empty one."""
+    if transaction.table_metadata.current_snapshot_id is None:
+        with transaction.update_snapshot().fast_append():
+            pass
+    main = transaction.table_metadata.current_snapshot_id
+    assert main is not None
+    with ManageSnapshots(transaction) as refs:
+        refs.create_branch(main, branch)
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Whether another writer was faster. Where it was on another branch, catalogs raise something else: pyiceberg's a ValueError, those of
+    REST may answer 400."""
+    return isinstance(error, CommitFailedException) or _STALE_NUMBER in str(error)
 
 
 class _WithoutCode:
@@ -221,3 +249,9 @@ class _WithoutCode:
 def _refuse_code(name: str, metadata: TableMetadata) -> None:
     if _RUNS_CODE in metadata.properties:
         raise ConfigException(f"Table {name} has the property {_RUNS_CODE}, which loads code: remove it from the table")
+
+
+def _refuse_tag(own: TableSettings, metadata: TableMetadata) -> None:
+    ref = metadata.refs.get(own.branch)
+    if ref is not None and ref.snapshot_ref_type is not SnapshotRefType.BRANCH:
+        raise ConfigException.of(BRANCH, own.branch, f"It is a tag of table {own.name}. Name a branch.")

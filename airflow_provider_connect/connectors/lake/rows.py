@@ -36,15 +36,15 @@ def _without_columns(batch: Batch) -> pa.Table:
     return pa.Table.from_struct_array(pa.Array.from_buffers(pa.struct([]), batch.num_records, [None]))
 
 
-def lake_type(type: pa.DataType) -> pa.DataType:
+def lake_type(type: pa.DataType, *, knows_uuid: bool = False) -> pa.DataType:
     """The Arrow type that tables have for values of ``type``: integers of at least 32 bits, decimals of at most 38 digits and a scale of 0
     or more, times of microseconds."""
     types = pa.types
     if types.is_struct(type):
-        return pa.struct([lake_field(field) for field in type])
+        return pa.struct([lake_field(field, knows_uuid=knows_uuid) for field in type])
     if types.is_map(type):
-        return pa.map_(lake_field(type.key_field), lake_field(type.item_field))
-    return pa.list_(lake_field(type.value_field)) if types.is_list(type) else _plain_type(type)
+        return pa.map_(lake_field(type.key_field, knows_uuid=knows_uuid), lake_field(type.item_field, knows_uuid=knows_uuid))
+    return pa.list_(lake_field(type.value_field, knows_uuid=knows_uuid)) if types.is_list(type) else _plain_type(type)
 
 
 def _plain_type(type: pa.DataType) -> pa.DataType:
@@ -58,10 +58,14 @@ def _plain_type(type: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", type.tz) if types.is_timestamp(type) else type
 
 
-def lake_field(field: pa.Field) -> pa.Field:
-    """The field as tables have it, with its documentation and no other metadata."""
-    doc = (field.metadata or {}).get(b"connect.doc")
-    return pa.field(field.name, lake_type(field.type), field.nullable, None if doc is None else {"doc": doc})
+def lake_field(field: pa.Field, *, knows_uuid: bool = False) -> pa.Field:
+    """The field as tables have it, with its documentation and no other metadata. ``knows_uuid``: a text whose schema has that name is a
+    UUID."""
+    known = field.metadata or {}
+    is_uuid = knows_uuid and pa.types.is_string(field.type) and known.get(b"connect.name") == b"uuid"
+    type = pa.uuid() if is_uuid else lake_type(field.type, knows_uuid=knows_uuid)
+    doc = known.get(b"connect.doc")
+    return pa.field(field.name, type, field.nullable, None if doc is None else {"doc": doc})
 
 
 def table_type(lake: str, field: pa.Field, convert: Callable[[pa.Field], _Type]) -> _Type:
@@ -145,15 +149,16 @@ def projected(rows: pa.Table, schema: pa.Schema, count: int, *, decodes_base64: 
     schema has none."""
     columns = []
     for field in schema:
-        column = rows[field.name] if field.name in rows.column_names else pa.chunked_array([pa.nulls(count, field.type)])
-        columns.append(cast(column, field, decodes_base64=decodes_base64))
+        is_there = field.name in rows.column_names
+        column = rows[field.name] if is_there else pa.chunked_array([pa.nulls(count, field.type)])
+        columns.append(cast(column, rows.schema.field(field.name) if is_there else field, field, decodes_base64=decodes_base64))
     return pa.table(columns, schema=schema) if columns else pa.table({})
 
 
-def cast(column: pa.ChunkedArray, field: pa.Field, *, decodes_base64: bool = False) -> pa.ChunkedArray:
-    """``column`` under the type of ``field``. Raises DataException, which names the field."""
+def cast(column: pa.ChunkedArray, given: pa.Field, field: pa.Field, *, decodes_base64: bool = False) -> pa.ChunkedArray:
+    """``column``, the values of ``given``, under the type of ``field``. Raises DataException, which names the field."""
     try:
-        found = column if column.type.equals(field.type) else _cast(column, field.type, decodes_base64)
+        found = column if column.type.equals(field.type) else _cast(column, given, field.type, decodes_base64)
     except (pa.ArrowException, DataException) as error:
         raise DataException(f"Column {field.name} ({field.type}) does not take a value of {column.type}: {error}") from error
     if not field.nullable and found.null_count:
@@ -161,8 +166,8 @@ def cast(column: pa.ChunkedArray, field: pa.Field, *, decodes_base64: bool = Fal
     return found
 
 
-def _cast(column: pa.ChunkedArray, type: pa.DataType, decodes_base64: bool) -> pa.ChunkedArray:
-    chunks = [converted(chunk, type, decodes_base64=decodes_base64).cast(type) for chunk in column.chunks]
+def _cast(column: pa.ChunkedArray, given: pa.Field, type: pa.DataType, decodes_base64: bool) -> pa.ChunkedArray:
+    chunks = [converted(chunk, given, type, decodes_base64=decodes_base64).cast(type) for chunk in column.chunks]
     return pa.chunked_array(chunks, type)
 
 
@@ -175,8 +180,12 @@ class KeyColumns:
     names: Names
     decodes_base64: bool = False
 
-    def cast(self, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-        return cast(column, field.with_nullable(True), decodes_base64=self.decodes_base64)
+    def of(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | None:
+        """The values of a key's field; None where the rows have no such field."""
+        given, column = field_at(rows.schema, field.name), column_at(rows, field.name)
+        if given is None or column is None:
+            return None
+        return cast(column, given, field.with_nullable(True), decodes_base64=self.decodes_base64)
 
 
 def field_at(fields: pa.Schema | pa.StructType, path: str) -> pa.Field | None:
@@ -221,10 +230,10 @@ def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, column
     keys = _keys_of(batch, columns.names) if has_deletes else None
     found = []
     for field in columns.fields:
-        column = column_at(rows, field.name)
-        column = columns.cast(pa.chunked_array([pa.nulls(len(batch), field.type)]) if column is None else column, field)
+        column = columns.of(rows, field)
+        column = pa.chunked_array([pa.nulls(len(batch), field.type)]) if column is None else column
         if has_deletes:
-            column = pc.if_else(is_value, column, columns.cast(_of_key(batch, keys, field, len(columns.fields)), field))
+            column = pc.if_else(is_value, column, _of_key(batch, keys, field, columns))
         if column.null_count:
             raise DataException(f"The id column {field.name} of a record is null or absent: only a key identifies its row")
         found.append(column)
@@ -239,13 +248,13 @@ def _keys_of(batch: Batch, names: Names) -> pa.Table | None:
     return renamed(pa.Table.from_arrays(key.flatten(), schema=pa.schema(list(key.type))), names)
 
 
-def _of_key(batch: Batch, keys: pa.Table | None, field: pa.Field, count: int) -> pa.ChunkedArray:
-    column = None if keys is None else column_at(keys, field.name)
-    if column is not None:
-        return column
-    if batch.key is not None and count == 1 and not pa.types.is_nested(batch.key.type):
-        return pa.chunked_array([batch.key])
-    raise DataException(f"A record without a value needs the id column {field.name} in its key, which deletes the row")
+def _of_key(batch: Batch, keys: pa.Table | None, field: pa.Field, columns: KeyColumns) -> pa.ChunkedArray:
+    column = None if keys is None else columns.of(keys, field)
+    if column is None and batch.key is not None and len(columns.fields) == 1 and not pa.types.is_nested(batch.key.type):
+        column = columns.of(pa.table([batch.key], names=[field.name]), field)
+    if column is None:
+        raise DataException(f"A record without a value needs the id column {field.name} in its key, which deletes the row")
+    return column
 
 
 def last_changes(keys: pa.Table) -> tuple[pa.Table, pa.Array]:

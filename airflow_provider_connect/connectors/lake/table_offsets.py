@@ -1,20 +1,25 @@
 """What a table's properties keep of a connector: for each topic partition the next offset, the claim and the snapshot that wrote them.
 
 A property outlives the expiry of snapshots and the snapshots of other writers. The same text is in the summary of each snapshot of a sink,
-for a table that an admin has rolled back: offsets go back with the rows, claims never do.
+for a table that an admin has rolled back: offsets go back with the rows, claims never do. It also stands in for a property that another
+program has removed. Each branch of a table has offsets of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import quote
 
 from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
 
-_PREFIX: Final = "connect.offsets."
+MAIN: Final = "main"
+_PREFIX, _OF_BRANCHES = "connect.offsets.", "connect.branch-offsets."
+_PICKED: Final = "source-snapshot-id"
+"""In the summary of a snapshot that repeats another one: a cherry-pick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +36,9 @@ class StoredRow:
 StoredRows = dict[TopicPartition, StoredRow]
 
 
-def property_name(connector: str) -> str:
-    """The table property of a connector."""
-    return f"{_PREFIX}{connector}"
+def property_name(connector: str, branch: str = MAIN) -> str:
+    """The table property of a connector that writes to a branch."""
+    return f"{_PREFIX}{connector}" if branch == MAIN else f"{_OF_BRANCHES}{quote(branch, safe='')}/{connector}"
 
 
 def to_text(rows: Mapping[TopicPartition, StoredRow]) -> str:
@@ -55,51 +60,69 @@ def from_text(text: str | None) -> StoredRows:
     return found
 
 
-def stored_rows(metadata: Any, connector: str) -> StoredRows:  # Any: pyiceberg's TableMetadata
-    """The rows that hold for the table's current snapshot. Costs one walk through the history.
+def stored_rows(metadata: Any, connector: str, branch: str = MAIN) -> StoredRows:  # Any: pyiceberg's TableMetadata
+    """The rows that hold for the branch's head. Costs one walk through its history. A branch that is not there begins at the head of main.
 
-    A snapshot that is neither among the ancestors of the current one nor among the table's snapshots has expired, or was abandoned by a
-    rollback and expired then. Sequence numbers decide: they rise from ancestor to descendant.
+    A snapshot that is not among the ancestors of the head was abandoned by a rollback, or has expired. Sequence numbers decide: they rise
+    from ancestor to descendant. A table that was replaced begins a history of its own: it keeps the offsets, as it keeps the property.
     """
-    name = property_name(connector)
-    rows = from_text(metadata.properties.get(name))
-    snapshots = {each.snapshot_id: each for each in metadata.snapshots}
-    undone = _undone({(each.snapshot, each.sequence) for each in rows.values() if each.snapshot}, metadata, snapshots)
+    name = property_name(connector, branch)
+    line = _line(metadata, branch)
+    if name not in metadata.properties:
+        return {partition: each for snapshot in reversed(line) for partition, each in _rows_of(snapshot, name).items()}
+    rows = from_text(metadata.properties[name])
+    undone = _undone({(each.snapshot, each.sequence) for each in rows.values() if each.snapshot}, metadata, line)
     rolled_back = [partition for partition, each in rows.items() if each.snapshot in undone]
     if not rolled_back:
         return rows
-    older = dict.fromkeys(rolled_back) | _newest_offsets(_history(metadata, snapshots), name, rows, rolled_back)
+    older = dict.fromkeys(rolled_back) | _newest_offsets(line, name, rows, rolled_back)
     return rows | {
         partition: replace(rows[partition], row=replace(rows[partition].row, next_offset=offset)) for partition, offset in older.items()
     }
 
 
-def _undone(written: Collection[tuple[int, int]], metadata: Any, snapshots: Mapping[int, Any]) -> set[int]:
-    """Those of the snapshots, each with its sequence number, that the current one does not follow."""
-    line = list(_history(metadata, snapshots))
-    ancestors = {each.snapshot_id for each in line}
-    oldest = (line[-1].sequence_number or 0) if line else 0  # what has a smaller number may be an ancestor that has expired
-    others = ((snapshot, sequence) for snapshot, sequence in written if snapshot not in ancestors)
-    return {snapshot for snapshot, sequence in others if (sequence >= oldest if sequence else snapshot in snapshots)}
-
-
-def _history(metadata: Any, snapshots: Mapping[int, Any]) -> Iterator[Any]:
-    """The current snapshot, its parent, and so on."""
-    snapshot = snapshots.get(metadata.current_snapshot_id)
+def _line(metadata: Any, branch: str) -> list[Any]:
+    """The head of a branch, its parent, and so on, as far as they have not expired."""
+    snapshots = {each.snapshot_id: each for each in metadata.snapshots}
+    ref = metadata.refs.get(branch)
+    snapshot = snapshots.get(metadata.current_snapshot_id if branch == MAIN or ref is None else ref.snapshot_id)
+    found = []
     while snapshot is not None:
-        yield snapshot
+        found.append(snapshot)
         snapshot = snapshots.get(snapshot.parent_snapshot_id)
+    return found
+
+
+def _undone(written: Collection[tuple[int, int]], metadata: Any, line: Sequence[Any]) -> set[int]:
+    """Those of the snapshots, each with its sequence number, whose rows the newest of ``line`` does not have."""
+    if not line:
+        return set()  # the table was replaced by an empty one
+    ancestors = {each.snapshot_id for each in line} | {
+        int(each.summary.additional_properties.get(_PICKED, 0)) for each in line if each.summary
+    }
+    is_beginning = line[-1].parent_snapshot_id is None
+    oldest = line[-1].sequence_number or 0  # what has a smaller number is an ancestor that has expired, or of the table before this line
+    there = {each.snapshot_id for each in metadata.snapshots}
+    return {
+        snapshot
+        for snapshot, sequence in written
+        if snapshot not in ancestors and (sequence >= oldest or (snapshot in there and not is_beginning) if sequence else snapshot in there)
+    }
 
 
 def _newest_offsets(
-    history: Iterable[Any], name: str, now: StoredRows, partitions: Collection[TopicPartition]
+    history: Sequence[Any], name: str, now: StoredRows, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
     """The offsets of partitions in the newest snapshots that have some, of the topics that ``now`` has."""
     found: dict[TopicPartition, int | None] = {}
     for snapshot in history:
         if len(found) == len(partitions):
             break
-        rows = {} if snapshot.summary is None else from_text(snapshot.summary.additional_properties.get(name))
+        rows = _rows_of(snapshot, name)
         known = {partition: rows[partition].row for partition in partitions if partition in rows}
         found = {p: row.next_offset if row.topic_id == now[p].row.topic_id else None for p, row in known.items()} | found
     return found
+
+
+def _rows_of(snapshot: Any, name: str) -> StoredRows:
+    return {} if snapshot.summary is None else from_text(snapshot.summary.additional_properties.get(name))

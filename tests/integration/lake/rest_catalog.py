@@ -21,7 +21,13 @@ HOSTILE = {
     "rest.sigv4-enabled": "true",
     "auth": {"type": "custom", "impl": "os.system"},
 }
-_STATUS = {NoSuchTableError: 404, CommitFailedException: 409, TableAlreadyExistsError: 409, NamespaceAlreadyExistsError: 409}
+_STATUS = {
+    NoSuchTableError: 404,
+    CommitFailedException: 409,
+    TableAlreadyExistsError: 409,
+    NamespaceAlreadyExistsError: 409,
+    ValueError: 400,
+}
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from airflow_provider_connect.sdk.schema import (
     STRING_SCHEMA,
     TIME_SCHEMA,
     Schema,
+    SchemaType,
     decimal_schema,
 )
 from airflow_provider_connect.sdk.testing import run
@@ -89,7 +90,13 @@ def test_values_that_a_partition_cannot_hold_are_refused(tmp_path: Path, sink: M
 
 @pytest.mark.parametrize(
     ("type", "partition"),
-    [(FLOAT64_SCHEMA, "bucket(v, 4)"), (TIME_SCHEMA, "bucket(v, 4)"), (BYTES_SCHEMA, "truncate(v, 2)"), (STRING_SCHEMA, "day(v)")],
+    [
+        (Schema(SchemaType.STRING, name="uuid"), "v"),
+        (FLOAT64_SCHEMA, "bucket(v, 4)"),
+        (TIME_SCHEMA, "bucket(v, 4)"),
+        (BYTES_SCHEMA, "truncate(v, 2)"),
+        (STRING_SCHEMA, "day(v)"),
+    ],
 )
 def test_partitions_that_cannot_be_written_are_refused_as_a_setting(tmp_path: Path, type: Schema, partition: str) -> None:
     schema = Schema.struct({"id": INT64_SCHEMA, "v": type.as_optional()})

@@ -140,6 +140,7 @@ KEPT: Final[dict[str, tuple[Callable[[Path], object], list[int]]]] = {
     "a new column": (lambda folder: theirs(folder, "append", more=1.5), [*range(15), 100]),
     "compaction": (lambda folder: table(folder).optimize.compact(), list(range(15))),
     "vacuum": (lambda folder: table(folder).vacuum(0, dry_run=False, enforce_retention_duration=False), list(range(15))),
+    "replace": (lambda folder: DeltaTable.create(str(folder / "notes"), COLUMNS, mode="overwrite"), list(range(10, 15))),
     "a log that is cleaned up": (forget_log, list(range(15))),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -16,7 +17,7 @@ from pyiceberg.table import Table
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import SinkRecord
-from airflow_provider_connect.sdk.schema import FLOAT64_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
+from airflow_provider_connect.sdk.schema import FLOAT64_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct
 from tests.integration.lake import test_delta_sink, test_iceberg_sink
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.delta_zombies import deliver as deliver_delta
@@ -225,3 +226,51 @@ def test_a_partition_within_a_list_or_a_map_is_refused_as_a_setting(tmp_path: Pa
 def test_a_partition_of_delta_by_a_struct_is_refused_as_a_setting(tmp_path: Path) -> None:
     with pytest.raises(ConfigException, match="has no partitions by struct"):
         deliver_delta(test_delta_sink.config(tmp_path) | {"delta.table.partition-by": "a"}, batches([{"id": 1, **VALUE}], DEEP))
+
+
+IDENTIFIED: Final = {
+    "a required column": ("id", {"id"}),
+    "one within a struct": ("key.n", {"key.n"}),
+    "two": ("id,key.n", {"id", "key.n"}),
+    "one that may be null": ("maybe", set()),
+    "a float": ("float", set()),
+    "a struct": ("key", set()),
+    "none": ("", set()),
+}
+
+
+@pytest.mark.parametrize(("columns", "found"), IDENTIFIED.values(), ids=IDENTIFIED)
+def test_id_columns_of_a_new_table_identify_its_rows_for_others(tmp_path: Path, columns: str, found: set[str]) -> None:
+    fields = {"id": INT64_SCHEMA, "key": KEY, "float": FLOAT64_SCHEMA, "maybe": INT64_SCHEMA.as_optional()}
+    value = {"id": 1, "key": Struct(KEY, {"n": 1}), "float": 1.0, "maybe": 1}
+    deliver(config(tmp_path) | {"iceberg.tables.default-id-columns": columns}, batches([value], Schema.struct(fields)))
+    assert table_of(tmp_path, "shop.notes").schema().identifier_field_names() == found
+
+
+def test_columns_that_identify_rows_for_others_stay_required(tmp_path: Path) -> None:
+    """Another program has named them, and the config does not."""
+    deliver(config(tmp_path), batches([keyed(1, 7)], KEYED))
+    with table_of(tmp_path, "shop.notes").update_schema() as update:
+        update.set_identifier_fields("key.n")
+    inner = Schema.struct({"n": INT64_SCHEMA.as_optional()}).as_optional()
+    schema = Schema.struct({"id": INT64_SCHEMA.as_optional(), "key": inner})
+    deliver(
+        config(tmp_path) | EVOLVE[test_iceberg_sink],
+        batches([{"id": 2, "key": Struct(inner, {"n": 8})}], schema, first=1),
+        claim_epoch=2,
+    )
+    assert required_of(table_of(tmp_path, "shop.notes")) == ["key", "key.n"]
+    assert len(table_of(tmp_path, "shop.notes").scan().to_arrow()) == 2
+
+
+def test_texts_whose_schema_is_named_uuid_are_uuids_as_in_apaches_sink(tmp_path: Path) -> None:
+    named = Schema(SchemaType.STRING, name="uuid")
+    schema = Schema.struct({"key": named, "list": Schema.array(named.as_optional())})
+    texts = [str(uuid.UUID(int=number)) for number in (5, 2**128 - 1)]
+    settings = config(tmp_path, **UPSERT) | {"iceberg.tables.default-id-columns": "key"}
+    deliver(settings, batches([{"key": text, "list": [text, None]} for text in texts], schema))
+    deliver(settings, batches([{"key": texts[0], "list": []}], schema, first=2), claim_epoch=2)
+    table = table_of(tmp_path, "shop.notes")
+    assert [str(table.schema().find_type(name)) for name in ("key", "list.element")] == ["uuid", "uuid"]
+    found = {str(row["key"]): [each and str(each) for each in row["list"]] for row in table.scan().to_arrow().to_pylist()}
+    assert found == {texts[0]: [], texts[1]: [texts[1], None]}

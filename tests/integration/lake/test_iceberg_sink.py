@@ -328,7 +328,6 @@ REFUSED = {
     "no partition spec": {"iceberg.tables.default-partition-by": "week(at)"},
     "two partitions of a column": {"iceberg.tables.default-partition-by": "day(at),hour(at)"},
     "no key": {"iceberg.tables.upsert-mode-enabled": "true"},
-    "another branch": {"iceberg.table.shop.notes.commit-branch": "audit"},
 }
 
 

@@ -37,6 +37,9 @@ CASES: Final[dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any]]]] =
     "texts of a UUID": (pa.string(), [str(UUID), None], pa.uuid(), [UUID, None]),
     "base64": (pa.string(), ["YWI=", "", None], pa.large_binary(), [b"ab", b"", None]),
     "base64 of a fixed length": (pa.string(), ["YWI=", None], pa.binary(2), [b"ab", None]),
+    "dates in numbers": (pa.date32(), [datetime.date(2023, 11, 15), None], pa.int64(), [19676, None]),
+    "times in numbers": (pa.time32("ms"), [NOON], pa.int64(), [28290888]),
+    "timestamps in numbers": (pa.timestamp("ms", "UTC"), [AT.replace(tzinfo=UTC)], pa.int64(), [1684408953000]),
     "texts of numbers": (pa.string(), ["123", "-1"], pa.int32(), [123, -1]),
     "texts of decimals": (pa.string(), ["123.45"], pa.decimal128(10, 2), [Decimal("123.45")]),
     "floats of decimals": (pa.float64(), [123.45, 123.0], pa.decimal128(10, 2), [Decimal("123.45"), Decimal("123.00")]),
@@ -53,6 +56,11 @@ CASES: Final[dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any]]]] =
     "lists in texts": (pa.list_(INNER), [[{"a": '"', "n": 1}], [], None], pa.large_string(), ['[{"a":"\\"","n":1}]', "[]", None]),
     "maps in texts": (pa.map_(pa.string(), pa.int64()), [[("k", 1)], [], None], pa.large_string(), ['{"k":1}', "{}", None]),
 }
+
+
+def fitted(array: pa.Array, type: pa.DataType, name: str = "") -> pa.ChunkedArray:
+    given = pa.field("v", array.type, metadata={"connect.name": name} if name else None)
+    return cast(pa.chunked_array([array]), given, pa.field("v", type), decodes_base64=True)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,7 +80,7 @@ def test_values_are_converted_at_any_depth(name: str, depth: str) -> None:
     elif depth == "map":
         keys = pa.array([str(number) for number in range(len(array))])
         array, answer = (pa.MapArray.from_arrays([0, 1, len(each)], keys, each)[1:] for each in (array, answer))
-    found = cast(pa.chunked_array([array]), pa.field("v", answer.type), decodes_base64=True)
+    found = fitted(array, answer.type)
     assert found.type.equals(answer.type)
     assert found.to_pylist() == answer.to_pylist()
 
@@ -94,7 +102,7 @@ FINE: Final = [
 
 
 def times(texts: list[str], type: pa.DataType) -> set[datetime.datetime]:
-    return {cast(pa.chunked_array([[text]]), pa.field("at", type))[0].as_py() for text in texts}
+    return {fitted(pa.array([text]), type)[0].as_py() for text in texts}
 
 
 def test_texts_of_timestamps_keep_their_instant_or_their_own_time() -> None:
@@ -124,8 +132,33 @@ REFUSED: Final = {
 def test_values_that_do_not_fit_are_refused_with_their_column(name: str) -> None:
     given, value, wanted = REFUSED[name]
     with pytest.raises(DataException, match=r"Column v \("):
-        cast(pa.chunked_array([pa.array([value], given)]), pa.field("v", wanted), decodes_base64=True)
+        fitted(pa.array([value], given), wanted)
 
 
 def test_delta_keeps_texts_in_columns_of_bytes() -> None:
-    assert cast(pa.chunked_array([["YWI="]]), pa.field("v", pa.binary())).to_pylist() == [b"YWI="]
+    assert cast(pa.chunked_array([["YWI="]]), pa.field("v", pa.string()), pa.field("v", pa.binary())).to_pylist() == [b"YWI="]
+
+
+DEBEZIUM: Final = {
+    "Timestamp": (pa.int64(), 1684408953000, TZ, AT.replace(tzinfo=UTC)),
+    "MicroTimestamp": (pa.int64(), 1684408953000000, TZ, AT.replace(tzinfo=UTC)),
+    "NanoTimestamp": (pa.int64(), 1684408953000000000, LOCAL, AT),
+    "MicroTimestamp of a date": (pa.int64(), 1684408953000000, pa.date32(), AT.date()),
+    "Date": (pa.int32(), 19676, pa.date32(), datetime.date(2023, 11, 15)),
+    "Time": (pa.int32(), 28290888, pa.time64("us"), NOON),
+    "MicroTime": (pa.int64(), 28290888000, pa.time64("us"), NOON),
+    "NanoTime": (pa.int64(), 28290888000000, pa.time64("us"), NOON),
+    "ZonedTimestamp": (pa.string(), "2023-05-18T03:22:33-08:00", TZ, AT.replace(tzinfo=UTC)),
+}
+
+
+@pytest.mark.parametrize("name", DEBEZIUM)
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_numbers_of_debezium_have_the_unit_of_their_schema(name: str, is_deep: bool) -> None:
+    given, value, wanted, expected = DEBEZIUM[name]
+    schema = f"io.debezium.time.{name.partition(' ')[0]}"
+    if not is_deep:
+        assert fitted(pa.array([value], given), wanted, schema).to_pylist() == [expected]
+        return
+    inner = pa.struct([pa.field("at", given, metadata={"connect.name": schema})])
+    assert fitted(pa.array([{"at": value}], inner), pa.struct([("at", wanted)])).to_pylist() == [{"at": expected}]

@@ -74,6 +74,7 @@ EXPIRED = {
     "abandoned, and another writer has gone on": ([1, 2, 5], 5, (40, 4), 20),
     "abandoned before the first that the sink has written": ([1], 1, (40, 4), None),
     "all before the head": ([4], 4, (30, 3), 30),
+    "abandoned and kept by a tag, and that which was gone back to has expired": ([4, 5], 5, (40, 4), None),
 }
 
 
@@ -100,3 +101,28 @@ def test_a_row_that_is_no_longer_renewed_costs_one_walk_through_a_long_history()
     found = stored_rows(table, "sink")
     assert time.thread_time() - begun < 0.5
     assert found[B].row.next_offset == 5
+
+
+def replaced(stored: dict[TopicPartition, StoredRow], current: int | None) -> TableMetadataV2:
+    """A table whose snapshots 1 to 3 were replaced by one that begins with 4, or by an empty one."""
+    whole = metadata(4, 4, stored, {2: {A: row(20, 2)}})
+    snapshots = [each.model_copy(update={"parent_snapshot_id": None}) if each.snapshot_id == 4 else each for each in whole.snapshots]
+    return whole.model_copy(update={"snapshots": snapshots, "current_snapshot_id": current})
+
+
+@pytest.mark.parametrize("current", [4, None])
+def test_a_table_that_was_replaced_keeps_its_offsets(current: int | None) -> None:
+    assert stored_rows(replaced({A: StoredRow(OffsetRow(20, "claim:1", 1), 7, 2, 2)}, current), "sink")[A].row.next_offset == 20
+
+
+def test_a_property_that_was_removed_is_replaced_by_the_newest_summary() -> None:
+    table = metadata(4, 4, {}, {2: {A: row(20, 2), B: row(5, 2)}, 3: {A: row(30, 3)}})
+    assert stored_rows(table, "sink") == {}  # it is there, and empty: the connector has forgotten its offsets
+    rows = stored_rows(table.model_copy(update={"properties": {}}), "sink")
+    assert {partition: each.row.next_offset for partition, each in rows.items()} == {A: 30, B: 5}
+
+
+def test_branches_have_properties_of_their_own() -> None:
+    names = [property_name("a"), property_name("a", "b"), property_name("b/a", "c"), property_name("a", "c/b"), property_name("b/a")]
+    assert names[0] == "connect.offsets.a"
+    assert len(set(names)) == len(names)
