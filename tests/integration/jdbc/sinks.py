@@ -66,6 +66,11 @@ class TargetDatabase:
     url: str
     dialect: str
 
+    @property
+    def schema(self) -> str | None:
+        """The schema that connections start in, where the URL names one."""
+        return parse_url(self.url).schema
+
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with closing(open_database(parse_url(self.url).within(ALL_ALLOWED))) as database:
             return database.rows(sql)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final
@@ -46,7 +47,8 @@ class AdbcDatabase:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         import nanoarrow
 
-        with self._executed(sql) as answer:
+        with self._executed(sql) as answer, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a type of PostgreSQL that Arrow does not have, such as numeric, is read as text
             return list(nanoarrow.ArrayStream(answer.stream()).iter_tuples())
 
     def has_row(self, sql: str) -> bool:
@@ -59,7 +61,7 @@ class AdbcDatabase:
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
         if self._url.dialect != SQLITE:
             with self._executed(sql, _POSTGRESQL_STREAM) as answer:
-                yield from answer.reader()
+                yield from map(_without_extensions, answer.reader())
             return
         with self._executed(sql, {"adbc.sqlite.query.batch_rows": str(min(rows, _SQLITE_ROWS))}) as answer:
             yield from _gathered(answer.reader(), rows)
@@ -93,6 +95,15 @@ class AdbcDatabase:
 
 
 _POSTGRESQL_STREAM: Final = {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}
+
+
+def _without_extensions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Types of PostgreSQL that Arrow does not have, such as numeric, as the texts in which they come: those can be compared and cast."""
+    if not any(isinstance(field.type, pa.BaseExtensionType) for field in batch.schema):
+        return batch
+    columns = [column.storage if isinstance(column, pa.ExtensionArray) else column for column in batch.columns]
+    fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

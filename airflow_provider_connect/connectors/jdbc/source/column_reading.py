@@ -308,14 +308,19 @@ def in_utc(column: pa.Array, zone: str) -> pa.Array:
     return column.cast(pa.timestamp(column.type.unit, UTC))
 
 
-def nanoseconds_of(value: pa.Scalar, zone: str) -> int | None:
-    """One time of a driver's column as nanoseconds since the epoch; None for null."""
-    if not value.is_valid:
-        return None
-    if pa.types.is_integer(value.type):
-        return int(value.as_py()) * _NANOS["ms"]
-    column = pa.array([value], type=value.type)
+def nanoseconds_of(column: pa.Array, zone: str) -> list[int | None]:
+    """A driver's column of times as nanoseconds since the epoch; None for null."""
+    if pa.types.is_integer(column.type):
+        return _times(column, _NANOS["ms"])
+    if pa.types.is_null(column.type):
+        return [None] * len(column)
     if has_wrapped_times(column):
-        return int(unwrapped_milliseconds(column, zone).cast(pa.int64())[0].as_py()) * _NANOS["ms"]
+        if len(column) > 1:  # the others keep their microseconds
+            return [time for row in range(len(column)) for time in nanoseconds_of(column.slice(row, 1), zone)]
+        return _times(unwrapped_milliseconds(column, zone).cast(pa.int64()), _NANOS["ms"])
     aware = in_utc(column, zone)
-    return int(aware.cast(pa.int64())[0].as_py()) * _NANOS[aware.type.unit]
+    return _times(aware.cast(pa.int64()), _NANOS[aware.type.unit])
+
+
+def _times(column: pa.Array, unit_ns: int) -> list[int | None]:
+    return [None if value is None else value * unit_ns for value in column.to_pylist()]

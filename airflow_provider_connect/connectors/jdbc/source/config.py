@@ -19,6 +19,7 @@ NUMERIC_MAPPING, NUMERIC_PRECISION_MAPPING, TIME_ZONE = "numeric.mapping", "nume
 MODE, INCREMENTING, TIMESTAMP = "mode", "incrementing.column.name", "timestamp.column.name"
 TIMESTAMP_INITIAL, TIMESTAMP_DELAY = "timestamp.initial", "timestamp.delay.interval.ms"
 ROWS_FROM, ROWS_TO = "rows.from", "rows.to"
+TIMESTAMP_OVERLAP, INCREMENTING_OVERLAP = "timestamp.overlap.ms", "incrementing.overlap"
 NON_NULL, QUERY, TOPIC_PREFIX = "validate.non.null", "query", "topic.prefix"
 AS_TEXT: Final = "columns.as.text"
 BATCH_ROWS, OPEN_TRANSACTIONS = "batch.max.rows", "open.transactions.wait.ms"
@@ -259,6 +260,25 @@ CONFIG_DEF: Final = ConfigDef(
         group=_CONNECTOR,
         doc="Rows younger than so many milliseconds, by the database's clock, are left to a later run, so that those of transactions that "
         "commit late are not passed over. Rows of the second, or in PostgreSQL of the column's tick, that is not over yet always wait.",
+    ),
+    ConfigKey(
+        TIMESTAMP_OVERLAP,
+        Type.LONG,
+        0,
+        validator=Range(0),
+        importance=Importance.LOW,
+        group=_CONNECTOR,
+        doc="Modes with a timestamp column: how many milliseconds below the last timestamp that was read each run reads again, for rows "
+        "that become visible late. Each of them is sent once. The offset remembers the rows within it, at most 5,000.",
+    ),
+    ConfigKey(
+        INCREMENTING_OVERLAP,
+        Type.LONG,
+        0,
+        validator=Range(0),
+        importance=Importance.LOW,
+        group=_CONNECTOR,
+        doc="Mode incrementing: the same in numbers of the incrementing column. A table is then read by one task.",
     ),
     ConfigKey(
         OPEN_TRANSACTIONS,

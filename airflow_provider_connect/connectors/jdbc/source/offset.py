@@ -6,8 +6,10 @@ worker wrote under a shorter name of the table are found too. Times are kept her
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
@@ -17,6 +19,8 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 INCREMENTING, TIMESTAMP, NANOS = "incrementing", "timestamp", "timestamp_nanos"
 TABLE, PROTOCOL, QUERY = "table", "protocol", "query"
 SPLIT, SINCE = "split", "since"
+OVERLAP_FROM, OVERLAP_ROWS = "overlap_from", "overlap_rows"
+HASH_BYTES: Final = 8
 QUERY_PARTITION: Final[Mapping[str, object]] = {QUERY: QUERY}
 _KEYS: Final = ({TABLE}, {TABLE, PROTOCOL}, {TABLE, PROTOCOL, SPLIT})
 _NANOS_A_SECOND: Final = 1_000_000_000
@@ -25,24 +29,55 @@ _NANOS_A_MILLI: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """The greatest values read; None where nothing was, or the mode has no such column."""
+    """The greatest values read; None where nothing was, or the mode has no such column.
+
+    ``overlap_from`` and ``overlap_rows`` are those of ``late_rows``: the key above which rows are read again, and which are in Kafka."""
 
     incrementing: int | None = None
     timestamp_ns: int | None = None
+    overlap_from: int | None = None
+    overlap_rows: str | None = None
+
+    @property
+    def key(self) -> tuple[int, ...] | None:
+        """What rows are ordered by; None where nothing was read."""
+        return tuple(part for part in (self.timestamp_ns, self.incrementing) if part is not None) or None
+
+    def of_columns(self, *, numbers: bool, times: bool) -> SourceOffset:
+        """What of it holds for these key columns: another mode may have written it."""
+        if (self.incrementing is not None, self.timestamp_ns is not None) == (numbers, times):
+            return self
+        if times and self.timestamp_ns is None:
+            return SourceOffset()
+        return SourceOffset(self.incrementing if numbers else None, self.timestamp_ns if times else None)
+
+    @property
+    def reread(self) -> SourceOffset:
+        """Behind what rows are read, with those that may be late."""
+        if self.overlap_from is None or self.key is None or self.overlap_from >= self.key[0]:
+            return SourceOffset(self.incrementing, self.timestamp_ns)
+        return SourceOffset(self.overlap_from) if self.timestamp_ns is None else SourceOffset(None, self.overlap_from)
 
     @classmethod
     def of(cls, offset: Mapping[str, object] | None) -> SourceOffset:
         """Raises ConnectException for an offset that is not of this form."""
         offset = offset or {}
         incrementing, milliseconds, nanos = (_whole(offset, name) for name in (INCREMENTING, TIMESTAMP, NANOS))
+        overlap = _overlap(offset)
         if milliseconds is None:
-            return cls(incrementing)
+            return cls(incrementing, None, *overlap)
         seconds, rest = divmod(milliseconds, 1000)
         if nanos is None:
             nanos = rest * _NANOS_A_MILLI
         if not 0 <= nanos < _NANOS_A_SECOND:
             raise ConnectException(f"Offset '{NANOS}' must be the nanoseconds of a second, from 0 to 999999999, got {nanos}")
-        return cls(incrementing, seconds * _NANOS_A_SECOND + nanos)
+        return cls(incrementing, seconds * _NANOS_A_SECOND + nanos, *overlap)
+
+    @property
+    def overlap_hashes(self) -> list[bytes]:
+        """Of the rows that are remembered."""
+        data = base64.b64decode(self.overlap_rows or "")
+        return [data[at : at + HASH_BYTES] for at in range(0, len(data), HASH_BYTES)]
 
     def to_json(self) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -51,7 +86,39 @@ class SourceOffset:
         if self.timestamp_ns is not None:
             found[TIMESTAMP] = self.timestamp_ns // _NANOS_A_MILLI
             found[NANOS] = self.timestamp_ns % _NANOS_A_SECOND
+        if self.overlap_from is not None:
+            found |= {OVERLAP_FROM: str(self.overlap_from), OVERLAP_ROWS: self.overlap_rows}
         return found
+
+    @property
+    def text(self) -> str:
+        """It in messages."""
+        return ", ".join(f"{name} {value}" for name, value in SourceOffset(self.incrementing, self.timestamp_ns).to_json().items())
+
+
+def _overlap(offset: Mapping[str, object]) -> tuple[int | None, str | None]:
+    low, rows = offset.get(OVERLAP_FROM), offset.get(OVERLAP_ROWS)
+    if low is None and rows is None:
+        return None, None
+    try:
+        if isinstance(rows, str) and len(base64.b64decode(rows, validate=True)) % HASH_BYTES == 0:
+            return int(str(low)), rows
+        raise ValueError(rows)
+    except ValueError:
+        reason = "are written by the source itself; leave both out to begin without them"
+        raise ConnectException(f"Offsets '{OVERLAP_FROM}' and '{OVERLAP_ROWS}' {reason}") from None
+
+
+def number_of(value: Any) -> int:  # Any: as the driver has it
+    """A value of an incrementing column. Raises ConnectException for one that is not whole: an offset cannot hold it."""
+    try:
+        number = Decimal(value)
+        whole = int(number)
+    except (ArithmeticError, TypeError, ValueError):
+        number, whole = Decimal("NaN"), 0
+    if whole != number:
+        raise ConnectException(f"The value {value!s:.100} of the incrementing column is not a whole number. Name another column, or mode")
+    return whole
 
 
 def table_partition(table: TableName) -> dict[str, object]:
@@ -81,7 +148,7 @@ def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user,
     if not is_known:
         form = '{"protocol":"1","table":"database.schema.table"} or {"query":"query"}'
         raise ConnectException(f"Partition objects must be {form}, got {partition}")
-    if not isinstance(offset, Mapping) or not offset.keys() <= {INCREMENTING, TIMESTAMP, NANOS, SINCE}:
+    if not isinstance(offset, Mapping) or not offset.keys() <= {INCREMENTING, TIMESTAMP, NANOS, SINCE, OVERLAP_FROM, OVERLAP_ROWS}:
         raise ConnectException(f"Offset objects hold '{INCREMENTING}', '{TIMESTAMP}' and '{NANOS}' only: {offset}")
     SourceOffset.of(offset)
 

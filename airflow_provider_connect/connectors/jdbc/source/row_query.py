@@ -16,11 +16,19 @@ from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
-from airflow_provider_connect.connectors.jdbc.source.column_reading import UTC, ColumnReading, RowReading, readings_of, sqlite_milliseconds
+from airflow_provider_connect.connectors.jdbc.source.column_reading import (
+    UTC,
+    ColumnReading,
+    RowReading,
+    nanoseconds_of,
+    readings_of,
+    sqlite_milliseconds,
+)
 from airflow_provider_connect.connectors.jdbc.source.far_times import INFINITY_MS, MINUS_INFINITY_MS
-from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
+from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, number_of
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
+from airflow_provider_connect.sdk.arrow import pa
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC_ZONE)
 _SECOND_NS: Final = 1_000_000_000
@@ -79,6 +87,11 @@ class RowQuery:
         """Whether there is anything new, as a query that has a row then."""
         return f"SELECT 1 AS one FROM {self.source.relation}{self._where(since, until)}"
 
+    def overlapping(self, offset: SourceOffset) -> str:
+        """How many rows up to an offset are read again for those that came late."""
+        conditions = [*self._within(), *self._behind(offset.reread), f"NOT ({' AND '.join(self._behind(offset))})"]
+        return f"SELECT count(*) AS number FROM {self.source.relation}{_conditions(conditions)}"
+
     def extent(self) -> str:
         """The least and the greatest value of the incrementing column."""
         column = self._incrementing()
@@ -115,6 +128,33 @@ class RowQuery:
         if source.incrementing is not None and since.incrementing is not None:
             return [f"{self._incrementing()} > {since.incrementing}"]
         return []
+
+    def offset_at(self, page: pa.RecordBatch, row: int) -> SourceOffset:
+        """The offset behind one row of the driver's."""
+        number = None if self.incrementing_index is None else number_of(page.column(self.incrementing_index)[row].as_py())
+        time = None
+        if self.timestamp_index is not None:
+            [time] = nanoseconds_of(page.column(self.timestamp_index).slice(row, 1), self.time_zone)
+        return SourceOffset(number, time)
+
+    def keys_of(self, page: pa.RecordBatch) -> list[tuple[int, ...]]:
+        """``SourceOffset.key`` of each row of the driver's, whose key columns are not null."""
+        times = [] if self.timestamp_index is None else [nanoseconds_of(page.column(self.timestamp_index), self.time_zone)]
+        numbers = [] if self.incrementing_index is None else [map(number_of, page.column(self.incrementing_index).to_pylist())]
+        return list(zip(*times, *numbers, strict=True))
+
+    def offset_of(self, key: tuple[int, ...]) -> SourceOffset:
+        """The offset with this ``SourceOffset.key``."""
+        number = None if self.incrementing_index is None else key[-1]
+        return SourceOffset(number, None if self.timestamp_index is None else key[0])
+
+    def identity(self) -> list[int]:
+        """The indexes of the columns that tell one row from all others which have its key columns' values: none where these do, the primary
+        key's, else all."""
+        if self.incrementing_index is not None and self.source.is_stored:
+            return []
+        key = [column for column in self.source.columns if column.key_position]
+        return [_index_of(self.reading.columns, column) for column in key or self.source.columns]
 
     def _up_to(self, until: SourceOffset) -> list[str]:
         """Rows of the tick that the bound lies in may still come, so the tick is not read. Rows with null keys are left out, too."""

@@ -18,9 +18,9 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, VIEW,
 from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException, ValueException
 from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
-from airflow_provider_connect.connectors.jdbc.source.column_reading import nanoseconds_of
 from airflow_provider_connect.connectors.jdbc.source.config import FROM_NOW, INCREMENTING, Mode
-from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
+from airflow_provider_connect.connectors.jdbc.source.late_rows import LateRows
+from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, number_of
 from airflow_provider_connect.connectors.jdbc.source.read_ahead import NotYet, ReadAhead
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery, clock_query
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
@@ -56,6 +56,7 @@ class RowReader:
         self._pages: ReadAhead[pa.RecordBatch] | None = None
         self._has_read = False
         self._is_part_reported = False
+        self._late: LateRows | None = None  # of the statement under way
 
     @property
     def _partition(self) -> Mapping[str, object]:
@@ -85,10 +86,10 @@ class RowReader:
         if self._pages is None:
             self._reread_columns(database)
             self._refuse_doubled(database)
+            self._late = self._late_rows()
             self._pages = ReadAhead(self._read(database), database.cancel, size=lambda page: page.get_total_buffer_size())
         try:
-            page = self._pages.next(_PAGE_SECONDS)
-            batch = None if page is None else self._batch(page)
+            batch = self._next_batch(self._pages)
         except NotYet:
             return WAITING
         except (StatementException, DataException):
@@ -97,7 +98,7 @@ class RowReader:
             raise
         if batch is None:
             self.interrupted()
-            return self._end_of_part()
+            return self._end_of_overlap() if self._late is not None else self._end_of_part()
         self._has_read = True
         return batch
 
@@ -126,9 +127,11 @@ class RowReader:
             until = self._part.until
             return None if self.offset.incrementing is not None and self.offset.incrementing >= until else SourceOffset(until)
         _, greatest = database.rows(self._query.extent())[0]
-        if greatest is None or (self.offset.incrementing is not None and int(greatest) <= self.offset.incrementing):
+        reached = self.offset.incrementing
+        number = None if greatest is None else number_of(greatest)
+        if number is None or (reached is not None and number <= reached and not self._settings.overlap):
             return None
-        return SourceOffset(int(greatest))
+        return SourceOffset(number if reached is None else max(number, reached))
 
     def marker(self, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> Batch:
         """An offset without rows."""
@@ -148,9 +151,27 @@ class RowReader:
         assert self._until is not None
         rows, query = self._settings.batch_rows, self._query
         try:
-            yield from Pages(rows, self._index_of_ties()).of(database.batches(query.rows(self.offset, self._until), rows))
+            yield from Pages(rows, self._index_of_ties()).of(database.batches(query.rows(self._since(), self._until), rows))
         except ValueException as error:
             raise query.reading.misfit(error.column, error.value) from error
+
+    def _since(self) -> SourceOffset:
+        return self.offset.reread if self._settings.overlap and self._part is None else self.offset
+
+    def _late_rows(self) -> LateRows | None:
+        if not self._settings.overlap or self._part is not None:
+            return None
+        query, mode = self._query, self._settings.mode
+        self.offset = self.offset.of_columns(numbers=mode.has_incrementing, times=mode.has_timestamp)
+        return LateRows(self.offset, self._settings.overlap, query, self.source.name)
+
+    def _next_batch(self, pages: ReadAhead[pa.RecordBatch]) -> Batch | None:
+        """The next page that has rows to send."""
+        while (page := pages.next(_PAGE_SECONDS)) is not None:
+            page = page if self._late is None else self._late.new_rows(page)
+            if page.num_rows:
+                return self._batch(page)
+        return None
 
     def _reread_columns(self, database: Database) -> bool:
         """Read the columns again; returns whether they are others. Raises ConfigException where the mode cannot use them any more."""
@@ -172,7 +193,7 @@ class RowReader:
     def _batch(self, page: pa.RecordBatch) -> Batch:
         if self._settings.mode is Mode.INCREMENTING and self.source.is_stored:
             self._refuse_equal_numbers(page)
-        offset = self._offset_after(page)
+        offset = self._query.offset_at(page, page.num_rows - 1) if self._late is None else self._late.offset_after(page)
         value = self._query.reading.struct(page)
         self.offset = offset
         return Batch(
@@ -190,13 +211,16 @@ class RowReader:
         self._is_part_reported = True
         return self.marker(self._partition, self._json(SourceOffset(self._part.until)))
 
-    def _offset_after(self, page: pa.RecordBatch) -> SourceOffset:
-        query, last = self._query, page.num_rows - 1
-        number = None if query.incrementing_index is None else int(page.column(query.incrementing_index)[last].as_py())
-        time = None
-        if query.timestamp_index is not None:
-            time = nanoseconds_of(page.column(query.timestamp_index)[last], query.time_zone)
-        return SourceOffset(number, time)
+    def _end_of_overlap(self) -> Batch | None:
+        """Rows that were deleted are forgotten, so that the check for new ones does not miss them at each schedule."""
+        late, self._late, reached = self._late, None, self.offset.timestamp_ns
+        until = None if self._until is None or reached is None else self._until.timestamp_ns
+        is_read = until is None or reached is None or reached < self._query.tick_of(until)
+        offset = late.offset_at_end() if late is not None and is_read else None
+        if offset is None:
+            return None
+        self.offset = offset
+        return self.marker(self._partition, offset.to_json())
 
     def _json(self, offset: SourceOffset) -> dict[str, object] | None:
         if self._part is None or offset.incrementing is None:
@@ -209,9 +233,9 @@ class RowReader:
         if self._settings.mode is not Mode.INCREMENTING or not source.is_stored or source.has_unique_numbers or self._has_read:
             return
         assert until is not None
-        [(number,)] = database.rows(self._query.doubled(self.offset, until))
+        [(number,)] = database.rows(self._query.doubled(self._since(), until))
         if number is not None:
-            raise self._not_growing(int(number))
+            raise self._not_growing(number_of(number))
 
     def _not_growing(self, number: int) -> ConnectException:
         return ConnectException(
@@ -224,10 +248,10 @@ class RowReader:
         assert self._query.incrementing_index is not None
         numbers = page.column(self._query.incrementing_index)
         equal = pc.index(pc.equal(numbers.slice(1), numbers.slice(0, len(numbers) - 1)), True).as_py()
-        if self.offset.incrementing is not None and int(numbers[0].as_py()) == self.offset.incrementing:
+        if self.offset.incrementing is not None and number_of(numbers[0].as_py()) == self.offset.incrementing:
             equal = 0
         if equal >= 0:
-            raise self._not_growing(int(numbers[equal].as_py()))
+            raise self._not_growing(number_of(numbers[equal].as_py()))
 
 
 def clock(database: Database, settings: SourceSettings) -> int:

@@ -17,6 +17,7 @@ from airflow_provider_connect.connectors.jdbc.source.config import (
     BATCH_ROWS,
     CATALOG_PATTERN,
     INCREMENTING,
+    INCREMENTING_OVERLAP,
     MODE,
     NON_NULL,
     NUMERIC_MAPPING,
@@ -32,6 +33,7 @@ from airflow_provider_connect.connectors.jdbc.source.config import (
     TIMESTAMP,
     TIMESTAMP_DELAY,
     TIMESTAMP_INITIAL,
+    TIMESTAMP_OVERLAP,
     TOPIC_PREFIX,
     USER,
     Mode,
@@ -50,7 +52,7 @@ _SHOWN: Final = 100
 class SourceSettings:
     """What a config asks for. Times are milliseconds; ``timestamp_initial`` is since the epoch, -1 is now, None the beginning.
     ``rows_from`` and ``rows_to``, behind the last row, are numbers of the incrementing column, or with timestamps nanoseconds since the
-    epoch."""
+    epoch; ``overlap`` likewise is a width."""
 
     url: DatabaseUrl
     mode: Mode
@@ -66,6 +68,7 @@ class SourceSettings:
     timestamp_delay_ms: int
     rows_from: int | None
     rows_to: int | None
+    overlap: int
     needs_non_null: bool
     is_quoting: bool
     numeric_mapping: NumericMapping
@@ -105,6 +108,7 @@ class SourceSettings:
             timestamp_delay_ms=config[TIMESTAMP_DELAY],
             rows_from=_bound(Mode(config[MODE]), ROWS_FROM, config[ROWS_FROM]),
             rows_to=_bound(Mode(config[MODE]), ROWS_TO, config[ROWS_TO]),
+            overlap=config[TIMESTAMP_OVERLAP] * 1_000_000 if Mode(config[MODE]).has_timestamp else config[INCREMENTING_OVERLAP],
             needs_non_null=config[NON_NULL],
             is_quoting=config[QUOTE_IDENTIFIERS].lower() == "always",
             numeric_mapping=NumericMapping(mapping.lower()),
@@ -115,6 +119,9 @@ class SourceSettings:
             attempts=config[ATTEMPTS],
             backoff_ms=config[BACKOFF],
         )
+
+
+_OVERLAPS: Final = {INCREMENTING_OVERLAP: (Mode.INCREMENTING,), TIMESTAMP_OVERLAP: (Mode.TIMESTAMP, Mode.TIMESTAMP_INCREMENTING)}
 
 
 def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -137,6 +144,9 @@ def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
         refuse(QUERY, settings[QUERY], f"Give either {QUERY} or {TABLE_EXCLUDE}: with a query only its rows are read.")
     if settings[QUERY] and not settings[TOPIC_PREFIX]:
         refuse(TOPIC_PREFIX, "", f"With {QUERY} it is the whole name of the topic, and must be given.")
+    for name, modes in _OVERLAPS.items() if mode in list(Mode) else ():
+        if settings[name] and mode not in modes:
+            refuse(name, settings[name], f"Mode {mode} does not use it. It is for {' and '.join(modes)}.")
     for name in (ROWS_FROM, ROWS_TO) if mode in list(Mode) else ():
         try:
             _bound(Mode(mode), name, settings[name])

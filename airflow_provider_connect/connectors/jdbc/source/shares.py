@@ -18,7 +18,14 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.config import Mode
-from airflow_provider_connect.connectors.jdbc.source.offset import INCREMENTING, SINCE, SourceOffset, known_offset, split_partition
+from airflow_provider_connect.connectors.jdbc.source.offset import (
+    INCREMENTING,
+    SINCE,
+    SourceOffset,
+    known_offset,
+    number_of,
+    split_partition,
+)
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
@@ -92,7 +99,7 @@ def planned_shares(
     """
     if settings.mode is not Mode.INCREMENTING:
         return list(shares)
-    may_split = max_tasks > len(shares)
+    may_split = max_tasks > len(shares) and not settings.overlap  # which the offsets of ranges do not have
     return [part for share in shares for part in _parts(database, settings, share, offset, may_split=may_split)]
 
 
@@ -129,7 +136,7 @@ def extent_of(
     """The table's own offset, and the least and greatest number in it; None as the greatest where it has no rows."""
     since = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only)).incrementing
     least, greatest = database.rows(RowQuery.of(source, settings).extent())[0]
-    return since, int(least or 0), None if greatest is None else int(greatest)
+    return since, number_of(least or 0), None if greatest is None else number_of(greatest)
 
 
 SIZE: Final = 1 << 20

@@ -349,8 +349,8 @@ def test_times_of_postgresql_that_python_does_not_have() -> None:
         query("timestamp").literal(before_christ) == "('1970-01-01 00:00:00'::timestamp - '58333333 hours 1199.876544 seconds'::interval)"
     )
     assert query("timestamp").literal(-62_104_060_800 * 1_000_000_000) == "'0002-01-01 00:00:00.000000'::timestamp"
-    wrapped = pa.scalar(-(2**63) + 946_684_800_000_000, pa.timestamp("us"))
-    assert nanoseconds_of(wrapped, "Europe/Paris") == minus_infinity
+    wrapped = pa.array([-(2**63) + 946_684_800_000_000, 1, None], pa.timestamp("us", "UTC"))
+    assert nanoseconds_of(wrapped, "Europe/Paris") == [minus_infinity, 1000, None]
     assert SourceOffset.of(SourceOffset(None, minus_infinity).to_json()).timestamp_ns == minus_infinity
 
 
