@@ -29,7 +29,7 @@ _SINGLE = re.compile(r"'((?:[^'\\]|\\.)++)'(?=[\s&;,)\]}.]|$)", re.DOTALL)
 _DOUBLE = re.compile(r"\"((?:[^\"\\]|\\.)++)\"(?=[\s&;,)\]}.]|$)", re.DOTALL)
 _ORACLE = re.compile(r"oracle:\w++:(?!@)")
 _BEFORE_NAME = re.compile(r"[?&#;,\s(]")
-_IN_URLS = ("pass", "auth", "sig", "signature")
+_IN_URLS = ("pass", "passcode", "auth", "sig", "signature", "keyvaultproviderclientkey")
 
 
 def without_url_passwords(setting: str) -> str:

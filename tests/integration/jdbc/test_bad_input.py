@@ -15,6 +15,7 @@ from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Sink, TargetDatabase
+from tests.integration.jdbc.sources import Source
 from tests.integration.worker.test_jdbc_source import polled, started
 from tests.reaching import reaching
 
@@ -208,3 +209,14 @@ def test_rest_hangs_what_is_wrong_on_its_key(probe: PluginProbe, plugin: str, ch
     errors = {value.name: value.errors for _, value in probe.validate(plugin, config | change).configs if value.errors}
     assert list(errors) == [key]
     assert all(f"for configuration {key}: " in error and "topsecret" not in error for error in errors[key])
+
+
+def test_a_text_that_the_driver_cannot_read_is_named_with_its_table(mariadb_target: TargetDatabase) -> None:
+    """The driver's own exception is no error of its database, and would be a Python text alone."""
+    mariadb_target.run("CREATE TABLE words (id int PRIMARY KEY, word varchar(9) CHARACTER SET latin1)")
+    mariadb_target.run("INSERT INTO words VALUES (1, 'a'), (2, _latin1 x'81')")
+    target = TargetDatabase(f"{mariadb_target.url}?charset=latin1", "mariadb")
+    said = r"Reading table \S*words: The driver of mariadb://\S* cannot read .*UnicodeDecodeError"
+    with pytest.raises(ConnectException, match=said) as raised:
+        Source(target, {"mode": "bulk"}).run()
+    assert not raised.value.retriable

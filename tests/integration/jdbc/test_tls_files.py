@@ -70,3 +70,22 @@ def test_what_mariadb_is_asked_for(folder: Path, options: str, mode: ssl.VerifyM
 def test_a_file_that_is_missing_is_named(folder: Path) -> None:
     with pytest.raises(ConfigException, match=r"connection\.url: TLS cannot begin: No such file.*PEM"):
         tls_context(parse_url(f"jdbc:mariadb://db/x?serverSslCert={folder}/none.pem"))
+
+
+@pytest.mark.parametrize("option", ["keyPassword", "ssl_key_password"])
+def test_a_key_with_a_password_is_read(folder: Path, option: str) -> None:
+    command = ["openssl", "rsa", "-aes256", "-passout", "pass:hush", "-in", str(folder / "other.key"), "-out", str(folder / "locked.key")]
+    subprocess.run(command, check=True, capture_output=True)
+    url = f"jdbc:mariadb://db/x?sslMode=trust&ssl_cert={folder}/other.pem&ssl_key={folder}/locked.key"
+    assert tls_context(parse_url(f"{url}&{option}=hush")) is not None
+    for end in ("", f"&{option}=wrong1"):
+        with pytest.raises(ConfigException, match=r"connection\.url: TLS cannot begin") as raised:
+            tls_context(parse_url(url + end))
+        assert "wrong1" not in str(raised.value)
+
+
+def test_postgresql_gets_the_password_of_a_key_and_no_message_has_it() -> None:
+    url = parse_url("jdbc:postgresql://db/x?sslkey=/k&sslPassword=hu%26sh")
+    assert "sslpassword=hu%26sh" in url.adbc_uri
+    assert url.secrets == ("hu&sh", "hu%26sh")
+    assert "hu" not in repr(url)

@@ -183,3 +183,29 @@ def test_hiding_takes_linear_time(start: str, part: str) -> None:
         text = start + part * (LENGTH // len(part)) + end
         for hide in (without_url_passwords, text_without_url_passwords, url_passwords):
             assert not is_slow(functools.partial(hide, text)), f"{hide.__name__} {start}{part}…{end}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:postgresql://h/d?sslkey=/k&sslPassword=hush1&sslmode=require",
+        "jdbc:mysql://h/d?trustCertificateKeyStorePassword=hush1",
+        "jdbc:mysql://h/d?clientCertificateKeyStorePassword=hush1&password2=hush1",
+        "jdbc:mariadb://h/d?keyPassword=hush1&trustStorePassword=hush1",
+        "jdbc:sqlserver://h:1433;databaseName=d;trustStorePassword=hush1;encrypt=true",
+        "jdbc:sqlserver://h;keyStoreSecret=hush1;clientKeyPassword={hush1;};keyVaultProviderClientKey=hush1;accessToken=hush1",
+        "jdbc:oracle:thin:@tcps://h:2484/s?wallet_password=hush1",
+        "jdbc:oracle:thin:u/hush1@//h/s?javax.net.ssl.keyStorePassword=hush1&oracle.net.wallet_password=hush1",
+        "jdbc:oracle:thin:@(DESCRIPTION=(ADDRESS=(PROTOCOL=tcps)(HOST=h)(PORT=1))(SECURITY=(WALLET_PASSWORD=hush1)))",
+        "jdbc:snowflake://h/?passcode=hush1&private_key_pwd=hush1",
+        "jdbc:db2://h:1/d:user=u;password=hush1;",
+    ],
+)
+def test_secret_options_of_each_driver_are_hidden(url: str) -> None:
+    for text in (without_url_passwords(url), text_without_url_passwords(f"cannot open {url} now")):
+        assert "hush1" not in text
+    try:
+        shown = repr(parse_url(url))
+    except ConfigException as error:
+        shown = str(error)
+    assert "hush1" not in shown

@@ -1,13 +1,15 @@
 """What goes wrong between us and a database, translated once: a setting to change, a connection to open again, a statement refused.
 
-The messages of drivers are searched, since not all of them have codes.
+By SQLSTATE or the server's number where a driver has one, else by the words of its message. What is not known is not temporary.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
@@ -43,41 +45,98 @@ class ValueException(DataException):
 
 _UNKNOWN_USER: Final = re.compile(
     r"password authentication failed|no password supplied|Access denied for user|role \"[^\"]*\" does not exist|no pg_hba\.conf entry"
-    r"|is not permitted to log in|Login failed|ORA-01017|authentication failed",
+    r"|is not permitted to log in|Login failed|ORA-01017|ORA-2800[01]|authentication failed",
     re.IGNORECASE,
 )
 _UNKNOWN_DATABASE: Final = re.compile(
     r"database \"[^\"]*\" does not exist|Unknown database|unable to open database file|failed to open 'file:|file is not a database"
-    r"|Cannot open database",
+    r"|Cannot open database|ORA-125(?:05|14)|DPY-600[13]",
+    re.IGNORECASE,
+)
+_TLS: Final = re.compile(
+    r"certificate|server does not support SSL|SSL (?:is required|connection is required)|tlsv?1? alert|wrong version number|sslmode",
+    re.IGNORECASE,
+)
+_UNREACHABLE: Final = re.compile(
+    r"(?:connection|actively) refused|timed?[ -]?out|timeout|unreachable|no route to host|name resolution"
+    r"|name or service not known|nodename nor servname"
+    r"|could not translate host name|getaddrinfo|can't connect|unable to connect|cannot connect|Adaptive Server is unavailable"
+    r"|too many (?:clients|connections)|remaining connection slots|session is (?:not )?read-|server is (?:not )?in hot standby"
+    r"|no more connections allowed|server login has been failing|ORA-12(?:170|516|519|520|528|541|537|547|571)|DPY-(?:6005|4011)",
     re.IGNORECASE,
 )
 _LOST: Final = re.compile(
     r"server closed the connection|terminating connection|connection (?:to server )?was lost|no connection to the server|broken pipe"
     r"|could not receive data|could not send data|Lost connection|gone away|connection reset|the database system is"
-    r"|database is locked|SSL connection has been closed|SSL SYSCALL|connection not open",
+    r"|database (?:table )?is locked|SSL connection has been closed|SSL SYSCALL|connection not open|Connection was killed"
+    r"|DBPROCESS is dead|Not connected to any|ORA-(?:00028|01012|0103[34]|01089|0109[02]|0311[34]|03135)|DPY-(?:1001|4011)",
     re.IGNORECASE,
 )
+_OTHERS_TURN: Final = re.compile(
+    r"deadlock (?:detected|found|victim)|could not serialize access|conflict with recovery|lock wait timeout|lock request time out"
+    r"|ORA-000(?:54|60)|ORA-08177|ORA-01555",
+    re.IGNORECASE,
+)
+_LOST_STATES: Final = ("08", "57P")  # connection exceptions, and what an operator does to the server
+_TURN_STATES: Final = ("40", "55P03", "53300")  # rolled back by the server, a lock not available, too many connections
+_LOST_NUMBERS: Final[Mapping[str, frozenset[int]]] = {
+    **dict.fromkeys((MYSQL, MARIADB), frozenset({1040, 1053, 1077, 1078, 1927, 2002, 2003, 2006, 2013, 2055, 4031})),
+    MSSQL: frozenset({64, 121, 233, 6005, 10053, 10054, 10060, 10928, 10929, 20003, 20004, 20006, 20047, 40197, 40501, 40613}),
+}
+_TURN_NUMBERS: Final[Mapping[str, frozenset[int]]] = {
+    **dict.fromkeys((MYSQL, MARIADB), frozenset({1020, 1205, 1213})),
+    MSSQL: frozenset({601, 1204, 1205, 1222}),
+}
 
 
-def connection_refusal(url: DatabaseUrl, text: str) -> ConnectException:
-    """Why there is no connection, with the setting to change; RetriableException where no server answers. Never holds the password."""
-    message = _without_password(url, text)
+def number_of_error(error: object) -> int | None:
+    """The server's own number of an error of a driver, where it has one."""
+    arguments = getattr(error, "args", ())
+    first = arguments[0] if arguments else None
+    first = first[0] if isinstance(first, tuple) and first else first
+    return first if isinstance(first, int) and not isinstance(first, bool) else None
+
+
+def connection_refusal(url: DatabaseUrl, text: str, number: int | None = None) -> ConnectException:
+    """Why there is no connection, with the setting to change; RetriableException where that may pass by itself, which is not so for an
+    error that is not known. Never holds a secret."""
+    message = without_secrets(url, text)
     if _UNKNOWN_USER.search(text):
         reason = f"{url.address} refuses user {url.user!r}: {message}. Set {USER} and {PASSWORD} to those of a user that may log in."
         return ConfigException.of(PASSWORD, "[hidden]", reason)
     if _UNKNOWN_DATABASE.search(text):
         return ConfigException.of(URL, url.address, f"There is no such database: {message}. Set {URL} to one that exists.")
-    return RetriableException(f"No connection to {url.address} ({URL}): {message}")
+    if _TLS.search(text):
+        reason = f"TLS does not come about: {message}. Check the options of {URL} that begin with ssl, and the files that they name."
+        return ConfigException.of(URL, url.address, reason)
+    if number in _LOST_NUMBERS.get(url.dialect, ()) or any(words.search(text) for words in (_UNREACHABLE, _LOST, _OTHERS_TURN)):
+        return RetriableException(f"No connection to {url.address} ({URL}): {message}")
+    return ConnectException(f"No connection to {url.address} ({URL}), for a reason that is not known to pass: {message}")
 
 
-def statement_refusal(url: DatabaseUrl, text: str, state: str | None) -> ConnectException:
-    """What an error of a statement is: a lost connection, which a retry may open again, or a refusal."""
-    message = _without_password(url, text)
-    if (state or "").startswith(("08", "57P")) or _LOST.search(text):
+def statement_refusal(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> ConnectException:
+    """What an error of a statement is: a lost connection or a transaction that the server ended, after which a retry may succeed, or a
+    refusal. An error that is not known is a refusal."""
+    message, state = without_secrets(url, text), state or ""
+    is_known = bool(state or number)  # then a message's words may be those of a value
+    has_number = number in _LOST_NUMBERS.get(url.dialect, ())
+    if state.startswith(_LOST_STATES) or has_number or (not is_known and _LOST.search(text)):
         return RetriableException(f"The connection to {url.address} was lost: {message}")
-    return StatementException(f"{url.address} refuses a statement: {message}", state)
+    if is_others_turn(url, text, state, number):
+        return RetriableException(f"{url.address} has ended the transaction: {message}")
+    return StatementException(f"{url.address} refuses a statement: {message}", state or None)
 
 
-def _without_password(url: DatabaseUrl, text: str) -> str:
+def is_others_turn(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> bool:
+    """Whether the server ended a transaction for the sake of others: begun anew, it may succeed."""
+    if state or number:  # then a message's words may be those of a value
+        return (state or "").startswith(_TURN_STATES) or number in _TURN_NUMBERS.get(url.dialect, ())
+    return _OTHERS_TURN.search(text) is not None
+
+
+def without_secrets(url: DatabaseUrl, text: str) -> str:
+    """A driver's message in one line, without password and secret options of the URL."""
     message = " ".join(text.split())
-    return message.replace(url.password, "[hidden]") if url.password else message
+    for secret in url.secrets:
+        message = message.replace(secret, "[hidden]")
+    return message

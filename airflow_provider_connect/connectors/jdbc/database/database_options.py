@@ -16,6 +16,8 @@ ZERO_DATES: Final = "zerodatetimebehavior"
 TO_NULL, TO_FIRST_DAY, TO_ERROR = "convert_to_null", "round", "exception"
 TINY_AS_BOOLEAN: Final = "tinyint1isbit"
 READ_ONLY: Final = "readonly"
+SECRET_OPTIONS: Final = frozenset({"sslpassword", "ssl_key_password"})
+"""Options that are applied and hold a secret."""
 FILES: Final[Mapping[str, frozenset[str]]] = {
     POSTGRESQL: frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"}),
     MYSQL: frozenset({"ssl_ca", "ssl_cert", "ssl_key"}),
@@ -46,9 +48,9 @@ _TAKEN: Final[Mapping[str, frozenset[str]]] = {
     | _words(
         "sslmode connect_timeout application_name keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout "
         "channel_binding require_auth gssencmode sslnegotiation sslsni ssl_min_protocol_version ssl_max_protocol_version "
-        "target_session_attrs load_balance_hosts host port krbsrvname"
+        "target_session_attrs load_balance_hosts host port krbsrvname sslpassword"
     ),
-    MYSQL: FILES[MYSQL] | _words("charset connect_timeout read_timeout write_timeout"),
+    MYSQL: FILES[MYSQL] | _words("charset connect_timeout read_timeout write_timeout ssl_key_password"),
     SQLITE: _words("mode"),
     MSSQL: _words("charset login_timeout timeout appname tds_version"),
     ORACLE: _words("service_name"),
@@ -104,7 +106,7 @@ _RUNS_CODE: Final = _words(
 )
 _READS_FILES: Final = _words(
     "allowloadlocalinfile allowurlinlocalinfile allowloadlocalinfileinpath local_infile localinfile "
-    "sslcrldir sslpassword sslkeylogfile passfile service servicefile loggerfile read_default_file read_default_group "
+    "sslcrldir sslkeylogfile passfile service servicefile loggerfile read_default_file read_default_group "
     "serverrsapublickeyfile ssl_capath unix_socket localsocket pipe vfs uri"
 )
 _STORES: Final = _words(
@@ -254,6 +256,7 @@ _TRANSLATIONS: Final[Mapping[str, Mapping[str, _Translation]]] = {
         **dict.fromkeys(("usessl", "requiressl", "sslmode"), _by_word(_MYSQL_TLS)),
         "verifyservercertificate": _switch(_VERIFIED),
         "serversslcert": _renamed("ssl_ca"),
+        "keypassword": _renamed("ssl_key_password"),
         "connecttimeout": _seconds("connect_timeout"),
         "sockettimeout": _seconds("read_timeout", "write_timeout"),
         ZERO_DATES: _by_word(_ZERO_DATES),

@@ -20,6 +20,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_options import (
     ORACLE,
     POSTGRESQL,
     READ_ONLY,
+    SECRET_OPTIONS,
     SQLITE,
     TO_ERROR,
     ZERO_DATES,
@@ -71,7 +72,7 @@ class DatabaseUrl:
     database: str | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     driver: str | None = None
     schema: str | None = None
     allowed: AllowedPaths = field(default=NOTHING_ALLOWED, repr=False, compare=False)
@@ -86,6 +87,12 @@ class DatabaseUrl:
     def zero_dates(self) -> str | None:
         """What MySQL's 0000-00-00 is read as; None as by MariaDB's JDBC driver, whose word for it is null."""
         return self.options.get(ZERO_DATES, TO_ERROR if self.dialect == MYSQL else None)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may hold: the password, as it is and as a URL has it, and those of options."""
+        found = [self.password, *(value for name, value in self.options.items() if name in SECRET_OPTIONS)]
+        return tuple(dict.fromkeys(text for secret in found if secret for text in (secret, quote(secret, safe=""))))
 
     @property
     def address(self) -> str:

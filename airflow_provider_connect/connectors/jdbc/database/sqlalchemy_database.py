@@ -10,9 +10,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.adbc_database import BATCH_BYTES
-from airflow_provider_connect.connectors.jdbc.database.database_errors import ValueException, connection_refusal, statement_refusal
+from airflow_provider_connect.connectors.jdbc.database.database_errors import (
+    StatementException,
+    ValueException,
+    connection_refusal,
+    number_of_error,
+    statement_refusal,
+    without_secrets,
+)
 from airflow_provider_connect.connectors.jdbc.database.database_files import opening
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SECRET_OPTIONS, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
 
 _FETCHED_ROWS: Final = 32  # at once; their bytes are counted before more are fetched
 _NUMBER_BYTES: Final = 8  # of a value that is no text
+OF_DRIVER: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a driver raises besides its own errors, as for a text in another encoding."""
 
 
 class SqlAlchemyDatabase:
@@ -59,7 +68,8 @@ class SqlAlchemyDatabase:
             if url.dialect in (MYSQL, MARIADB):  # what is stored in UTC is read in UTC
                 self.connection.exec_driver_sql("SET time_zone = '+00:00'")
         except self._sqlalchemy.exc.SQLAlchemyError as error:
-            raise connection_refusal(self._url, str(getattr(error, "orig", None) or error)) from None
+            original = getattr(error, "orig", None) or error
+            raise connection_refusal(self._url, str(original), number_of_error(original)) from None
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self._refusing():
@@ -109,12 +119,15 @@ class SqlAlchemyDatabase:
             yield
         except self._sqlalchemy.exc.SQLAlchemyError as error:
             raise self._refusal(error) from None
+        except OF_DRIVER as error:
+            reason = f"{type(error).__name__}: {without_secrets(self._url, str(error))}"
+            raise StatementException(f"The driver of {self._url.address} cannot read what the server sent: {reason}") from error
 
     def _refusal(self, error: Any) -> ConnectException:  # a SQLAlchemyError
-        text = str(getattr(error, "orig", None) or error)
+        original = getattr(error, "orig", None) or error
         if getattr(error, "connection_invalidated", False):
-            return RetriableException(f"The connection to {self._url.address} was lost: {text}")
-        return statement_refusal(self._url, text, None)
+            return RetriableException(f"The connection to {self._url.address} was lost: {without_secrets(self._url, str(original))}")
+        return statement_refusal(self._url, str(original), None, number_of_error(original))
 
 
 def _pieces(result: Any, rows: int) -> Iterator[list[Sequence[Any]]]:
@@ -178,7 +191,7 @@ def tls_context(url: DatabaseUrl) -> ssl.SSLContext | None:
     """None: the URL asks for no encryption. A certificate to trust (``serverSslCert``) is checked, with the host's name only where
     ``sslMode`` asks for it. Raises ConfigException for files that are missing or hold no certificate."""
     options = {name: value for name, value in url.options.items() if name.startswith("ssl_")}
-    if not options:
+    if not options.keys() - SECRET_OPTIONS:
         return None
     authority, certificate = options.get("ssl_ca"), options.get("ssl_cert")
     try:
@@ -187,7 +200,7 @@ def tls_context(url: DatabaseUrl) -> ssl.SSLContext | None:
         if authority is None and "ssl_verify_cert" not in options:
             context.verify_mode = ssl.CERT_NONE
         if certificate is not None:
-            context.load_cert_chain(certificate, options.get("ssl_key"), password=_no_password)
+            context.load_cert_chain(certificate, options.get("ssl_key"), password=options.get("ssl_key_password") or _no_password)
     except OSError as error:  # also ssl.SSLError
         shown = ", ".join(f"{name}={value}" for name, value in options.items() if name in ("ssl_ca", "ssl_cert", "ssl_key"))
         reason = f"TLS cannot begin: {error.strerror or error}. The files must be there, be readable by the worker and hold PEM."
@@ -196,4 +209,4 @@ def tls_context(url: DatabaseUrl) -> ssl.SSLContext | None:
 
 
 def _no_password() -> str:
-    raise ssl.SSLError("the key is encrypted; write it without a password, readable by the worker's user alone")
+    raise ssl.SSLError("the key is encrypted: give its password by ssl_key_password")

@@ -101,7 +101,10 @@ def _oracle_address(text: str) -> str:
         return _of_descriptor(text)
     if text.lower().startswith("tcps:"):
         raise UnknownFormError(f"{_NO_TLS} Write {_ORACLE_FORM}")
-    text = text.removeprefix("tcp:")
+    text, mark, options = text.removeprefix("tcp:").partition("?")
+    if mark:
+        names = ", ".join(part.partition("=")[0] for part in options.split("&") if re.fullmatch(r"[A-Za-z][\w.-]*+=.*", part, re.DOTALL))
+        raise UnknownFormError(f"No option is known behind Oracle's address{f', so not {names}' if names else ''}. Write {_ORACLE_FORM}")
     sid = _SID.fullmatch(text)
     if sid is not None:
         return f"{sid[1]}:{sid[2]}/{sid[3]}"

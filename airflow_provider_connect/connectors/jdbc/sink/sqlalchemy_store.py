@@ -9,11 +9,17 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, ColumnKind
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
-from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
+from airflow_provider_connect.connectors.jdbc.database.database_errors import (
+    RefusedException,
+    StatementException,
+    is_others_turn,
+    number_of_error,
+    without_secrets,
+)
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
-from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import OF_DRIVER, SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.sink.columns import (
     cast_column,
     local_times,
@@ -27,10 +33,8 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, D
 from airflow_provider_connect.sdk.arrow import pa
 
 _SAVEPOINT: Final = "connect_piece"
-_PARALLEL: Final = (1205, 1213, 1020)  # MySQL's and MariaDB's: a lock not obtained, a deadlock, a row changed meanwhile
 _BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)
 _MYSQLS: Final = (MYSQL, MARIADB)
-_OF_VALUES: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 # a line of SHOW CREATE TABLE: name of the column, then the rest of its definition
 _DEFINITION: Final = re.compile(r"\s*+`((?:[^`]|``)+)` \w++(?:\([^)]*+\))?+(?: unsigned)?+(?: zerofill)?+ ?+(.*?),?")
 _LONGEST_LOCK: Final = 64
@@ -200,11 +204,11 @@ class RowStore(SqlAlchemyDatabase):
 
     def _execute_rows(self, sql: str, table: TargetTable, rows: pa.Table) -> None:
         columns = [self._values(table, name, column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
-        try:
-            with self._refusing():
+        with self._refusing():
+            try:
                 self._connected().exec_driver_sql(sql, list(zip(*columns, strict=True)))
-        except _OF_VALUES as error:  # of the driver itself, as it writes values for its server
-            raise RefusedException(f"The driver cannot write a value: {type(error).__name__}: {error}") from error
+            except OF_DRIVER as error:  # as it writes values for its server
+                raise RefusedException(f"The driver cannot write a value: {type(error).__name__}: {error}") from error
 
     def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
         """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
@@ -227,9 +231,8 @@ class RowStore(SqlAlchemyDatabase):
     def _refusal(self, error: Any) -> ConnectException:  # a SQLAlchemyError
         """Bad values, a transaction to be begun anew, or a refusal for good."""
         errors, original = self._sqlalchemy.exc, getattr(error, "orig", None)
-        text = " ".join(str(original or error).split())
-        number = original.args[0] if original is not None and original.args and isinstance(original.args[0], int) else None
-        if getattr(error, "connection_invalidated", False) or number in _PARALLEL:
+        text, number = without_secrets(self.url, str(original or error)), number_of_error(original)
+        if getattr(error, "connection_invalidated", False) or is_others_turn(self.url, text, None, number):
             return RetriableException(f"{self.url.address} has ended the transaction: {text}")
         is_of_driver = number is None and self.url.dialect in (*_MYSQLS, SQLITE)  # these servers' errors of statements are others
         if is_of_driver and isinstance(error, errors.ProgrammingError | errors.InterfaceError):

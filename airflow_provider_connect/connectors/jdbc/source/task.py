@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from airflow_provider_connect.connectors.jdbc.catalog.datasets import table_dataset
 from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
-from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
+from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, CONFIG_DEF
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset
 from airflow_provider_connect.connectors.jdbc.source.row_reader import WAITING, OpenTransactions, RowReader
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
@@ -108,11 +109,22 @@ class JdbcSourceTask(SourceTask):
             if self._folds:
                 folds, self._folds = self._folds, []
                 return folds
-            page = self._reader.next(self._database)
+            page = self._page(self._reader, self._database)
             if page is not None:
                 self._failures = 0
                 return page
             self._left, self._reader = self._reader.numbers_left, None
+
+    def _page(self, reader: RowReader, database: Database) -> Batch | Sequence[Batch] | None:
+        """Errors of a library name what was read, and are final."""
+        try:
+            return reader.next(database)
+        except StatementException as error:
+            raise StatementException(f"Reading {reader.source.name}: {error.message}", error.state) from error
+        except (ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError) as error:
+            columns = ", ".join(f"{column.name} {column.type_name}" for column in reader.source.columns)
+            reason = f"{type(error).__name__}: {error}. Its columns are: {columns}. Name the one at fault in {AS_TEXT}"
+            raise ConnectException(f"Reading {reader.source.name}: {reason}") from error
 
     def _next_reader(self, database: Database) -> RowReader | None:
         settings = self._settings

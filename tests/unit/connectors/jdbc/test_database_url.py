@@ -182,6 +182,7 @@ def test_a_connection_that_only_reads_is_one() -> None:
         ("jdbc:sqlserver://h;applicationIntent=ReadOnly", ("applicationintent", "Known are")),
         ("jdbc:oracle:thin:@prod", ("tnsnames.ora", "jdbc:oracle:thin:@//host:1521/service")),
         ("jdbc:oracle:thin:@tcps://h:2484/xe", ("TCPS", "listener's port for TCP", "kafka-connect-jdbc")),
+        ("jdbc:oracle:thin:@//h:1521/s?oracle.net.wallet_password=x&b=c", ("not oracle.net.wallet_password, b",)),
         ("jdbc:jtds:sybase://h:5000/x", ("no dialect for sybase", "net.sourceforge.jtds:jtds")),
         ("jdbc:sqlserver://h;trustStore=/x.jks", ("trustStore", "Take the options of stores out", "trustServerCertificate=true")),
         ("jdbc:mysql://h/x?trustCertificateKeyStoreUrl=file:///x.jks", ("PEM", "serverSslCert=")),
