@@ -50,6 +50,7 @@ _PURPOSES = {
     "batch": "delivered batches",
 }
 _LONGEST_CURRENCY = 8
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MOST_MONEY = 1e9
 _NOT_PASSED_ON = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
@@ -154,6 +155,7 @@ class WorkerSettings:
 
 def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mapping[str, str]) -> WorkerSettings:
     topics = _internal_topics(read)
+    _check_protocol(read)
     config, offset, status, batch = (topic.name for topic in topics)
     return WorkerSettings(
         group_id=read.filled("group.id", "connect"),
@@ -211,6 +213,13 @@ def _bootstrap_servers(read: SettingsReader) -> str:
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             read.refuse("bootstrap.servers", server, "Invalid url in bootstrap.servers, expected host:port")
     return ",".join(servers)
+
+
+def _check_protocol(read: SettingsReader) -> None:
+    """One of Kafka's clients' own settings, which Kafka Connect's worker checks too."""
+    given = read.values.get("security.protocol", _PROTOCOLS[0])
+    if given.strip().upper() not in _PROTOCOLS:
+        read.refuse("security.protocol", given, f"String must be one of (case insensitive): {', '.join(_PROTOCOLS)}")
 
 
 def _allowed_paths(read: SettingsReader) -> AllowedPaths:

@@ -130,10 +130,11 @@ def context_headers(failure: Failure, connector: str, task: int, mask: Callable[
         "stage": operation.stage,
         "class.name": operation.class_name,
         "exception.class.name": error_class_name(error),
-        "exception.message": mask(str(error)),
+        "exception.message": mask(str(error)) or None,
         "exception.stacktrace": mask(_stack_trace(error)),
     }
-    return [(f"{PREFIX}{name}", str(value).encode("utf-8", "replace")) for name, value in named.items()]
+    texts = {name: None if value is None else str(value).encode("utf-8", "replace") for name, value in named.items()}
+    return [(f"{PREFIX}{name}", text) for name, text in texts.items()]
 
 
 def error_class_name(error: BaseException) -> str:

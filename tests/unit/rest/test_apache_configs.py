@@ -24,8 +24,8 @@ PLUGINS = '''
 from abc import ABC, abstractmethod
 
 from airflow_provider_connect.sdk import (
-    ConfigDef, ConfigKey, Converter, HeaderConverter, Predicate, Range, SinkConnector, SinkTask, SourceConnector, SourceTask,
-    Transformation, Type,
+    ConfigDef, ConfigKey, Converter, ExactlyOnceSupport, HeaderConverter, Predicate, Range, SinkConnector, SinkTask, SourceConnector,
+    SourceTask, Transformation, Type,
 )
 
 
@@ -42,6 +42,26 @@ class Puts(SinkTask):
 class Source(SourceConnector):
     task_class = Tasks
     config_def = ConfigDef(ConfigKey("required"))
+
+
+class Exact(Source):
+    def exactly_once_support(self, config):
+        return ExactlyOnceSupport.SUPPORTED
+
+    def can_define_transaction_boundaries(self, config):
+        return True
+
+
+class Inexact(Source):
+    def exactly_once_support(self, config):
+        return ExactlyOnceSupport.UNSUPPORTED
+
+
+class Raising(Source):
+    def exactly_once_support(self, config):
+        raise RuntimeError("time to add a new test")
+
+    can_define_transaction_boundaries = exactly_once_support
 
 
 class Sink(SinkConnector):
@@ -133,7 +153,7 @@ class HeadersRaise(Headers):
         raise RuntimeError("not today")
 '''
 KINDS = {
-    "source": ["Source"],
+    "source": ["Source", "Exact", "Inexact", "Raising"],
     "sink": ["Sink"],
     "transformation": ["Simple", "Abstract"],
     "predicate": ["Test", "AbstractTest"],
@@ -193,6 +213,7 @@ CONDITION = {"transforms.a.predicate": "p", "predicates": "p", "predicates.p.typ
         SINK | SIMPLE | {"transforms": "a, b", "transforms.b.type": "org.example.Simple", "transforms.b.magic.number": "84"},
         SINK | SIMPLE | CONDITION,
         SINK | SIMPLE | CONDITION | {"transforms.a.negate": "true"},
+        SINK | SIMPLE | {key: value for key, value in CONDITION.items() if key != "predicates"},
         SINK | {"key.converter": "org.example.Plain"},
         SINK | {"header.converter": "org.example.Headers"},
         SINK | {"errors.deadletterqueue.topic.name": "t2"},
@@ -267,6 +288,29 @@ def test_wrong_configs_have_the_error_at_the_setting(address: str, config: dict[
     assert {key: text for key, text in expected.items() if text.lower() not in found[key][0].lower()} == {}, found
 
 
+REQUIRED, BOUNDARY = "exactly.once.support", "transaction.boundary"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "text"),
+    [
+        ("Exact", REQUIRED, "required", ""),
+        ("Inexact", REQUIRED, "required", "does not support exactly-once"),
+        ("Source", REQUIRED, "required", "does not implement the API required for preflight validation of exactly-once source support"),
+        ("Raising", REQUIRED, "required", "time to add a new test"),
+        ("Exact", REQUIRED, "invalid", "String must be one of (case insensitive): "),
+        ("Exact", BOUNDARY, "connector", ""),
+        ("Source", BOUNDARY, "connector", "does not support connector-defined transaction boundaries with the given configuration"),
+        ("Raising", BOUNDARY, "connector", "time to add a new test"),
+        ("Exact", BOUNDARY, "CONNECTOR.toString()", "String must be one of (case insensitive): "),
+    ],
+)
+def test_a_source_is_asked_what_it_supports(address: str, kind: str, key: str, value: str, text: str) -> None:
+    found = errors_of(address, SOURCE | {"connector.class": f"org.example.{kind}", key: value})
+    assert list(found) == ([key] if text else [])
+    assert all(text in error for errors in found.values() for error in errors)
+
+
 def test_stages_and_predicates_have_groups_of_their_own(address: str) -> None:
     config = SOURCE | SIMPLE | CONDITION | {"transforms": "a, b", "predicates": "p, q"}
     body = validated(address, config)
@@ -275,3 +319,18 @@ def test_stages_and_predicates_have_groups_of_their_own(address: str) -> None:
     names = {entry["value"]["name"] for entry in body["configs"]}
     assert {"transforms.a.magic.number", "transforms.a.negate", "predicates.p.int", "predicates.q.type"} <= names
     assert body["error_count"] == 2
+
+
+@pytest.mark.parametrize(("scope", "status"), [("", 200), ("?scope=worker", 200), ("?scope=kip-976", 200), ("?scope=cluster", 204)])
+def test_a_level_is_set_for_this_worker_or_for_all(address: str, scope: str, status: int) -> None:
+    connection = http.client.HTTPConnection(address, timeout=60)
+    try:
+        for level, expected in (("TRACE", status), ("HIGH", 404), (None, 400)):
+            connection.request(
+                "PUT", f"/admin/loggers/org.example.{status}{scope}", json.dumps({"level": level}), {"Content-Type": "application/json"}
+            )
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == expected
+    finally:
+        connection.close()

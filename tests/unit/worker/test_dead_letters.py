@@ -105,6 +105,12 @@ def test_headers_are_connects_in_its_order() -> None:
     assert found[9][1].startswith(b"org.apache.kafka.connect.errors.DataException: no JSON: [hidden]\n")
 
 
+def test_an_exception_without_a_message_has_none() -> None:
+    headers = dict(context_headers(failure(7, error=ValueError()), "c", 3))
+    assert headers["__connect.errors.exception.message"] is None
+    assert (headers["__connect.errors.exception.stacktrace"] or b"").startswith(b"builtins.ValueError")
+
+
 @pytest.mark.parametrize(
     ("error", "name"),
     [
