@@ -23,15 +23,19 @@ NO_TIMESTAMP = -1
 
 @dataclass(slots=True)
 class Consumed:
-    """``pieces`` hold consecutive records of a partition; ``ended`` are partitions with the position that a read to their end has."""
+    """``pieces`` hold consecutive records of a partition; ``ended`` are partitions with the position that a read to their end has; ``gone``
+    those whose log does not hold the offset that was to be read."""
 
     pieces: list[RawBatch] = field(default_factory=list)
     ended: list[tuple[TopicPartition, int]] = field(default_factory=list)
+    gone: list[TopicPartition] = field(default_factory=list)
 
     def add_error(self, error: KafkaError, partition: TopicPartition, offset: int) -> None:
         """Raises what ``error`` is translated to, unless the client goes on by itself behind it; silence is bounded by the loop."""
         if error.code() == KafkaError._PARTITION_EOF:
             self.ended.append((partition, offset))
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self.gone.append(partition)
         elif not is_retriable(error):
             raise translated(error, f"reading topic {partition.topic}")
 

@@ -12,7 +12,7 @@ from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA
 from airflow_provider_connect.stores.kafka_errors import LastError, translating
-from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTINGS, AheadReader, KafkaReader
+from airflow_provider_connect.worker.delivery.kafka_reader import FORCED_SETTINGS, READER_SETTINGS, AheadReader, KafkaReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,7 @@ class KafkaRanges:
 
     def __init__(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
         self._last_error = LastError()
-        forced = {name: READER_SETTINGS[name] for name in ("enable.partition.eof", "enable.auto.commit", "enable.auto.offset.store")}
-        config = {**READER_SETTINGS, **client_config, **forced, **self._last_error.callbacks()}
+        config = {**READER_SETTINGS, **client_config, **FORCED_SETTINGS, **self._last_error.callbacks()}
         with translating("creating a consumer"):
             self._consumer: Consumer | None = Consumer(config)
         self._reader = AheadReader(KafkaReader(self._consumer, ranges, _COLUMNS, self._last_error))

@@ -5,6 +5,7 @@ Knows nothing of converters, groups or commits.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -13,11 +14,14 @@ import pyarrow as pa
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.kafka_errors import translating
 from airflow_provider_connect.worker.delivery.consumed import ClientMessages, Consumed
 from airflow_provider_connect.worker.delivery.native_messages import NativeMessages, OnError
 from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, RawBatch
 
+log = logging.getLogger(__name__)
 BATCH_RECORDS = 10_000
 BATCH_BYTES = 32 * 1024 * 1024  # of keys, values and headers; a batch holds one record at least, however large
 ENDLESS = 2**63 - 1  # the end of a range that is read on as records come
@@ -34,6 +38,13 @@ READER_SETTINGS = {
     "reconnect.backoff.ms": "1",  # librdkafka's 100 delay the first connection by 50 ms
     "reconnect.backoff.max.ms": "1000",
 }
+FORCED_SETTINGS = {
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+    "auto.offset.reset": "error",  # a range begins where its reader decides; what retention removes before it is read is named
+}
+_ANSWER_SECONDS = 30.0
 _WAIT_SECONDS = 0.1  # how long errors and callbacks of the consumer wait
 
 
@@ -143,6 +154,29 @@ class KafkaReader:
                 self.positions[partition] = position
                 if self._ends[partition] != ENDLESS:
                     self._close(partition)
+        for partition in consumed.gone:
+            if partition in self._open and partition not in self.held:
+                self._go_on(partition)
+
+    def _go_on(self, partition: TopicPartition) -> None:
+        """The log does not hold the next offset: go on at the first that it holds, or fail where it ends before."""
+        position = self.positions[partition]
+        with translating(f"reading topic {partition.topic}"):
+            low, high = self._consumer.get_watermark_offsets(ClientPartition(*partition), _ANSWER_SECONDS)
+        if position > high:
+            raise ConnectException(
+                f"Offset {position} is after the end of {partition}, {high}: the topic lost records, or was created anew"
+            )
+        if position < low:
+            log.warning(
+                "Offsets %d to %d of %s are gone, and were not delivered: the topic's retention removed them before they were read",
+                *(position, min(low, self._ends[partition]) - 1, partition),
+            )
+        self.positions[partition] = min(max(low, position), self._ends[partition])
+        if self.positions[partition] >= self._ends[partition]:
+            self._close(partition)
+        else:
+            self._assign()
 
     def _close(self, partition: TopicPartition) -> None:
         self._open.discard(partition)

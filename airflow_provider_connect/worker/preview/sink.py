@@ -19,7 +19,7 @@ from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader
+from airflow_provider_connect.worker.delivery.kafka_reader import FORCED_SETTINGS, READER_SETTINGS, KafkaReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.delivery.sink_positions import KnownOffsets, owned_by, partitions_of, start_position, topics_of
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
@@ -108,9 +108,7 @@ class PreviewedSink:
         if not any(start < end for start, end in ranges.values()):
             return found
         with (
-            closing(
-                Consumer({**READER_SETTINGS, **self._consumer, "enable.auto.commit": "false", "enable.partition.eof": "true"})
-            ) as consumer,
+            closing(Consumer({**READER_SETTINGS, **self._consumer, **FORCED_SETTINGS})) as consumer,
             closing(KafkaReader(consumer, ranges, ALL_COLUMNS)) as reader,
         ):
             while not reader.exhausted and time.monotonic() < self._deadline:

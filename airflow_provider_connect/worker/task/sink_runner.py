@@ -27,7 +27,7 @@ from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, known_ids
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
-from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, AheadReader, KafkaReader
+from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, FORCED_SETTINGS, READER_SETTINGS, AheadReader, KafkaReader
 from airflow_provider_connect.worker.delivery.sink_delivery import (
     CommitAfterPut,
     CommitBeforePut,
@@ -69,7 +69,6 @@ log = logging.getLogger(__name__)
 SILENCE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 COMMIT_SECONDS = 10.0
-_FORCED = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", "enable.partition.eof": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._destination = ""  # in the group's marks
         self._starts: dict[TopicPartition, int] = {}
         self._logged: dict[TopicPartition, int] = {}  # the positions in the batch log
-        self._consumer = Consumer({**READER_SETTINGS, **config, "isolation.level": self._isolation, "group.id": group} | _FORCED)
+        self._consumer = Consumer({**READER_SETTINGS, **config, "isolation.level": self._isolation, "group.id": group} | FORCED_SETTINGS)
         self._open.callback(self._consumer.close)
         self._commit = GroupCommit(
             transactional_producer(environment),

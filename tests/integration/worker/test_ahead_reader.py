@@ -2,12 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.kafka_reader import BATCH_BYTES, BATCH_RECORDS, READER_SETTINGS, AheadReader, KafkaReader
+from airflow_provider_connect.worker.delivery.kafka_reader import (
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    FORCED_SETTINGS,
+    READER_SETTINGS,
+    AheadReader,
+    KafkaReader,
+)
+from airflow_provider_connect.worker.delivery.native_messages import NativeMessages
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from tests.integration.worker.environment import make_topic, send
 from tests.kafka_topics import create_topic
@@ -47,6 +59,42 @@ def test_everything_comes_once_and_positions_are_of_what_was_handed_out(consumer
                 seen[raw.partition] += numbers(raw)
             assert reader.positions == {partition: len(found) for partition, found in seen.items()}
     assert all(found == list(range(RECORDS)) for found in seen.values())
+
+
+@pytest.fixture(params=["native", "of the client"])
+def strict(request: pytest.FixtureRequest, bootstrap: str, unique: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Consumer]:
+    """A consumer as runs have it, whatever their settings ask for."""
+    if request.param != "native":
+        monkeypatch.setattr(NativeMessages, "of", lambda *_: None)
+    given = {"bootstrap.servers": bootstrap, "group.id": unique, "auto.offset.reset": "latest"}
+    with closing(Consumer({**READER_SETTINGS, **given, **FORCED_SETTINGS})) as consumer:
+        yield consumer
+
+
+@pytest.mark.parametrize("end", [20, RECORDS])
+def test_records_that_expire_before_they_are_read_are_named(
+    strict: Consumer, bootstrap: str, partitions: list[TopicPartition], caplog: pytest.LogCaptureFixture, end: int
+) -> None:
+    """The range was chosen before retention removed its beginning."""
+    first, other = partitions
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
+    admin.delete_records([ClientPartition(*first, 50)])[ClientPartition(*first, 50)].result(60)
+    seen: dict[TopicPartition, list[int]] = {partition: [] for partition in partitions}
+    with closing(KafkaReader(strict, {first: (5, end), other: (0, 10)}, frozenset())) as reader:
+        while not reader.exhausted:
+            for raw in reader.read(SECONDS):
+                seen[raw.partition] += numbers(raw)
+        assert reader.positions == {first: end, other: 10}
+    assert seen == {first: list(range(50, end)), other: list(range(10))}
+    assert f"Offsets 5 to {min(50, end) - 1} of {first} are gone, and were not delivered" in caplog.text
+
+
+def test_a_partition_that_ends_before_its_position_fails(strict: Consumer, partitions: list[TopicPartition]) -> None:
+    """A topic that was created anew: nothing of it may count as what was to be read."""
+    with closing(KafkaReader(strict, {partitions[0]: (2 * RECORDS, 3 * RECORDS)}, frozenset())) as reader:
+        text = f"Offset {2 * RECORDS} is after the end of {partitions[0]}, {RECORDS}: the topic lost records"
+        with pytest.raises(ConnectException, match=text):
+            reader.read(SECONDS)
 
 
 def test_a_seek_takes_back_what_was_read_ahead(consumer: Consumer, partitions: list[TopicPartition]) -> None:
