@@ -71,15 +71,23 @@ def strict(request: pytest.FixtureRequest, bootstrap: str, unique: str, monkeypa
         yield consumer
 
 
-@pytest.mark.parametrize("end", [20, RECORDS])
+@pytest.fixture
+def few(bootstrap: str, unique: str) -> list[TopicPartition]:
+    """Two, each with 100 records that hold their number."""
+    make_topic(bootstrap, unique, partitions=2)
+    send(bootstrap, unique, [str(number // 2) for number in range(200)], partitions=2)
+    return [TopicPartition(unique, 0), TopicPartition(unique, 1)]
+
+
+@pytest.mark.parametrize("end", [20, 100])
 def test_records_that_expire_before_they_are_read_are_named(
-    strict: Consumer, bootstrap: str, partitions: list[TopicPartition], caplog: pytest.LogCaptureFixture, end: int
+    strict: Consumer, bootstrap: str, few: list[TopicPartition], caplog: pytest.LogCaptureFixture, end: int
 ) -> None:
     """The range was chosen before retention removed its beginning."""
-    first, other = partitions
+    first, other = few
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
     admin.delete_records([ClientPartition(*first, 50)])[ClientPartition(*first, 50)].result(60)
-    seen: dict[TopicPartition, list[int]] = {partition: [] for partition in partitions}
+    seen: dict[TopicPartition, list[int]] = {partition: [] for partition in few}
     with closing(KafkaReader(strict, {first: (5, end), other: (0, 10)}, frozenset())) as reader:
         while not reader.exhausted:
             for raw in reader.read(SECONDS):
@@ -89,10 +97,10 @@ def test_records_that_expire_before_they_are_read_are_named(
     assert f"Offsets 5 to {min(50, end) - 1} of {first} are gone, and were not delivered" in caplog.text
 
 
-def test_a_partition_that_ends_before_its_position_fails(strict: Consumer, partitions: list[TopicPartition]) -> None:
+def test_a_partition_that_ends_before_its_position_fails(strict: Consumer, few: list[TopicPartition]) -> None:
     """A topic that was created anew: nothing of it may count as what was to be read."""
-    with closing(KafkaReader(strict, {partitions[0]: (2 * RECORDS, 3 * RECORDS)}, frozenset())) as reader:
-        text = f"Offset {2 * RECORDS} is after the end of {partitions[0]}, {RECORDS}: the topic lost records"
+    with closing(KafkaReader(strict, {few[0]: (200, 300)}, frozenset())) as reader:
+        text = f"Offset 200 is after the end of {few[0]}, 100: the topic lost records"
         with pytest.raises(ConnectException, match=text):
             reader.read(SECONDS)
 
