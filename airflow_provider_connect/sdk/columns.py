@@ -17,6 +17,7 @@ from typing import Any, Final
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
+from airflow_provider_connect.sdk.expansion import check_bytes
 from airflow_provider_connect.sdk.schema import DATE, TIMESTAMP, Schema, SchemaType, Struct
 from airflow_provider_connect.sdk.time_units import floored_to_ms
 
@@ -25,6 +26,13 @@ def row_numbers(count: int, first: int = 0) -> pa.Array:
     """``first`` and the numbers that follow it, as many as ``count`` (int64)."""
     ones = pa.nulls(count, pa.int64()).fill_null(1)
     return pc.cumulative_sum(ones, start=first - 1)
+
+
+def filled(column: pa.Array, schema: Schema) -> pa.Array:
+    """The column with the schema's default in place of null. Raises DataException for more than is made in one step."""
+    default = column_of([schema.default], schema)
+    check_bytes(default.nbytes * column.null_count, f"The default of {column.null_count} fields, {default.nbytes} bytes,")
+    return pc.if_else(column.is_valid(), column, default[0])
 
 
 def column_of(values: Iterable[Any], schema: Schema | None) -> pa.Array:

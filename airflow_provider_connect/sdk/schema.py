@@ -15,11 +15,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.errors import DataException, SchemaException
-from airflow_provider_connect.sdk.expansion import check_fields, weight_of
+from airflow_provider_connect.sdk.expansion import check_bytes, check_fields, weight_of
 from airflow_provider_connect.sdk.old_names import with_old_names
 
 if not TYPE_CHECKING:  # a type checker is to find the old names
     __getattr__ = with_old_names(__name__)
+
+_NULL_BYTES: Final = 8  # of most types
 
 
 class SchemaType(StrEnum):
@@ -161,6 +163,12 @@ class Schema:
     def scale(self) -> int:
         """Digits after the point of a Decimal, from -76 to 76."""
         return decimal_number(self, SCALE)
+
+
+def check_rows(schema: Schema, count: int) -> None:
+    """Raise DataException where so many structs of ``schema`` would be more than is made in one step, were all of their fields null."""
+    what = f"{count} values of {schema.name or schema.type.name}, with {schema._count} fields each,"
+    check_bytes(count * schema._count * _NULL_BYTES, what)
 
 
 def decimal_number(schema: Schema, name: str, missing: str = "") -> int:

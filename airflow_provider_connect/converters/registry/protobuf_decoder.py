@@ -24,9 +24,10 @@ from airflow_provider_connect.converters.registry.protobuf_schemas import Protob
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
+from airflow_provider_connect.sdk.expansion import check_bytes
 from airflow_provider_connect.sdk.json.base64_column import decimals_of
 from airflow_provider_connect.sdk.record_bytes import Cursor, spread
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, Schema, SchemaType
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, Schema, SchemaType, check_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,6 +87,7 @@ def _record_values(message: ProtoMessage, schema: Schema, reading: _Reading, cur
 
 
 def _struct_values(message: ProtoMessage, schema: Schema, reading: _Reading, cursor: Cursor) -> pa.Array:
+    check_rows(schema, len(cursor))
     found, winners = scan(message, cursor)
     columns = []
     for each in schema.fields:
@@ -129,6 +131,7 @@ def _field_values(
     if field.kind != "message":
         texts = _texts(schema, cursor.spans(found.starts, found.ends))
         if field.default and not has.all():
+            check_bytes(len(field.default) * int(np.count_nonzero(~has)), f"The default of the field {field.name}")
             texts = pc.if_else(pa.array(has), texts, pa.scalar(field.default, texts.type))
         return _masked(texts, is_valid)
     rows = np.flatnonzero(is_valid)

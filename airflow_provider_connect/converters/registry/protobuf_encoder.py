@@ -11,7 +11,7 @@ from airflow_provider_connect.converters.registry.protobuf_messages import Proto
 from airflow_provider_connect.converters.registry.protobuf_schemas import ProtobufRules, is_union, wrapped_kind
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import np, pa, pc
-from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.columns import filled
 from airflow_provider_connect.sdk.json.base64_column import decimal_bytes
 from airflow_provider_connect.sdk.record_bytes import Pieces, joined, to_zigzag
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INT64_SCHEMA, TIME, Schema, SchemaType
@@ -80,7 +80,7 @@ def _message_pieces(message: ProtoMessage, schema: Schema, column: pa.Array, wri
 
 def _with_default(schema: Schema, column: pa.Array, written: _Written) -> pa.Array:
     if column.null_count and schema.default is not None and not written.rules.keeps_nulls:
-        return pc.if_else(column.is_valid(), column, column_of([schema.default], schema)[0])
+        return filled(column, schema)
     return column
 
 

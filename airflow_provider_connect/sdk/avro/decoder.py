@@ -13,7 +13,7 @@ from airflow_provider_connect.sdk.avro.avro_type import AvroType
 from airflow_provider_connect.sdk.expansion import MOST_BYTES, check_bytes
 from airflow_provider_connect.sdk.json.base64_column import decimals_of
 from airflow_provider_connect.sdk.record_bytes import Cursor, spread
-from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType
+from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType, check_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,6 +94,7 @@ def _read_enum(type: AvroType, _schema: Schema, cursor: Cursor) -> pa.Array:
 
 
 def _read_record(type: AvroType, schema: Schema, cursor: Cursor) -> pa.Array:
+    check_rows(schema, len(cursor))
     columns = [_read(each.type, inner.schema, cursor) for each, inner in zip(type.fields, schema.fields, strict=True)]
     return _struct(schema, columns, len(cursor))
 
@@ -138,9 +139,9 @@ def _read_array(type: AvroType, schema: Schema, cursor: Cursor) -> pa.Array:
     if schema.type is SchemaType.MAP:  # of keys that are no text: an array of records
         assert schema.key_schema is not None
         entry = Schema.struct({"key": schema.key_schema, "value": schema.value_schema})
-        return _lists(schema, cursor, lambda part: _read_record(_of(type.items), entry, part))
+        return _lists(schema, cursor, lambda part: _read_record(_of(type.items), entry, part), fields=_fields(type.items))
     inner, values = type.items, schema.value_schema
-    return _lists(schema, cursor, lambda part: _read(inner, values, part), stride=_stride(inner))
+    return _lists(schema, cursor, lambda part: _read(inner, values, part), stride=_stride(inner), fields=_fields(inner))
 
 
 def _of(type: AvroType | None) -> AvroType:
@@ -157,12 +158,14 @@ def _read_map(type: AvroType, schema: Schema, cursor: Cursor) -> pa.Array:
     def read_entry(part: Cursor) -> pa.Array:
         return _struct(entry, [_read_string(type, entry, part), _read(_of(type.items), values, part)], len(part))
 
-    return _lists(schema, cursor, read_entry)
+    return _lists(schema, cursor, read_entry, fields=1 + _fields(type.items))
 
 
 _Stride = int | None
 _ReadEntries = Callable[[Cursor], "pa.Array"]
 _VARINT_STRIDE: Final = 0
+_FREE_VALUES: Final = 1_000_000
+"""Values of a list may be more than the bytes of its record by so many: those that take none are null, or empty."""
 
 
 def _stride(type: AvroType) -> _Stride:
@@ -172,13 +175,21 @@ def _stride(type: AvroType) -> _Stride:
     return _FIXED_WIDTH.get(type.kind) or (type.size if type.kind == "fixed" else 0) or None
 
 
-def _lists(schema: Schema, cursor: Cursor, read: _ReadEntries, *, stride: _Stride = None) -> pa.Array:
+def _fields(type: AvroType | None) -> int:
+    """How many values are read for each of a type, if it takes the least bytes."""
+    return 1 + sum(_fields(field.type) for field in type.fields) if type is not None else 1
+
+
+def _lists(schema: Schema, cursor: Cursor, read: _ReadEntries, *, stride: _Stride = None, fields: int) -> pa.Array:
     """Arrays or maps: blocks of entries, each with its count, up to an empty one. The n-th entries of all rows are read in one step."""
     rows = np.arange(len(cursor))
     found = _Entries(read)
     while len(rows):
         part = cursor.part(rows)
         counts = _block_counts(part)
+        part.fail_where(counts * fields > _FREE_VALUES + part.ends - part.at, "a list has entries of many fields without bytes")
+        if fields > 1:
+            check_rows(schema, int(counts.sum()))
         if stride is None:
             found.read_steps(part, counts, rows)
         else:

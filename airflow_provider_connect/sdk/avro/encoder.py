@@ -16,7 +16,8 @@ from airflow_provider_connect.sdk.avro.connect_schemas import (
     branch_name,
     connect_schema,
 )
-from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.columns import column_of, filled
+from airflow_provider_connect.sdk.expansion import check_bytes
 from airflow_provider_connect.sdk.json.base64_column import decimal_bytes
 from airflow_provider_connect.sdk.record_bytes import Pieces, joined, to_zigzag
 from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType
@@ -58,7 +59,7 @@ class _Written:
 
 def _pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
     if column.null_count and schema.default is not None and not (written.writing.keeps_nulls and schema.optional):
-        column = pc.if_else(column.is_valid(), column, column_of([schema.default], schema)[0])
+        column = filled(column, schema)
     if type.kind == "union":
         return _union_pieces(type, schema, column, written)
     if column.null_count and type.kind != "null":
@@ -152,7 +153,9 @@ def _default_column(field: AvroField, count: int, written: _Written) -> tuple[Sc
             f"Give {written.location} that field, or register a schema without it."
         )
     schema = connect_schema(AvroType("record", name="r", fields=(field,)), written.writing.rules).fields[0].schema
-    return schema, pa.repeat(column_of([schema.default], schema.as_optional())[0], count)
+    default = column_of([schema.default], schema.as_optional())
+    check_bytes(default.nbytes * count, f"The default of the field {field.name}, {default.nbytes} bytes in {count} records,")
+    return schema, pa.repeat(default[0], count)
 
 
 def _union_pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:

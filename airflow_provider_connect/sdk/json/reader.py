@@ -8,18 +8,19 @@ a new object, which no JSON value can hold; so if there are as many documents as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Final
 
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.expansion import check_bytes
 from airflow_provider_connect.sdk.json.base64_column import bytes_of, decimals_of
 from airflow_provider_connect.sdk.json.values import DAY_MS, JsonRules
 from airflow_provider_connect.sdk.json.writer import data_of, is_clean
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, SHORTEST_BEYOND, depth_of, may_have_long_number
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType, check_rows
 
 _PREFIX: Final = b'{"v":'
 _NO_JSON: Final = (b"NaN", b"Inf")
@@ -49,6 +50,9 @@ def read_column(schema: Schema, texts: pa.Array, rules: JsonRules, *, after: byt
         if plain is not None:
             return plain
     data = _documents(texts, after)
+    check_rows(schema, len(texts))
+    for entries in _lists_of_structs(schema):
+        check_rows(entries, min(data.count(b"{"), data.count(b",") + 1))
     _refuse_no_json(texts, data)
     _refuse_long_numbers(texts, data)
     if rules.is_numeric and _has_decimal(schema) and _QUOTED_NUMBER.search(data):
@@ -173,6 +177,14 @@ def _wire_type(schema: Schema, rules: JsonRules) -> pa.DataType:
 _NUMBERS_BENEATH: Final = {DATE: "int32", TIME: "int32", TIMESTAMP: "int64"}
 
 
+def _lists_of_structs(schema: Schema) -> Iterator[Schema]:
+    """The structs whose number in a record has no other bound than the record."""
+    if schema.value_schema is not None and schema.value_schema.type is SchemaType.STRUCT:
+        yield schema.value_schema
+    for inner in (*(field.schema for field in schema.fields), *([schema.value_schema] if schema.value_schema else [])):
+        yield from _lists_of_structs(inner)
+
+
 def _has_decimal(schema: Schema | None) -> bool:
     if schema is None:
         return False
@@ -186,7 +198,9 @@ def _typed(schema: Schema, column: pa.Array, rules: JsonRules) -> pa.Array:
     dense = column.drop_null()
     values = _dense(schema, dense, rules)
     if schema.default is not None and rules.fills_defaults:
-        values = pa.concat_arrays([values, column_of([schema.default], schema)])
+        default = column_of([schema.default], schema)
+        check_bytes(default.nbytes * column.null_count, f"The default of {column.null_count} fields, {default.nbytes} bytes,")
+        values = pa.concat_arrays([values, default])
         missing = pa.scalar(len(dense), pa.int64())
     elif schema.optional:
         missing = pa.scalar(None, pa.int64())

@@ -51,7 +51,9 @@ NOT_FOR_AUTHORS = {
     "LONGEST_NAME",  # of a file, for the sink of files
     "PACKED",  # for the client of registries
     "bound_answers",
+    "check_rows",  # for converters, as sdk.expansion
     "checked",  # for an expression that another engine matches
+    "filled",  # for converters that write defaults
     "Match",  # in annotations
     "NOTHING_ALLOWED",
     "NO_TOPIC_ID",  # for mirrors, whose clients are their own
