@@ -146,6 +146,22 @@ def test_records_without_a_time_are_refused(values: pa.Array) -> None:
         Timestamps(Extractor.RECORD_FIELD, "t").of(batch(values))
 
 
+@pytest.mark.parametrize("time", [1666862000000000, 253_402_300_800_000, 2**62, -(2**62), -62_135_596_800_000])
+def test_a_time_that_no_calendar_has_refuses_its_record(time: int) -> None:
+    """Microseconds taken for milliseconds are in the year 54790."""
+    with pytest.raises(
+        DataException, match=rf"has the time in the field t {time}, which no year from 1 to 9999 has: times are milliseconds"
+    ):
+        Timestamps(Extractor.RECORD_FIELD, "t").of(batch(structs({"t": 0}, {"t": time})))
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12", "UTC"])
+def test_the_first_and_the_last_time_that_are_taken_have_folders_in_each_zone(zone: str) -> None:
+    values = structs({"t": -62_135_596_800_000 + 86_400_000}, {"t": 253_402_300_799_999 - 86_400_000})
+    partitioner = TimePartitioner(Timestamps(Extractor.RECORD_FIELD, "t"), TimePath("path.format", "YYYY"), 1, ZoneInfo(zone), lambda: 0)
+    assert [share.folder for share in partitioner.shares(batch(values))] == ["0001", "9999"]
+
+
 def divided(rotation: Rotation, times: list[int]) -> list[list[int]]:
     """The times in each file, as the loop of ``PartitionFiles`` takes them."""
     files: list[list[int]] = [[]]

@@ -6,6 +6,7 @@ import bz2
 import io
 import json
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,9 +32,10 @@ from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_record
 from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.expansion import MOST_BYTES, check_unpacked, hopeless, is_hopeless
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
-from airflow_provider_connect.sdk.schema import DECIMAL, PRECISION, Schema
+from airflow_provider_connect.sdk.schema import DECIMAL, PRECISION, Schema, SchemaType
 
 AVRO_PACKAGES: Final = RequiredPackages("Reading Avro files", ("fastavro",), "filesystem")
+_NAME: Final = re.compile(r"[^\W\d]\w*+")
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 1 << 20
@@ -119,22 +121,27 @@ def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
         raise DataException(
             "Avro files hold values with a schema, and these have none. Use a converter that reads schemas, or the format json"
         )
-    _refuse_decimals(schema, "value")
+    _refuse_unreadable(schema, "value")
     text = avro_schema_text(schema)
     return schema, text, parse_avro(text)
 
 
-def _refuse_decimals(schema: Schema, path: str) -> None:
-    """Avro's readers refuse a schema with a decimal whose scale is below zero or above its precision."""
+def _refuse_unreadable(schema: Schema, path: str) -> None:
+    """Avro's readers refuse a schema with a decimal whose scale is below zero or above its precision, and names of other characters than
+    letters, digits and underscores."""
     if schema.logical_name == DECIMAL:
         precision = int((schema.parameters or {}).get(PRECISION, DEFAULT_PRECISION))
         if not 0 <= schema.scale <= precision:
             raise DataException(f"Avro files cannot hold the decimal {path} of scale {schema.scale} and precision {precision}")
+    own = (schema.name or "").rpartition(".")[2] if schema.type is SchemaType.STRUCT else ""
+    for name in filter(None, [own, *(field.name or " " for field in schema.fields)]):
+        if not _NAME.fullmatch(name):
+            raise DataException(f"Avro files cannot hold the name {name!r} of or in {path}: no reader in Java takes it. Rename it")
     for field in schema.fields:
-        _refuse_decimals(field.schema, f"{path}.{field.name}")
+        _refuse_unreadable(field.schema, f"{path}.{field.name}")
     for name, inner in (("key", schema.key_schema), ("item", schema.value_schema)):
         if inner is not None:
-            _refuse_decimals(inner, f"{path}.{name}")
+            _refuse_unreadable(inner, f"{path}.{name}")
 
 
 class AvroWriter:

@@ -177,14 +177,19 @@ class _Source(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
+        """As much as is asked for, with the mark where that fits: of a first piece without a line end the library reads nothing."""
         if self.is_over:
             return b""
         data = self.content.read(size)
-        if data:
-            self._last = data[-1:]
+        while 0 < len(data) < size and (more := self.content.read(size - len(data))):
+            data += more
+        self._last = data[-1:] or self._last
+        is_line = self.content.fault is not None or self._last in b"\r\n"
+        end = self.end if is_line else b"\n" + self.end
+        if data and len(data) + len(end) > size:
             return data
         self.is_over = True
-        return self.end if self.content.fault is not None or self._last in b"\r\n" else b"\n" + self.end
+        return data + end
 
 
 def _wrong_columns(row: Any) -> str:  # Any: pyarrow has no types

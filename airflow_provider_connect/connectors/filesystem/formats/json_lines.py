@@ -128,7 +128,7 @@ class _Lines:
             except (ValueError, RecursionError) as error:
                 self._bad += 1
                 if len(faults) < MOST_FAULTS:
-                    faults.append(DataException(f"The line {text[:100]!r} is not JSON: {error}"))
+                    faults.append(DataException(f"The line {text[:100]!r} is not JSON, of which each line has one value: {error}"))
                 if is_hopeless(self._bad, self._good + len(good)):
                     break
         self._good += len(good)

@@ -6,7 +6,7 @@ import datetime
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.errors import DataException
@@ -14,6 +14,10 @@ from airflow_provider_connect.sdk.arrow import pa, pc, pl
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
 from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA
+
+_DAY_MS: Final = 86_400_000  # for the offset of a time zone
+_FIRST_MS: Final = -62_135_596_800_000 + _DAY_MS
+_LAST_MS: Final = 253_402_300_799_999 - _DAY_MS
 
 
 class Extractor(StrEnum):
@@ -47,6 +51,11 @@ class Timestamps:
         if times is None or times.null_count:
             index = 0 if times is None else pc.index(times.is_null(), pa.scalar(value=True)).as_py()
             raise DataException(f"The record at offset {batch.kafka_offset_at(index)} of {batch.topic_partition} has no {what}")
+        is_far = pc.or_(pc.less(times, _FIRST_MS), pc.greater(times, _LAST_MS))
+        if pc.any(is_far).as_py():
+            index = pc.index(is_far, pa.scalar(value=True)).as_py()
+            where = f"The record at offset {batch.kafka_offset_at(index)} of {batch.topic_partition}"
+            raise DataException(f"{where} has the {what} {times[index]}, which no year from 1 to 9999 has: times are milliseconds")
         return times
 
 

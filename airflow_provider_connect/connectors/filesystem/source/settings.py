@@ -22,6 +22,7 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.config_type import parse_instant
 
 TOPIC, PREFIX, GLOB, PATTERN, MANIFEST = "topic", "file.prefix", "file.glob", "file.pattern", "file.manifest"
+_DAY_MS: Final = 86_400_000
 MINIMUM_AGE, ASCENDING = "file.minimum.age.ms", "file.names.ascending"
 MODIFIED_FROM, MODIFIED_TO = "file.modified.from", "file.modified.to"
 CLEANUP, FINISHED_PATH, BATCH_ROWS = "cleanup.policy", "finished.path", "batch.max.rows"
@@ -164,7 +165,7 @@ class SourceSettings:
                 continue
             if not (self._is_meant(file.path) and self._is_in_range(file)) or (wanted is not None and file.path not in wanted):
                 continue
-            if file.modified_ms <= now_ms - self.minimum_age_ms:
+            if self._is_old(now_ms - file.modified_ms):
                 yield file
             elif self.is_ascending:  # what comes behind it waits, too: a name is passed once
                 return
@@ -177,6 +178,10 @@ class SourceSettings:
         if self.cleanup is Cleanup.ARCHIVE and path.startswith(f"{self.finished_path}/"):
             return False
         return self.glob.matches(path) and (self.pattern is None or self.pattern.matches(path))
+
+    def _is_old(self, age_ms: int) -> bool:
+        """Whether a file of this age need not wait. A time far ahead, as of a wrong clock or an archive, tells nothing of the age."""
+        return age_ms >= self.minimum_age_ms or not self.minimum_age_ms or age_ms < -_DAY_MS
 
     def _is_in_range(self, file: StoredFile) -> bool:
         modified = file.modified_ms * 1000

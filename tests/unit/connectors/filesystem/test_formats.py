@@ -22,7 +22,7 @@ from airflow_provider_connect.connectors.filesystem.formats.file_format import F
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, decimal_schema
+from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct, decimal_schema
 from tests.unit.connectors.filesystem.values import COLUMN, SCHEMA, without
 
 CODECS = {
@@ -457,6 +457,19 @@ def test_a_row_of_another_width_is_an_exception_and_the_others_are_read() -> Non
     assert isinstance(found[0], tuple)
     assert found[0][0].to_pylist() == [{"a": "1", "b": "2"}, {"a": "7", "b": "8"}]
     assert [str(each) for each in found[1:]] == ["Row 3 has 1 columns, not 2: 3", "Row 4 has 3 columns, not 2: 4,5,6"]
+
+
+ROW = Schema.struct({"f0": STRING_SCHEMA.as_optional(), "f1": STRING_SCHEMA.as_optional()})
+
+
+@pytest.mark.parametrize("text", ["a,b", '"a","b"'])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_single_row_of_csv_needs_no_line_end(text: str, encoding: str) -> None:
+    """The library reads nothing of a block without one."""
+    data = text.encode(encoding)
+    assert values(file_format("csv", None, {}), data) == []
+    found = values(file_format("csv", None, {"csv.header": "false"}), data)
+    assert found == [Struct(ROW, {"f0": "a", "f1": "b"})]
 
 
 def test_names_of_csv_columns_must_differ() -> None:

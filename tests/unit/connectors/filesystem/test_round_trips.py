@@ -72,10 +72,19 @@ VALUES: dict[str, tuple[Schema, list[Any]]] = {
     "null before a struct": (Schema.struct({"i": LEAF}), [{"i": None}, {"i": Struct(LEAF, {"x": 5})}, {"i": Struct(LEAF, {"x": 1})}]),
     "struct without fields": (Schema.struct({"e": Schema.struct({})}), [{"e": {}}]),
     "odd names": (Schema.struct({"a-b c": INT64_SCHEMA, "é": INT64_SCHEMA}), [{"a-b c": 1, "é": 2}]),
+    "name of a oneof": (
+        Schema.struct({"io.confluent.connect.json.OneOf.field.0": LEAF}),
+        [{"io.confluent.connect.json.OneOf.field.0": None}],
+    ),
+    "no name": (Schema.struct({"": INT64_SCHEMA}), [{"": 1}]),
+    "name that begins with a digit": (Schema.struct({"1st": INT64_SCHEMA}), [{"1st": 1}]),
+    "name of a record": (Schema.struct({"é_1": INT64_SCHEMA}, name="my-topics.orders.Envelope"), [{"é_1": 1}]),
+    "odd name of a record": (Schema.struct({"x": INT64_SCHEMA}, name="shop.my-orders"), [{"x": 1}]),
 }
 FAR_TIMES = {"year 1", "year 9999", "map of timestamps"}
 REFUSED = {
-    "avro": {"decimal of scale -3", "decimal of scale 70"},
+    "avro": {"decimal of scale -3", "decimal of scale 70", "odd names", "name of a oneof", "no name"}
+    | {"name that begins with a digit", "odd name of a record"},
     "parquet": {"decimal of scale -3", "struct without fields"},
     "orc": {name for name in VALUES if "scale -3" in name or "scale 50" in name or "scale 70" in name or "76" in name}
     | {"struct without fields", *FAR_TIMES},
@@ -151,6 +160,8 @@ def test_the_table_names_every_format() -> None:
     ("format", "name", "message"),
     [
         ("avro", "decimal of scale -3", r"the decimal value\.v of scale -3"),
+        ("avro", "odd names", r"the name 'a-b c' of or in value\.v: no reader in Java takes it"),
+        ("avro", "odd name of a record", "the name 'my-orders' of or in"),
         ("orc", "year 1", "the field v has -62135596800000 ms"),
         ("orc", "map of timestamps", r"the field v\.value\.t has -62135596800000 ms"),
     ],

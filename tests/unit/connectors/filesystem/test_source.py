@@ -211,6 +211,17 @@ def test_young_files_wait(folder: Folder) -> None:
     assert numbers(folder.run()) == [0]
 
 
+@pytest.mark.parametrize(
+    ("age", "ahead", "count"), [("0", 3600, 5), ("5000", 3600, 0), ("5000", 90_000, 5)], ids=["no age", "an hour ahead", "a day ahead"]
+)
+def test_a_time_in_the_future_holds_a_file_up_for_a_day_at_most(folder: Folder, age: str, ahead: int, count: int) -> None:
+    """Of a clock that is ahead, or of an archive: with ascending names such a file would hold up all behind it."""
+    folder.config |= {"file.minimum.age.ms": age, "file.names.ascending": "true"}
+    os.utime(folder.add("a.json"), (time.time() + ahead,) * 2)
+    assert folder.has_new_data() is bool(count)
+    assert len(folder.run()) == count
+
+
 def test_files_are_bounded_by_the_time_of_their_change(folder: Folder) -> None:
     for number, day in enumerate(("2026-01-29T23:59:59.999", "2026-01-30T00:00:00", "2026-01-30T23:59:59", "2026-01-31T00:00:00")):
         changed = datetime.fromisoformat(f"{day}+00:00").timestamp()
