@@ -4,6 +4,7 @@
 
     ConnectException                     500  root of all
     ├── ConfigException                  400  a setting is wrong: name, value and reason; several at once in .errors
+    │   ├── MissingException             400  what a connector reads or writes is not there, and it cannot wait for it: its tasks FAIL
     │   └── WorkerSettingsException      500  the worker's own settings are wrong; an admin may correct them, so a retry may succeed
     ├── BadRequestException              400  the request cannot be met as it is
     ├── UnauthorizedException            401  no user, or a wrong password or token
@@ -68,6 +69,10 @@ class ConfigException(ConnectException):
     def of(cls, name: str, value: object, reason: str) -> "ConfigException":
         """The exception for ``value`` of setting ``name``, which is refused for ``reason``; ``, `` separates several names."""
         return cls(f"Invalid value {value} for configuration {name}: {reason}", keys=name.split(", "))
+
+
+class MissingException(ConfigException):
+    """What a connector reads or writes is not there, or does not let it in, and it cannot wait for it: its run and its tasks FAIL."""
 
 
 class WorkerSettingsException(ConfigException):

@@ -90,6 +90,8 @@ def print_preview(found: Preview) -> None:
     versions = ", ".join(f"{location} {version}" for location, version in found.versions.items() if location != "task")
     print(visible(f"{found.type} {found.class_name}: {versions}"))
     print(f"{found.read} records read in {found.seconds:g} s; nothing is committed\n")
+    if found.missing:
+        print(visible(f"A run waits: {found.missing}\n"))
     if found.skipped:
         print(visible(f"{found.skipped} records have failed and are left out:\n" + "\n".join(found.failures) + "\n"))
     rows = [

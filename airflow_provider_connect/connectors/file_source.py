@@ -290,7 +290,6 @@ class FileStreamSourceConnector(SourceConnector):
 
     def _miss(self, path: str) -> None:
         self.missing = f"There is no file {path}: nothing is read until there is"
-        log.warning("Couldn't find file %s: nothing to read until it is created", path)
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals]  # only one reader of one file makes sense

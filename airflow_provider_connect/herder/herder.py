@@ -32,7 +32,7 @@ from airflow_provider_connect.herder.sinks import SinkVerbs
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.herder.upgrades import Upgrades, UpgradeVerbs
-from airflow_provider_connect.herder.views import ConnectorViews, SlotNotes, shown, task_view, workers_of
+from airflow_provider_connect.herder.views import ConnectorViews, SlotNotes, attention, shown, task_view, workers_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
@@ -358,12 +358,8 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
         return self._statuses.metrics()
 
     def health_warnings(self) -> list[str]:
-        """What users should know of a server that answers: connectors that can be created and will not run, and sources that lack what
-        they read. No names: not every user may read all connectors."""
-        state = self.config_state()
-        lacking = sum(state.target_state(name) is TargetState.STARTED for name in state.notes)
-        found = f"{lacking} running connectors lack the file or table that they read (airflow connect top)." if lacking else None
-        return list(filter(None, [self._launcher.obstacle(), found]))
+        """What users should know of a server that answers: a reason why connectors will not run, and how many need attention."""
+        return list(filter(None, [self._launcher.obstacle(), *attention(self.snapshot())]))
 
     def close(self) -> None:
         """Writes the statuses that are waiting, then closes everything."""

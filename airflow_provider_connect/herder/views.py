@@ -13,8 +13,8 @@ from airflow_provider_connect.herder.plugin_facts import KnownPlugins
 from airflow_provider_connect.herder.snapshot import Snapshot
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, HeldWalView, StateView, TaskView, WorkerView
 
 
@@ -96,6 +96,21 @@ def shown(config: Mapping[str, str]) -> dict[str, str]:
 def status_view(connector: ConnectorStatus, tasks: Iterable[TaskStatus], kind: str) -> ConnectorStatusView:
     state = StateView(str(connector.state), connector.worker_id, connector.version, connector.trace or None)
     return ConnectorStatusView(connector.connector, state, [task_view(task) for task in tasks], kind)
+
+
+def attention(snapshot: Snapshot) -> Iterator[str]:
+    """A sentence for the connectors that have FAILED, and one for those with a note. No names: not every user may read all connectors."""
+    configs, statuses = snapshot.configs, snapshot.statuses
+    started = [name for name in configs.connector_configs if configs.target_state(name) is TargetState.STARTED]
+    if failed := sum(_has_failed(statuses, name) for name in started):
+        yield f"{failed} connectors have FAILED, or a task of theirs (airflow connect top)."
+    if noted := sum(name in configs.notes for name in started):
+        yield f"{noted} running connectors need attention: what they read is not there (airflow connect top)."
+
+
+def _has_failed(statuses: StatusState, name: str) -> bool:
+    connector, tasks = statuses.connector(name), statuses.task_map(name).values()
+    return (connector is not None and connector.state is State.FAILED) or any(task.state is State.FAILED for task in tasks)
 
 
 def task_view(task: TaskStatus) -> TaskView:

@@ -114,7 +114,8 @@ class PreviewedSteps:
 class Preview:
     """A whole preview. ``read`` counts the records that tasks gave, before transformations; ``offsets`` is what a source's offsets look
     like; ``records`` are the first ones, as many as may be shown; ``skipped`` have failed and are left out, for the first
-    ``failures``. ``steps`` are those of the first few records that were read; none without transformations."""
+    ``failures``. ``steps`` are those of the first few records that were read; none without transformations. ``missing``: what a run waits
+    for; None: all that the config names is there."""
 
     connector: str
     type: str
@@ -129,11 +130,13 @@ class Preview:
     failures: Sequence[str] = ()
     seconds: float = 0.0
     steps: Sequence[PreviewedSteps] = field(default=(), metadata=OMITTED)
+    missing: str | None = field(default=None, metadata=OMITTED)
 
     def to_json(self) -> dict[str, Any]:
         values = asdict(self)
-        if not self.steps:
-            del values["steps"]
+        for name in ("steps", "missing"):
+            if not values[name]:
+                del values[name]
         return values
 
     @classmethod

@@ -70,6 +70,10 @@ class Connector(Plugin):
     refusal_of_topic: Callable[[str], str] = staticmethod(lambda _: "")
     """Why a topic may not hold records: it is an internal one of this worker or of Kafka; empty: it may. Set by the framework before tasks
     are planned and new data is checked for."""
+    missing: str | None = None
+    """What the config names, is not there and may still come, such as a file, as a sentence for users without secrets: ``check``,
+    ``task_configs`` and a source's ``has_new_data`` may set it. The connector waits for it: its runs succeed with a warning, and previews,
+    lists and ``/health`` show it. What it cannot wait for, ``check`` refuses."""
 
     def initialize(self, context: ConnectorContext) -> None:
         """Take the context. Called once, before ``start``."""
@@ -94,8 +98,13 @@ class Connector(Plugin):
         return self.config_def.validate(config)
 
     def check(self, config: Mapping[str, str]) -> None:
-        """Raise ConfigException, naming the key and the way out, if a run could not start as things are outside: a file that cannot be
-        written, for instance. Called before each run, on the host that submits it; cheap, without pyarrow, and nothing is changed."""
+        """Raise ConfigException, naming the key and the way out, if a run could not start as things are outside: a folder that is not
+        there, for instance. Called before each run, on the host that submits it; cheap, without pyarrow, and nothing is changed."""
+
+    def check_fully(self, config: Mapping[str, str]) -> None:
+        """As ``check``, for previews: called in a process of its own with a time limit, so it may load libraries and take seconds. For a
+        connector whose tasks check more as they start than ``check`` does; by default the same."""
+        self.check(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:
         """Called when an admin sets these offsets while the connector is STOPPED: a mapping of source partition to source offset, or of
@@ -119,10 +128,6 @@ class SourceConnector(Connector):
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Settings with the one value that a backfill may have, which is their default: with another it would take from the source what the
     live connector has not read yet."""
-
-    missing: str | None = None
-    """What the config names and is not there (yet), such as a file, as a sentence for users: ``check`` and ``has_new_data`` may set it. The
-    connector runs all the same, and lists show it beside the state. It holds no secret."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Whether tasks resume from the offsets of their records exactly; None: not known."""

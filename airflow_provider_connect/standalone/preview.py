@@ -59,6 +59,8 @@ def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: i
 def _lines(preview: Preview) -> Iterator[str]:
     version = preview.versions["connector"]
     yield f"{preview.type} {preview.class_name} {version}: {preview.read} records read in {preview.seconds:g} s, nothing written"
+    if preview.missing:
+        yield f"a run waits: {preview.missing}"
     for task in preview.tasks:
         yield f"task {task.task}: {_outcome(task)}"
     for topic in preview.topics:

@@ -136,6 +136,7 @@ export type Preview = {
   topics: { topic: string; records: number; bytes: number; key: Record<string, string>; value: Record<string, string> }[];
   records: PreviewedRecord[];
   steps?: PreviewedSteps[];
+  missing?: string; // what a run waits for
 };
 
 export class ApiError extends Error {

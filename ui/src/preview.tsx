@@ -56,6 +56,7 @@ function Previewed({ preview }: { preview: Preview }) {
         {`${readText(preview)} by ${preview.tasks.length} ${preview.tasks.length === 1 ? "task" : "tasks"} in ${preview.seconds.toFixed(1)} s; nothing was written.`}
         {preview.skipped ? ` ${count(preview.skipped)} failed.` : ""}
       </Text>
+      {preview.missing ? <Problem title="A run waits">{preview.missing}</Problem> : null}
       {preview.failures.map((failure) => (
         <Problem key={failure} title="A record failed">
           {failure}

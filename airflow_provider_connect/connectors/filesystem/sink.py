@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing, suppress
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT
@@ -48,6 +49,7 @@ from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)
+_NO_FILE: Final = ".connect-check"
 _FINISHED_FILES = 100  # so many wait for a commit, then it is asked for
 
 
@@ -209,6 +211,14 @@ class FileSystemSinkConnector(SinkConnector):
         check_location(parsed, self.allowed_paths)
         if location_of(parsed).scheme == "file":
             refuse_unwritable(parsed, self.allowed_paths)
+
+    def check_fully(self, config: Mapping[str, str]) -> None:
+        """Also whether a store that is not the host's lets this connector in, and has the bucket."""
+        self.check(config)
+        parsed = self.config_def.parse(config)
+        if location_of(parsed).scheme != "file":
+            with closing(open_store(parsed, self.allowed_paths)) as store, suppress(FileNotFoundError):
+                store.read(_NO_FILE)  # a bucket that is not there is another error
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks

@@ -84,6 +84,17 @@ class DeltaSession:
         with hidden_environment():
             return DeltaTable(self._settings.address, storage_options=self._settings.store_options)
 
+    def refuse_missing(self) -> None:
+        """Raise ConfigException where there is no table, and none is to be created, or none can be."""
+        if self._table is not None:
+            return
+        if not self._settings.auto_create:
+            reason = f"There is no Delta table. Create it, or set {AUTO_CREATE} to true."
+            raise ConfigException.of(PATH, self._settings.address, reason)
+        above = os.path.dirname(self._settings.address)
+        if self._settings.is_folder and not os.path.isdir(above):  # it may be a mount, so it is not created
+            raise ConfigException.of(PATH, self._settings.address, f"There is no folder {above}. Create it, or set another path.")
+
     def create_home(self) -> None:
         """Create the table with a placeholder column, unless it exists: its first records bring the columns. They replace the state that
         was read here, so the first records of two tasks conflict, and none replaces the other's."""
@@ -92,12 +103,7 @@ class DeltaSession:
                 reason = f"The table has the property {_EXPIRY}, by which it forgets offsets. Remove the property."
                 raise ConfigException.of(PATH, self._settings.address, reason)
             return
-        if not self._settings.auto_create:
-            reason = f"There is no Delta table. Create it, or set {AUTO_CREATE} to true."
-            raise ConfigException.of(PATH, self._settings.address, reason)
-        above = os.path.dirname(self._settings.address)
-        if self._settings.is_folder and not os.path.isdir(above):  # it may be a mount, so it is not created
-            raise ConfigException.of(PATH, self._settings.address, f"There is no folder {above}. Create it, or set another path.")
+        self.refuse_missing()
         schema = Schema([Field(PLACEHOLDER, PrimitiveType("string"))])
         with hidden_environment():
             DeltaTable.create(self._settings.address, schema, mode="ignore", storage_options=self._settings.store_options)

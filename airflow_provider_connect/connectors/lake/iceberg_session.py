@@ -49,6 +49,12 @@ class IcebergSession:
     def close(self) -> None:
         self._catalog.close()
 
+    def refuse_missing(self) -> None:
+        """Raise ConfigException where a table is missing that records go to, and that is not to be created."""
+        for table in () if self._settings.auto_create else self._settings.tables:
+            if not self._catalog.table_exists(table.name):
+                raise _missing(table.name)
+
     def create_home(self) -> None:
         """Create the table that keeps offsets, unless it exists."""
         self._table(self._settings.home)
@@ -155,13 +161,17 @@ class IcebergSession:
             return self._catalog.load_table(name)
         is_ours = name == self._settings.home and name not in {table.name for table in self._settings.tables}
         if not self._settings.auto_create and not is_ours:
-            raise ConfigException.of(AUTO_CREATE, "false", f"There is no table {name}. Create it, or set {AUTO_CREATE} to true.")
+            raise _missing(name)
         namespace = name.rpartition(".")[0]
         with contextlib.suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace(namespace)
         with contextlib.suppress(TableAlreadyExistsError):
             return self._catalog.create_table(name, Schema())
         return self._catalog.load_table(name)
+
+
+def _missing(table: str) -> ConfigException:
+    return ConfigException.of(AUTO_CREATE, "false", f"There is no table {table}. Create it, or set {AUTO_CREATE} to true.")
 
 
 def _succeeding(stored: StoredRow | None, row: OffsetRow) -> StoredRow:

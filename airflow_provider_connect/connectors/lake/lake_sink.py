@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
@@ -28,6 +29,9 @@ class Session(Protocol):
 
     def begin(self) -> None:
         """Forget what was written and not committed."""
+
+    def refuse_missing(self) -> None:
+        """Raise ConfigException where a table is missing that records go to, and that is not to be created."""
 
     def create_home(self) -> None:
         """Create the table that keeps offsets, unless it exists."""
@@ -74,6 +78,17 @@ class LakeSink(TransactionalSink):
         if not any(value.errors for value in values):
             add_errors(values, self.mistakes(self.config_def.parse(config)))
         return values
+
+    def check_fully(self, config: Mapping[str, str]) -> None:
+        """Whether the catalog lets this connector in, and the tables are there or may be created."""
+        self.check(config)
+        self.config = self.config_def.parse(config)
+        try:
+            with contextlib.closing(self.open()) as session:
+                session.refuse_missing()
+        except Exception as error:
+            known = self.translated(error)
+            raise known from (None if known is error else error)
 
     @property
     def max_retries(self) -> int:  # type: ignore[override]  # by the config

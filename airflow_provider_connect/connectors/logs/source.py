@@ -87,6 +87,16 @@ class FolderScan:
             self.failures |= positions.failures
             yield folder, positions, unread
 
+    def has_files(self) -> bool:
+        """Whether there is a file now, or a folder that cannot be listed, which a run reports. Reads no file and no offset."""
+        for path, (folder, patterns) in self._folders().items():
+            try:
+                if self._files_of(path, patterns).listed(folder):
+                    return True
+            except OSError:
+                return True
+        return bool(self.failures)
+
     @property
     def folders(self) -> list[str]:
         """The paths of the folders of this share that were listed."""
@@ -336,13 +346,13 @@ class LogSourceConnector(SourceConnector):
 
     def start(self, config: Config) -> None:
         super().start(config)
-        self.check(config.originals)
+        self._refuse_wrong(config)
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         values = super().validate(config)
         if not any(value.errors for value in values):
             try:
-                self.check(config)
+                self._refuse_wrong(self.config_def.parse(config))
             except ConfigException as error:
                 add_errors(values, [error], PATHS)
         return values
@@ -350,6 +360,14 @@ class LogSourceConnector(SourceConnector):
     def check(self, config: Mapping[str, str]) -> None:
         """Files may come later. A path out of what the worker allows is refused, and so is what is no pattern, format or encoding."""
         parsed = self.config_def.parse(config)
+        self._refuse_wrong(parsed)
+        self._find_missing(parsed, has_files=FolderScan(parsed, self.allowed_paths, lambda _: None).has_files())
+
+    def _find_missing(self, config: Config, *, has_files: bool) -> None:
+        if not has_files:
+            self.missing = f"There is no file like {', '.join(config[PATHS])}: nothing is read until there is"
+
+    def _refuse_wrong(self, parsed: Config) -> None:
         for pattern in LogSettings.of(parsed).patterns:
             self.allowed_paths.resolved(PATHS, pattern.root)
         LineSettings.of(parsed)
@@ -373,8 +391,7 @@ class LogSourceConnector(SourceConnector):
         scan = FolderScan(config, self.allowed_paths, offsets)
         if any(unread for _, _, unread in scan.unread()) or scan.failures:
             return True
-        if not scan.has_seen_files:
-            self.missing = f"There is no file like {', '.join(config[PATHS])}: nothing is read until there is"
+        self._find_missing(config, has_files=scan.has_seen_files)
         return False
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here

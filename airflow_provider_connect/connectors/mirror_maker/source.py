@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from airflow_provider_connect.connectors.mirror_maker.client_config import isolation_level, validated
@@ -12,6 +13,7 @@ from airflow_provider_connect.connectors.mirror_maker.offsets import is_of_other
 from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, RAW_CONVERTERS, SOURCE, of_task
 from airflow_provider_connect.connectors.mirror_maker.source_task import MirrorSourceTask
 from airflow_provider_connect.connectors.mirror_maker.topics import TopicSync, mirrored_topics
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -54,10 +56,21 @@ class MirrorSourceConnector(SourceConnector):
         """Without the worker's internal topics: they are not mirrored, nothing is mirrored into them, and their settings stay."""
         remote, refusal = ReplicationPolicy.of(config).remote_topic, self.refusal_of_topic
         topics = mirrored_topics(source, config)
-        return {topic: count for topic, count in topics.items() if not refusal(topic) and not refusal(remote(topic))}
+        found = {topic: count for topic, count in topics.items() if not refusal(topic) and not refusal(remote(topic))}
+        if not found:
+            chosen = "topics and topics.exclude choose"
+            self.missing = f"There is no topic in cluster {source.alias} that {chosen}: nothing is read until there is"
+        return found
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         return validated(SOURCE, config, self.allowed_paths)
+
+    def check(self, config: Mapping[str, str]) -> None:
+        """Whether there are topics to mirror. A cluster that is away fails the run."""
+        parsed = self.config_def.parse(config)
+        if parsed["enabled"]:
+            with suppress(ConnectException), clusters(parsed, self.allowed_paths) as (source, _):
+                self._topics(source, parsed)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         """Records of aborted transactions may be mirrored twice or in vain."""

@@ -211,7 +211,8 @@ class Application:
         log.error("Connector %s FAILED: %s%s", name, text, line_of_author(trace))
         if claim is not None:
             version = None if self._state is None else plugin_version(self._settings, name, self._state)
-            report_failed(self._backing, ConnectorStatus(name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim))
+            failed = ConnectorStatus(name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim)
+            report_failed(self._backing, failed, error, () if self._state is None else self._state.tasks(name))
         result = RunResult(name, RunState.FAILED, claim, error=text, retriable=may_pass(error))
         if trial is not None:
             _judge(result, lambda: trial.failed(last_line(text)))

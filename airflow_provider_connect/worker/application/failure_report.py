@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, MissingException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import CLAIM_FILE, PROGRESS_FILE, UNREPORTED, Claim, RunResult
@@ -19,6 +21,7 @@ from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.config_cache import ConfigCache
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 
 WRITE_SECONDS = 10.0
@@ -89,7 +92,7 @@ def report_unready(
 
     As in Kafka Connect, where a connector's tasks check its systems as they start. ``known`` is what was read of the config topic before.
     """
-    worker_id, trace = f"{socket.gethostname()}:0", f"{ConnectException.__module__}.{ConnectException.__qualname__}: {reason}"
+    worker_id, trace = f"{socket.gethostname()}:0", f"{MissingException.__module__}.{MissingException.__qualname__}: {reason}"
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
     _write_failed(settings, ConnectorStatus(connector, State.RUNNING, worker_id, version=version, claim=claim), tasks, trace)
 
@@ -114,22 +117,28 @@ def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cach
 
 def _write_failed(settings: WorkerSettings, status: ConnectorStatus, tasks: Iterable[int], trace: str) -> None:
     """Write the connector's ``status``, and under its claim that each of ``tasks`` FAILED."""
-    writer = StatusWriter(settings, claim=status.claim)
+    with closing(StatusWriter(settings, claim=status.claim)) as writer:
+        _put_failed(writer, status, tasks, trace)
+
+
+def _put_failed(writer: StatusNotes, status: ConnectorStatus, tasks: Iterable[int], trace: str) -> None:
     writer.put_connector(status)
     for task in tasks:
         writer.put_task(
             TaskStatus(status.connector, task, State.FAILED, status.worker_id, trace=trace, version=status.version, claim=status.claim)
         )
     writer.flush(WRITE_SECONDS)
-    writer.close()
 
 
-def report_failed(backing: Backing, failed: ConnectorStatus) -> None:
-    """Write that a connector FAILED whose config, plan or start did, under the claim in ``failed``. Its trace holds no secrets."""
-    writer = backing.status_notes(failed.claim)
-    writer.put_connector(failed)
-    writer.flush(WRITE_SECONDS)
-    writer.close()
+def report_failed(backing: Backing, failed: ConnectorStatus, error: Exception | None = None, tasks: Collection[int] = ()) -> None:
+    """Write that a connector FAILED whose config, plan or start did, under the claim in ``failed``. Its trace holds no secrets.
+
+    Where ``error`` is that something outside is missing, its ``tasks`` FAILED and the connector is RUNNING, as when tasks find that out
+    (``report_unready``). Without tasks, the connector has the trace."""
+    is_outside = isinstance(error, MissingException) and bool(tasks)
+    connector = replace(failed, state=State.RUNNING, trace=None) if is_outside else failed
+    with closing(backing.status_notes(failed.claim)) as writer:
+        _put_failed(writer, connector, tasks if is_outside else (), failed.trace or "")
 
 
 def plugin_version(settings: WorkerSettings, connector: str, state: ClusterConfigState) -> str | None:

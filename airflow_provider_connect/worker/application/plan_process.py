@@ -131,7 +131,8 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
         worker_id = f"{socket.gethostname()}:{os.getpid()}"
         version = plugin_version(settings, spec.connector, state)
         trace = mask(trace_of(error))
-        report_failed(backing, ConnectorStatus(spec.connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
+        failed = ConnectorStatus(spec.connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim)
+        report_failed(backing, failed, error, state.tasks(spec.connector))
         trial.failed(mask(message_of(error)))
         raise
     return {"tasks": list(plan.tasks), "claim": str(claim)}

@@ -9,7 +9,7 @@ from functools import partial
 
 from airflow_provider_connect.config.masking import HideSecrets, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.errors import ConfigException, FencedException, MissingException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord
 from airflow_provider_connect.model.run import Claim, RunSpec
@@ -19,6 +19,7 @@ from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.transactional_producer import Fence
+from airflow_provider_connect.worker.missing import missing_of, warn_of_missing
 from airflow_provider_connect.worker.task.checked_connector import (
     CheckedConnector,
     check_connector,
@@ -137,7 +138,12 @@ class Planner:
             is_valid = self._is_planned(checked.name)
             return java_task_configs(checked, self._settings, self._java, is_valid=is_valid, mask=self._mask)
         context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
-        return task_configs(checked, context, self._settings)
+        try:
+            configs = task_configs(checked, context, self._settings)
+        except ConfigException as error:  # its config was checked: what it names is not as it must be
+            raise MissingException(error.message, errors=error.errors) from error
+        warn_of_missing(checked.name, missing_of(checked.connector, self._mask))
+        return configs
 
     def _offsets(self, checked: CheckedConnector, settle_seconds: float | None) -> SourceOffsets:
         with closing(self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved), settle_seconds=settle_seconds)) as store:

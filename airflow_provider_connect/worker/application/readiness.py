@@ -20,10 +20,9 @@ from airflow_provider_connect.config.client_settings import client_config, conne
 from airflow_provider_connect.config.dag_settings import PROBE_INTERVAL, java_seconds
 from airflow_provider_connect.config.masking import HideSecrets, Mask, password_values, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException, ConnectException, StoreTimeoutException, trace_of
+from airflow_provider_connect.errors import ConnectException, MissingException, StoreTimeoutException, trace_of
 from airflow_provider_connect.model.backfill import capped, ranges_of, read_partitions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.config_limits import LONGEST_NOTE, cut
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.ids import consumer_group, named_topics
@@ -44,10 +43,11 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
 from airflow_provider_connect.worker.bounded_call import connector_class, within
 from airflow_provider_connect.worker.delivery.sink_positions import is_fresh
+from airflow_provider_connect.worker.missing import missing_of, missing_topics, warn_of_missing
 
 if TYPE_CHECKING:
     from airflow_provider_connect.config.config_providers import ConfigProvider
-    from airflow_provider_connect.sdk.connector import Connector, OffsetReader, SourceConnector
+    from airflow_provider_connect.sdk.connector import OffsetReader, SourceConnector
 
 log = logging.getLogger(__name__)
 WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
@@ -65,7 +65,7 @@ SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
 class Readiness:
     """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures); ``reason`` is for the log. ``config`` is
     the raw config that was checked, and ``secrets`` what its variables stand for; both are empty for a connector that is not started.
-    ``version`` is the plugin's where an upgrade lays one down: the one that has proved itself. ``missing`` is what its source lacks.
+    ``version`` is the plugin's where an upgrade lays one down: the one that has proved itself. ``missing`` is what it waits for.
     ``known`` is what was read of the config topic, for a run to go on from."""
 
     state: str
@@ -77,10 +77,10 @@ class Readiness:
     known: ConfigSnapshot | None = field(default=None, repr=False)
 
 
-class UnreadyException(ConfigException):
+class UnreadyException(MissingException):
     """The connector itself refuses a run now, because something outside is missing. ``found`` is what was known before."""
 
-    def __init__(self, found: Readiness, refusal: ConfigException) -> None:
+    def __init__(self, found: Readiness, refusal: MissingException) -> None:
         super().__init__(refusal.message, errors=refusal.errors)
         self.found = found
 
@@ -130,6 +130,7 @@ def check_readiness(
     found = Readiness(found.state, found.reason, raw, secrets, found.version, found.missing, known)
     if found.state == WORK:
         found = replace(found, missing=_check_before_work(settings, connector, found, providers, hide))
+    warn_of_missing(connector, found.missing)
     _note_missing(settings, connector, found)
     return found
 
@@ -254,7 +255,8 @@ def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCach
 
 
 def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) -> None:
-    """Write what the source lacks beside its config, for lists, where the config topic does not have it. A run does not fail for this."""
+    """Write what the connector waits for beside its config, for lists, where the config topic does not have it. A run does not fail for
+    this."""
     state = None if found.known is None else found.known.log(connector).state
     if state is None or state.connector_config(connector) != found.config or state.notes.get(connector) == found.missing:
         return
@@ -269,19 +271,24 @@ def _check_before_work(
     settings: WorkerSettings, connector: str, found: Readiness, providers: Mapping[str, ConfigProvider], hide: HideSecrets
 ) -> str | None:
     """Config, guarantee, what the connector itself checks, and the internal topics are in order; or raise ConfigException. Returns what
-    its source lacks."""
+    it waits for."""
     from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
 
     checked = check_connector(connector, found.config, settings, found.secrets, version=found.version, providers=providers, hide=hide)
     guarantee_of(checked, settings)
     try:
         check_outside(checked)
-    except ConfigException as error:
+    except MissingException as error:
         raise UnreadyException(found, error) from None
     admin = TopicAdmin(settings)
     admin.ensure_internal_topics()
     admin.close()
-    return missing_of(checked.connector, Mask(checked.secrets()))
+    missing = missing_of(checked.connector, Mask(checked.secrets())) or found.missing
+    if missing or checked.is_source:
+        return missing
+    group = consumer_group(connector, checked.resolved, settings.values)
+    with LogConsumer(client_config(settings, "consumer", checked.settings.overrides["consumer"]) | {"group.id": group}) as consumer:
+        return missing_topics(checked.resolved, _topics(checked.resolved, settings, consumer))
 
 
 def source_readiness(
@@ -290,12 +297,6 @@ def source_readiness(
     """Whether the source has new data. ``mask`` hides secrets in what the connector raises."""
     found = _answer(name, connector.check_for_new_data, {**connector.default_settings, **resolved}, settings, mask)
     return replace(found, missing=missing_of(connector, mask))
-
-
-def missing_of(connector: Connector, mask: Callable[[str], str]) -> str | None:
-    """What the connector has just found to be missing, without secrets."""
-    missing = getattr(connector, "missing", None)  # sinks have none
-    return cut(mask(missing), LONGEST_NOTE) if isinstance(missing, str) and missing else None
 
 
 def _answer(
@@ -335,6 +336,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
         counts = _topics(resolved, settings, consumer)
         ranges = ranges_of(resolved)
         partitions = read_partitions([TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)], ranges)
+        missing = missing_topics(resolved, counts)
         try:
             committed = consumer.committed(partitions, COMMITTED_SECONDS)
         except StoreTimeoutException:  # the broker has answered until now
@@ -342,12 +344,12 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
         ends = capped(consumer.end_offsets(partitions), ranges)
     waiting = [p for p in partitions if p not in committed or committed[p].offset != ends[p]]
     if waiting:
-        return Readiness(WORK, f"{len(waiting)} of {len(partitions)} partitions have records beyond the group's offsets")
-    if not all(is_fresh(committed[p].metadata, time.time()) for p in partitions):
-        return Readiness(
-            WORK, "the group's offsets are not this connector's, or are a day old and have to be committed again before they expire"
-        )
-    return Readiness(NO_WORK, f"group {group} is at the end of all {len(partitions)} partitions")
+        reason = f"{len(waiting)} of {len(partitions)} partitions have records beyond the group's offsets"
+    elif not all(is_fresh(committed[p].metadata, time.time()) for p in partitions):
+        reason = "the group's offsets are not this connector's, or are a day old and have to be committed again before they expire"
+    else:
+        return Readiness(NO_WORK, f"group {group} is at the end of all {len(partitions)} partitions", missing=missing)
+    return Readiness(WORK, reason, missing=missing)
 
 
 def _topics(resolved: Mapping[str, str], settings: WorkerSettings, consumer: LogConsumer) -> dict[str, int]:

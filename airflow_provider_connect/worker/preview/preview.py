@@ -26,13 +26,14 @@ from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.worker.missing import missing_of
 from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
 from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.sink import PreviewedSink
 from airflow_provider_connect.worker.preview.source import PreviewedSource
 from airflow_provider_connect.worker.preview.steps import Steps
-from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector, check_outside
 from airflow_provider_connect.worker.task.contexts import WorkersKafka
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of, stages_of
 from airflow_provider_connect.worker.task.task_configs import PlanningContext, task_configs
@@ -58,6 +59,7 @@ def make_preview(
     checked = check_connector(request.connector, config, settings, secrets, providers=providers, hide=mask.add)
     if checked.is_java:
         raise ConfigException.of("connector.class", checked.plugin.class_name, "A Java connector has no preview")
+    check_outside(checked, fully=True)
     offsets = _offsets(checked, settings) if offsets is None else offsets
     configs = task_configs(checked, PlanningContext(request.connector, lambda _: offsets, is_preview=True), settings)
     converters = converters_of(checked, settings)
@@ -72,6 +74,7 @@ def make_preview(
         return config_providers.resolve(config, providers, secrets)
 
     fields: Fields = {}
+    missing = missing_of(checked.connector, mask)
     if isinstance(checked.connector, SourceConnector):
         kafka = WorkersKafka(checked, settings, converters, errors)
         pipeline = SourcePipeline(converters, stages, errors)
@@ -82,6 +85,7 @@ def make_preview(
         sink = PreviewedSink(checked, settings, SinkPipeline(converters, stages, errors), findings, steps, deadline=deadline)
         tasks = sink.run_tasks(shown, request.records)
         read = sink.read
+        missing = missing or sink.missing
     preview = Preview(
         connector=request.connector,
         type="source" if checked.is_source else "sink",
@@ -96,6 +100,7 @@ def make_preview(
         failures=findings.failures,
         seconds=round(time.monotonic() - started, 3),
         steps=steps.shown,
+        missing=missing,
     )
     return _masked(preview, mask)
 
@@ -120,6 +125,7 @@ def _masked(preview: Preview, mask: Mask) -> Preview:
         offsets=mask.whole(preview.offsets),
         failures=list(map(mask, preview.failures)),
         steps=[_masked_steps(each, mask) for each in preview.steps],
+        missing=None if preview.missing is None else mask(preview.missing),
     )
 
 

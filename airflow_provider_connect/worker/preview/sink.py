@@ -23,6 +23,7 @@ from airflow_provider_connect.worker.delivery.kafka_reader import FORCED_SETTING
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.delivery.sink_positions import KnownOffsets, owned_by, partitions_of, start_position, topics_of
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.worker.missing import missing_topics
 from airflow_provider_connect.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.records import shown_records
@@ -35,7 +36,7 @@ Ranges = dict[TopicPartition, tuple[int, int]]
 
 
 class PreviewedSink:
-    """Reads a share of each partition. ``deadline`` is a time of ``time.monotonic``."""
+    """Reads a share of each partition. ``deadline`` is a time of ``time.monotonic``; ``missing`` are topics that are not there."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class PreviewedSink:
         deadline: float,
     ) -> None:
         self.read = 0
+        self.missing: str | None = None
         self._checked = checked
         self._settings = settings
         self._pipeline = pipeline
@@ -65,7 +67,8 @@ class PreviewedSink:
         """Read ``most`` records, at their offsets, in the same order each time. ``configs`` are those to show."""
         connection = AdminConnection.of(self._settings, sink_admin_overrides(self._checked.resolved), ANSWER_SECONDS)
         with closing(connection):
-            every = partitions_of(topics_of(self._checked.settings, TopicAdmin(self._settings, connection=connection)))
+            topics = topics_of(self._checked.settings, TopicAdmin(self._settings, connection=connection))
+            self.missing, every = missing_topics(self._checked.resolved, topics), partitions_of(topics)
             partitions = read_partitions(every, self._checked.settings.ranges)
             available = self._available(partitions, connection)
         owners = {p: next((t for t in range(len(configs)) if owned_by(p, t, len(configs))), 0) for p in partitions}

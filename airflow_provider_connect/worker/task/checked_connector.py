@@ -14,7 +14,14 @@ from airflow_provider_connect.config.client_settings import clients_of, refused_
 from airflow_provider_connect.config.config_providers import ConfigProvider
 from airflow_provider_connect.config.masking import HideSecrets, Mask, config_secrets, password_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException, message_of, plugin_code
+from airflow_provider_connect.errors import (
+    ConfigException,
+    MissingException,
+    PluginVersionException,
+    RetriableException,
+    message_of,
+    plugin_code,
+)
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_limits import TASK_MEMORY
 from airflow_provider_connect.model.connector_keys import names_of, own_config_def, sink_config_def, source_config_def, strip_framework_keys
@@ -192,15 +199,16 @@ def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -
         raise refused(connector, [ConfigException.of("connector.class", named, error.message).message]) from error
 
 
-def check_outside(checked: CheckedConnector) -> None:
-    """Ask the connector whether a run could start now. Raises ConfigException, and for whatever else the connector raises
-    RetriableException, without secrets."""
+def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
+    """Ask the connector whether a run could start now; ``fully`` for a preview. Raises MissingException, and for whatever else the
+    connector raises RetriableException, without secrets."""
     mask = Mask(checked.secrets())
     try:
         with plugin_code():
-            checked.connector.check(strip_framework_keys(checked.resolved))
+            (checked.connector.check_fully if fully else checked.connector.check)(strip_framework_keys(checked.resolved))
     except ConfigException as error:
-        raise refused(checked.name, map(mask, error.errors)) from None
+        refusal = refused(checked.name, map(mask, error.errors))
+        raise MissingException(refusal.message, errors=refusal.errors) from None
     except Exception as error:  # (the connector's own code)
         text = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(message_of(error))}"
         raise RetriableException(text) from None

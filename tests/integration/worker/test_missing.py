@@ -1,15 +1,22 @@
-"""What a source lacks: noted beside the connector's state by the check for new data, and gone when it is there."""
+"""What a connector waits for is noted beside its state, and gone when it is there; what it cannot wait for fails its run. Previews show
+the same."""
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from airflow_provider_connect.errors import MissingException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.preview.process import _answer
 from tests.integration.herder.conftest import RunsByHand
-from tests.integration.worker.environment import RunEnvironment
+from tests.integration.worker.environment import RunEnvironment, make_topic, send_pairs
 
 
 def note(environment: RunEnvironment) -> str | None:
@@ -27,7 +34,7 @@ def test_a_missing_file_is_noted_until_it_is_there(environment: RunEnvironment) 
     with Herder(environment.settings, RunsByHand()) as herder:
         status = herder.connector_status(environment.connector)
         assert (status.connector.state, status.note) == ("RUNNING", missing)
-        assert herder.health_warnings() == ["1 running connectors lack the file or table that they read (airflow connect top)."]
+        assert herder.health_warnings() == ["1 running connectors need attention: what they read is not there (airflow connect top)."]
         assert [found.note for _, found in herder.listed() if found is not None] == [missing]
         herder.pause(environment.connector)
         assert herder.health_warnings() == []
@@ -64,3 +71,133 @@ def test_other_sources_without_anything_to_read_are_noted(environment: RunEnviro
         connection.execute("create table orders (id integer primary key)")
     environment.readiness()
     assert note(environment) is None
+
+
+JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+ROW = '{"schema": {"type": "struct", "fields": [{"field": "id", "type": "int32"}]}, "payload": {"id": 1}}'
+
+
+def preview(environment: RunEnvironment, config: dict[str, str]) -> dict[str, Any]:
+    request = {"connector": environment.connector, "config": config, "records": 2, "seconds": 20.0, "timeout_seconds": 60.0}
+    return dict(_answer(environment.settings, {})(request))
+
+
+@pytest.mark.parametrize("kind", ["line", "files", "logs", "tables", "topics", "pattern", "mirror"])
+def test_every_connector_waits_in_the_same_way(environment: RunEnvironment, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """As Kafka Connect's file source and its sinks do."""
+    folder, topic = environment.folder / "in", f"{environment.connector}-data"
+    folder.mkdir()
+    sqlite3.connect(database := environment.folder / "shop.db").close()
+    clusters = {"source.cluster.alias": "a", **{f"{end}.cluster.bootstrap.servers": environment.bootstrap for end in ("source", "target")}}
+    own, text = {
+        "line": ({"connector.class": "FileStreamSource", "file": f"{folder}/x", "topic": topic}, f"There is no file {folder}/x"),
+        "files": ({"connector.class": "FileSystemSource", "url": str(folder), "topic": topic}, "There is no file yet that its settings"),
+        "logs": ({"connector.class": "LogSource", "paths": f"{folder}/*.log", "topic": topic}, f"There is no file like {folder}/*.log"),
+        "tables": (
+            {"connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{database}", "mode": "incrementing", "topic.prefix": topic}
+            | {"incrementing.column.name": "id"},
+            "There is no table that its settings choose",
+        ),
+        "topics": ({"connector.class": "FileStreamSink", "file": f"{folder}/x", "topics": topic}, f"There is no topic {topic}: nothing is"),
+        "pattern": (
+            {"connector.class": "FileStreamSink", "file": f"{folder}/x", "topics.regex": f"{topic}.*"},
+            f"There is no topic that topics.regex={topic}.* matches",
+        ),
+        "mirror": (
+            {
+                "connector.class": "MirrorSource",
+                "topics": topic,
+                "heartbeats.replication.enabled": "false",
+                "offset-syncs.topic.replication.factor": "1",
+            }
+            | clusters,
+            "There is no topic in cluster a",
+        ),
+    }[kind]
+    config = {**own, "name": environment.connector}
+    found = preview(environment, config)
+    assert (found["read"], found["missing"].startswith(text)) == (0, True), found
+    TopicAdmin(environment.settings).ensure_internal_topics()
+    environment.put_config(config)
+    assert environment.readiness().state == "work"
+    assert environment.run().state is RunState.DONE
+    environment.readiness()
+    assert f"Connector {environment.connector} waits: {text}" in caplog.text
+    assert note(environment) == found["missing"], "dry run and list show one sentence"
+    with Herder(environment.settings, RunsByHand()) as herder:
+        status = herder.connector_status(environment.connector)
+        assert {status.connector.state, *(task.state for task in status.tasks)} == {"RUNNING"}
+        assert herder.health_warnings() == ["1 running connectors need attention: what they read is not there (airflow connect top)."]
+
+
+def _table(environment: RunEnvironment) -> None:
+    with sqlite3.connect(environment.folder / "shop.db") as connection:
+        connection.execute("create table orders (id integer primary key, line text)")
+
+
+def _drop(environment: RunEnvironment) -> None:
+    with sqlite3.connect(environment.folder / "shop.db") as connection:
+        connection.execute("drop table orders")
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "remove"),
+    [
+        ("FileSystemSource", lambda each: (each.folder / "in").mkdir(), lambda each: shutil.rmtree(each.folder / "in")),
+        ("JdbcSource", _table, _drop),
+    ],
+)
+def test_what_a_source_cannot_wait_for_fails_its_tasks_by_name(
+    environment: RunEnvironment, kind: str, make: Callable[[RunEnvironment], None], remove: Callable[[RunEnvironment], None]
+) -> None:
+    """Also where its plan finds out, as a sink's tasks do."""
+    jdbc = f"jdbc:sqlite:{environment.folder}/shop.db"
+    config = {
+        "FileSystemSource": {"url": f"{environment.folder}/in", "topic": environment.connector},
+        "JdbcSource": {"connection.url": jdbc, "mode": "bulk", "table.include": "orders", "topic.prefix": environment.connector},
+    }[kind]
+    config |= {"name": environment.connector, "connector.class": kind}
+    make(environment)
+    assert environment.run(config).state is RunState.DONE
+    remove(environment)
+    for _ in range(2):
+        result = environment.run()
+        assert (result.state, result.retriable) == (RunState.FAILED, False)
+        [status] = environment.statuses().tasks_of(environment.connector)
+        connector = environment.statuses().connector(environment.connector)
+        assert connector is not None
+        assert (connector.state, connector.trace, status.state) == ("RUNNING", None, "FAILED")
+        assert f"{MissingException.__name__}: Invalid value" in str(status.trace)
+        with pytest.raises(MissingException) as refused:
+            environment.readiness()
+        assert str(result.error) in refused.value.message
+        assert preview(environment, config)["error"] == refused.value.message
+    with Herder(environment.settings, RunsByHand()) as herder:
+        assert herder.health_warnings() == ["1 connectors have FAILED, or a task of theirs (airflow connect top)."]
+    make(environment)
+    assert environment.run().state is RunState.DONE
+    assert environment.states() == {0: "RUNNING"}
+
+
+@pytest.mark.parametrize("kind", ["FileStreamSink", "FileSystemSink", "JdbcSink", "IcebergSink", "DeltaSink"])
+def test_a_dry_run_of_a_sink_fails_where_its_run_would(environment: RunEnvironment, kind: str) -> None:
+    topic, here = make_topic(environment.bootstrap, f"{environment.connector}-data"), environment.folder
+    send_pairs(environment.bootstrap, topic, [("k", ROW)])
+    sqlite3.connect(here / "shop.db").close()
+    own, text = {
+        "FileStreamSink": ({"file": f"{here}/in/x"}, f"There is no folder {here}/in"),
+        "FileSystemSink": ({"url": f"{here}/in"}, f"There is no folder {here}/in"),
+        "JdbcSink": ({"connection.url": f"jdbc:sqlite:{here}/shop.db", "table.name.format": "orders"}, "There is no table orders"),
+        "IcebergSink": (
+            {"iceberg.catalog.type": "sql", "iceberg.catalog.uri": f"sqlite:///{here}/c.db", "iceberg.tables": "shop.orders"}
+            | {"iceberg.catalog.warehouse": f"file://{here}/lake"},
+            "There is no table shop.orders",
+        ),
+        "DeltaSink": ({"delta.table.path": f"{here}/orders"}, "There is no Delta table"),
+    }[kind]
+    config = {**own, **JSON, "name": environment.connector, "connector.class": kind, "topics": topic}
+    failed = preview(environment, config)
+    assert text in failed["error"], failed
+    result = environment.run(config)
+    named = text.rpartition(" ")[2]
+    assert (result.state, result.retriable, named in str(result.error)) == (RunState.FAILED, False, True), result.error
