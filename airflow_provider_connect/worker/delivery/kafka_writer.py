@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -177,6 +178,7 @@ class KafkaWriter:
         self._producer.poll(timeout_seconds) if reports is None else reports.serve(timeout_seconds)
 
     def _queue(self, chunk: EncodedBatch) -> None:
+        chunk = _with_client_times(chunk)
         if self._native is not None:
             columns = {"headers": chunk.headers, "timestamp": chunk.timestamp}
             self._native.put(chunk.topic, chunk.kafka_partition, chunk.value, chunk.key, chunk.num_records, **columns)
@@ -219,6 +221,14 @@ class KafkaWriter:
             return
         if self._error is None and error.code() not in _TAKEN_BACK:
             self._error = error
+
+
+def _with_client_times(chunk: EncodedBatch) -> EncodedBatch:
+    """The client takes 0 for no time, so the first instant of 1970 is the next millisecond."""
+    times = chunk.timestamp
+    if times is None or times.null_count == len(times) or pc.min(times).as_py() > 0:
+        return chunk
+    return replace(chunk, timestamp=pc.if_else(pc.equal(times, 0), 1, times))
 
 
 def _of_client(batch: EncodedBatch) -> str:

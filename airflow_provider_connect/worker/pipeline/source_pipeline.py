@@ -139,11 +139,10 @@ class SourcePipeline:
 
 
 def _times(given: pa.Array) -> pa.Array:
-    """Times as the client takes them. -1 is none, as in Kafka; 0 would be none to the client, so the first instant of 1970 is the next
-    millisecond."""
-    if given.null_count == len(given) or pc.min(given).as_py() > 0:
+    """-1 is no time, as in Kafka."""
+    if given.null_count == len(given) or pc.min(given).as_py() >= 0:
         return given
-    return pc.if_else(pc.equal(given, -1), pa.scalar(None, pa.int64()), pc.if_else(pc.equal(given, 0), 1, given))
+    return pc.if_else(pc.equal(given, -1), pa.scalar(None, pa.int64()), given)
 
 
 def _not_polled(value: object) -> ConnectException:
