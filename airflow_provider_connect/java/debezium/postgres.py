@@ -11,8 +11,9 @@ the slot is known to hold no change of the connector's; the check before a run, 
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
@@ -44,6 +45,7 @@ _UNANSWERED_SECONDS: Final = 60.0
 _LSN: Final = "lsn"
 _LAST_RECORD: Final = ("lsn_proc", "lsn_commit")
 _KEPT: Final = ("ts_usec",)
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.]+")
 _OPERATIONS: Final = {"c": "I", "u": "U", "d": "D", "t": "T"}
 _MESSAGE: Final = "M"
 _BEGIN: Final = "B"
@@ -51,7 +53,7 @@ _HELD_BYTES: Final = 1 << 30
 """Held back WAL of which the log warns."""
 _SEGMENT_BYTES: Final = 16 << 20
 """The server removes no less WAL than this, unless it was built otherwise."""
-_PIECE_BYTES: Final = 256 << 20
+_PIECE_BYTES: Final = 64 << 20
 """How much of the WAL one question reads: its answer has a time limit."""
 _CHECK_SECONDS: Final = 20.0
 _RELEASE_SECONDS: Final = 5.0
@@ -84,9 +86,11 @@ class DebeziumPostgres:
             if (state.held_bytes or 0) >= _HELD_BYTES:
                 log.warning("Replication slot %s holds back %d bytes of the server's WAL", config.get(SLOT, "debezium"), state.held_bytes)
             if _is_position_alone(offset):
-                return _moved_on(slot, state, _position(offset), _kinds(config))
-            found = slot.has_changes(_position(offset), _kinds(config))
-            return True if found is False and (state.held_bytes or 0) >= _SEGMENT_BYTES else found
+                return _moved_on(slot, state, _position(offset), config)
+            position, end = _position(offset), slot.settled_position()
+            found = slot.has_changes(position, _kinds(config), end, _left_out(config))
+            is_worth_a_run = end is not None and end - state.confirmed >= _SEGMENT_BYTES and end - 1 > position
+            return True if found is False and is_worth_a_run else found
         finally:
             slot.close()
 
@@ -107,7 +111,7 @@ class PostgresGoal:
     def __init__(self, config: Mapping[str, str], within: Within) -> None:
         self._beans = Beans("postgres", config)
         self._partition: dict[str, object] = {"server": config.get(PREFIX, "")}
-        self._kinds = _kinds(config)
+        self._kinds, self._left_out = _kinds(config), _left_out(config)
         if config.get(_DROP, "").strip().lower() == "true":
             raise ConfigException.of(_DROP, "true", "Changes between two runs would be lost with the slot. Leave it out.")
         self._is_snapshot_only = is_snapshot_only(config)
@@ -139,7 +143,7 @@ class PostgresGoal:
         if end is None:
             return []
         end = min(end, max(position, state.confirmed) + _PIECE_BYTES)
-        if end - 1 <= position or self._slot.has_changes(position, self._kinds, end) is not False:
+        if end - 1 <= position or self._slot.has_changes(position, self._kinds, end, self._left_out) is not False:
             return []
         return [(self._partition, {**{key: offset[key] for key in _KEPT if key in offset}, _LSN: end - 1})]
 
@@ -169,18 +173,19 @@ class PostgresGoal:
         return passed
 
 
-def _moved_on(slot: ReplicationSlot, state: SlotState, position: int, kinds: Collection[str]) -> bool | None:
+def _moved_on(slot: ReplicationSlot, state: SlotState, position: int, config: Mapping[str, str]) -> bool | None:
     """As ``has_new_data`` behind ``position``. WAL without changes is let go piece by piece, never what was not read before.
 
     A slot begins one byte before the record behind that piece: no record begins there, so each transaction that ends later is whole.
     """
+    kinds, left_out = _kinds(config), _left_out(config)
     end, deadline = slot.settled_position(), time.monotonic() + _CHECK_SECONDS
     if end is None:
-        return slot.has_changes(position, kinds)
+        return slot.has_changes(position, kinds, None, left_out)
     read = max(position, state.confirmed)
     while read < end:
         read = min(end, read + _PIECE_BYTES)
-        found = slot.has_changes(position, kinds, read)
+        found = slot.has_changes(position, kinds, read, left_out)
         if found is not False:
             return found
         try:
@@ -198,6 +203,25 @@ def _kinds(config: Mapping[str, str]) -> set[str]:
     has_transactions = config.get("provide.transaction.metadata", "").strip().lower() == "true"
     changes = {kind for operation, kind in _OPERATIONS.items() if operation not in skipped}
     return {_MESSAGE, *changes} | ({_BEGIN} if has_transactions else set())
+
+
+def _left_out(config: Mapping[str, str]) -> Callable[[str], bool]:
+    """Whether a table is certainly none of the connector's: by a list of plain names. Debezium takes them as expressions, in which a dot is
+    any character, and case makes no difference."""
+    listed = [each.strip() for each in config.get("table.include.list", "").split(",")]
+    if not all(_PLAIN.fullmatch(each) for each in listed):
+        return lambda _: False
+    signals = config.get("signal.data.collection", "").strip().lower()
+
+    def is_left_out(table: str) -> bool:
+        name = table.lower()
+        return not signals.endswith(name) and not any(_means(each.lower(), name) for each in listed)
+
+    return is_left_out
+
+
+def _means(listed: str, table: str) -> bool:
+    return len(listed) == len(table) and all(one in (".", other) for one, other in zip(listed, table, strict=True))
 
 
 def _is_position_alone(offset: Mapping[str, object]) -> bool:

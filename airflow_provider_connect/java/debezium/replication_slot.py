@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,9 +24,16 @@ _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "veri
 _SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9_]{1,63}")
 _STATEMENT_SECONDS: Final = 10
-_MOST_ROWS: Final = 100_000
+_MOST_ROWS: Final = 2_000_000
 _MESSAGES_FROM: Final = 140000  # since then pgoutput sends what pg_logical_emit_message wrote, and Debezium asks for it
-_FLUSH_SECONDS: Final = 1.0
+_FLUSH_SECONDS: Final = 3.0
+_PAGE_HEADERS: Final = (24, 40)
+"""The first record of a page begins behind its header, and the one before ends at the page's start."""
+_TABLE: Final = (
+    "CASE WHEN chr(get_byte(data, 0)) IN ('I', 'U', 'D') THEN "
+    "(get_byte(data, 1)::bigint << 24) + (get_byte(data, 2) << 16) + (get_byte(data, 3) << 8) + get_byte(data, 4) END"
+)
+"""The id of the table whose row a message of pgoutput has."""
 _POSITION: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
 _INSERTED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
 _FLUSHED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
@@ -96,19 +103,27 @@ class ReplicationSlot:
         return (bool(found[0][0]), bool(found[0][1])) if found else (False, False)
 
     def settled_position(self) -> int | None:
-        """The position between two records of the WAL up to which ``has_changes`` reads from now on; None: it is not on the server's disk
-        yet. (The server's position on disk may lie within a record.)"""
-        inserted = int(self._server.row(f"SELECT ({_INSERTED} - '0/0'::pg_lsn)::bigint")[0])
-        until = time.monotonic() + _FLUSH_SECONDS
+        """The end of the WAL's last record, once it is on the server's disk; None: it did not get there.
+
+        The position on disk may lie within a record, whose rest comes with the next commit only, and a reader of the slot waits for that.
+        """
+        (inserted,) = self._server.row(f"SELECT ({_INSERTED} - '0/0'::pg_lsn)::bigint")
+        until, is_hurried = time.monotonic() + _FLUSH_SECONDS, False
         while not self._server.row(f"SELECT ({_FLUSHED} >= {_lsn(inserted)})::int")[0]:
             if time.monotonic() > until:
                 return None
+            if not is_hurried:  # the end of a transaction has the server write what lies before, within a second
+                self._server.rows("SELECT txid_current()::text")
+                is_hurried = True
             time.sleep(0.1)
-        return inserted
+        within_page = inserted % int(self._server.row("SELECT current_setting('wal_block_size')::int")[0])
+        return int(inserted) - (within_page if within_page in _PAGE_HEADERS else 0)
 
-    def has_changes(self, after: int, kinds: Collection[str], until: int | None = None) -> bool | None:
+    def has_changes(
+        self, after: int, kinds: Collection[str], until: int | None = None, is_left_out: Callable[[str], bool] = lambda _: False
+    ) -> bool | None:
         """Whether pgoutput would bring messages of these ``kinds`` (its letters) behind the one at ``after``; None: not found out. Reads
-        all records that begin before ``until``.
+        all records that begin before ``until``. Rows of a table that ``is_left_out`` (``schema.table``) do not count.
 
         Messages come in the order of commits, and their own positions do not: a long transaction has early ones. So that at ``after`` is
         searched, and the end of the last transaction before. The slot is read from its start, in whole transactions.
@@ -118,22 +133,35 @@ class ReplicationSlot:
         sends_messages = int(self._server.row("SELECT current_setting('server_version_num')::int")[0]) >= _MESSAGES_FROM
         options = f"'proto_version', '1', 'publication_names', '{self._publication}'" + (", 'messages', 'true'" if sends_messages else "")
         wanted = ", ".join(str(ord(kind)) for kind in sorted(kinds))
+        new = f"kind IN ({wanted}) AND changes.number > seen.number"
         end = "NULL" if until is None else _lsn(until)
         limit = 1
         while limit <= _MOST_ROWS:
-            rows, known, new = self._server.row(
-                "WITH changes AS (SELECT lsn, get_byte(data, 0) AS kind, number FROM pg_logical_slot_peek_binary_changes("
+            rows, known, others, tables = self._server.row(
+                f"WITH changes AS (SELECT lsn, get_byte(data, 0) AS kind, {_TABLE} AS of_table, number "
+                "FROM pg_logical_slot_peek_binary_changes("
                 f"'{self._name}', {end}, {limit}, {options}) WITH ORDINALITY AS peeked(lsn, xid, data, number)), "
                 "seen AS (SELECT coalesce(max(number), 0) AS number FROM changes "
                 f"WHERE (kind = {ord('C')} AND lsn <= {_lsn(after + 1)}) OR (kind IN ({wanted}) AND lsn = {_lsn(after)})) "
                 f"SELECT count(*), count(*) FILTER (WHERE kind IN ({wanted}) AND lsn = {_lsn(after)}), "
-                f"count(*) FILTER (WHERE kind IN ({wanted}) AND changes.number > seen.number) FROM changes, seen"
+                f"count(*) FILTER (WHERE {new} AND of_table IS NULL), string_agg(DISTINCT of_table::text, ',') FILTER (WHERE {new}) "
+                "FROM changes, seen"
             )
             is_whole = rows < limit
-            if is_whole or (known and new):  # that at ``after`` may come yet, behind messages of later positions
-                return bool(new)
+            has_new = bool(others) or self._is_any_wanted(tables, is_left_out)
+            if is_whole or (known and has_new):  # that at ``after`` may come yet, behind messages of later positions
+                return has_new
             limit = max(100, 10 * int(rows))
         return None
+
+    def _is_any_wanted(self, tables: str | None, is_left_out: Callable[[str], bool]) -> bool:
+        """Whether one of these ids is of a table that is not left out; a table that is gone is not."""
+        ids = tables.split(",") if tables else []
+        found = self._server.rows(
+            "SELECT nspname::text || '.' || relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            f"WHERE pg_class.oid IN ({', '.join(ids) or 'NULL'})"
+        )
+        return sum(is_left_out(str(name)) for (name,) in found) < len(ids)
 
     def advance(self, position: int) -> None:
         """Have the slot begin at ``position``, unless it is past that or a process reads it. Transactions that end later stay whole."""

@@ -107,6 +107,12 @@ def test_a_validation_is_connects_with_our_rules_added(probe: PluginProbe) -> No
     assert "which has no default value" in missing["topic"][0]
 
 
+def test_exactly_once_is_refused_by_a_worker_without_it(plugins: Path) -> None:
+    with PluginProbe(settings(plugins, **{"exactly.once.source.support": "disabled"})) as probe:
+        found = errors(probe.validate(None, {**JAVA, "exactly.once.support": "required"}))
+    assert found == {"exactly.once.support": ("This worker does not have exactly-once source support enabled.",)}
+
+
 def test_two_versions_of_a_plugin_answer_in_one_jvm_and_no_secret_is_shown(probe: PluginProbe) -> None:
     database = {"database.hostname": "127.0.0.1", "database.port": "1", "database.user": "u", "database.dbname": "d"}
     config = {"name": "rows", "connector.class": POSTGRES, "topic.prefix": "p", "database.password": "s3cret-word", **database}

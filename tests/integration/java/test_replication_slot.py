@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -104,6 +105,34 @@ def test_a_transaction_that_began_first_and_ended_last_counts(postgres: Postgres
         assert slot.has_changes(delivered(database, name)[1][0], KINDS) is False
 
 
+@pytest.mark.parametrize(
+    ("given", "is_new"),
+    [
+        ({"table.include.list": "{0}.a"}, False),
+        ({"table.include.list": "{0}.A, other.c"}, False),
+        ({"table.include.list": "{0}.a,{0}.b"}, True),
+        ({"table.include.list": r"{0}\.a"}, True),
+        ({"table.include.list": "{0}.a", "signal.data.collection": "postgres.{0}.b"}, True),
+        ({}, True),
+    ],
+)
+def test_changes_of_tables_that_the_config_leaves_out_do_not_count(
+    postgres: PostgresServer, database: Connection, unique: str, given: dict[str, str], is_new: bool
+) -> None:
+    """A publication may have more tables than the connector. An expression may mean any table."""
+    name = slot_name(unique)
+    database.execute(text(f"ALTER PUBLICATION {name} ADD TABLE {name}.b"))
+    config = config_of(postgres, name) | {key: value.format(name) for key, value in given.items()}
+    with closing(slot_of(postgres, name)) as slot:
+        start = slot.position()
+        database.execute(text(f"INSERT INTO {name}.b SELECT generate_series(1, 300)"))
+        source = DebeziumPostgres()
+        assert source.has_new_data(config, lambda _: {"lsn": start}, within) is is_new
+        assert delivered(database, name) == [] or is_new
+        database.execute(text(f"INSERT INTO {name}.a VALUES (1)"))
+        assert source.has_new_data(config, lambda _: {"lsn": start}, within) is True
+
+
 def test_a_slot_or_server_that_is_not_there(postgres: PostgresServer, unique: str, free_port: int) -> None:
     with closing(slot_of(postgres, "not_there")) as slot:
         assert slot.state() is None
@@ -153,22 +182,36 @@ def test_a_hundred_checks_hold_no_wal_of_other_tables_back_and_lose_no_change(
 
     with closing(slot_of(postgres, name)) as slot:
         start = slot.position()
-    long = database.engine.connect().execution_options(isolation_level="READ COMMITTED")
     seen: list[tuple[int, int]] = []
-    for schedule in range(100):
-        database.execute(text(f"INSERT INTO {name}.w SELECT repeat(md5(n::text), 30) FROM generate_series(1, 400) n"))
-        database.execute(text("CHECKPOINT"))
-        if schedule in (80, 90):
-            long.execute(text(f"INSERT INTO {name}.a VALUES ({schedule})"))
-        assert source.has_new_data(config, lambda _: {"lsn": start}, within) is False
-        seen.append(held())
+    with database.engine.connect().execution_options(isolation_level="READ COMMITTED") as long:
+        for schedule in range(100):
+            database.execute(text(f"INSERT INTO {name}.w SELECT repeat(md5(n::text), 30) FROM generate_series(1, 400) n"))
+            database.execute(text("CHECKPOINT"))
+            if schedule in (80, 90):
+                long.execute(text(f"INSERT INTO {name}.a VALUES ({schedule})"))
+            assert source.has_new_data(config, lambda _: {"lsn": start}, within) is False
+            seen.append(held())
+        long.commit()
     assert max(unread for _, unread in seen) < 1 << 20
     assert max(kept for kept, _ in seen[:80]) < 4 << 20, "an open transaction holds it back"
-    long.commit()
-    long.close()
     assert [kind for _, kind in delivered(database, name)] == ["I", "I"]
     assert source.has_new_data(config, lambda _: {"lsn": start}, within) is True
     assert [kind for _, kind in delivered(database, name)] == ["I", "I"]
+
+
+def test_records_that_are_not_on_the_servers_disk_hold_no_check_up(postgres: PostgresServer, database: Connection, unique: str) -> None:
+    """Those of an open transaction: the server writes whole pages of them, and a reader of the slot waits for the rest of the last one."""
+    name = slot_name(unique)
+    database.execute(text(f"CREATE TABLE {name}.w (filler text)"))
+    config, source = config_of(postgres, name), DebeziumPostgres()
+    with closing(slot_of(postgres, name)) as slot, database.engine.connect().execution_options(isolation_level="READ COMMITTED") as long:
+        start = slot.position()
+        for _ in range(5):
+            long.execute(text(f"INSERT INTO {name}.w SELECT repeat(md5(n::text), 50) FROM generate_series(1, 50) n"))
+            time.sleep(0.5)
+            assert source.has_new_data(config, lambda _: {"lsn": start}, within) is False
+            assert source.has_new_data(config, lambda _: {"lsn": start, "lsn_proc": start}, within) is False
+        long.rollback()
 
 
 def test_a_change_that_is_committed_while_the_slot_moves_stays(postgres: PostgresServer, database: Connection, unique: str) -> None:

@@ -69,6 +69,10 @@ def test_a_mounted_app_reads_what_lies_below_its_prefix() -> None:
         ("..%2Fx", "..%2Fx"),
         ("a%2e%zz", "a%2e%25zz"),
         ("../x", "../x"),
+        ("..", ".."),
+        (".a", ".a"),
+        ("a/.", "a/."),
+        ("//z", "/z"),
         ("/a", "a"),
     ],
 )
