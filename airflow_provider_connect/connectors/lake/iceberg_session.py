@@ -9,15 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import (
+    ForbiddenError,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from airflow_provider_connect.connectors.lake.iceberg_catalog import open_catalog
-from airflow_provider_connect.connectors.lake.iceberg_settings import AUTO_CREATE, DYNAMIC, ROUTE_FIELD, IcebergSettings, checked_name
+from airflow_provider_connect.connectors.lake.iceberg_settings import (
+    AUTO_CREATE,
+    DYNAMIC,
+    ROUTE_FIELD,
+    TABLES,
+    IcebergSettings,
+    checked_name,
+)
 from airflow_provider_connect.connectors.lake.iceberg_table import TableWriter
 from airflow_provider_connect.connectors.lake.rows import value_rows
 from airflow_provider_connect.connectors.lake.table_offsets import StoredRow
@@ -167,7 +180,21 @@ class IcebergSession:
             self._catalog.create_namespace(namespace)
         with contextlib.suppress(TableAlreadyExistsError):
             return self._catalog.create_table(name, Schema())
+            raise ConfigException.of(AUTO_CREATE, "false", f"There is no table {name}. Create it, or set {AUTO_CREATE} to true.")
+        self._create_namespaces(name.split(".")[:-1])
+        try:
+            with contextlib.suppress(TableAlreadyExistsError):
+                return self._catalog.create_table(name, Schema())
+        except NoSuchNamespaceError as error:
+            reason = "Its namespace is not there, and the catalog's credentials may not create it. Create it, or give them the right."
+            raise ConfigException.of(TABLES, name, reason) from error
         return self._catalog.load_table(name)
+
+    def _create_namespaces(self, levels: Sequence[str]) -> None:
+        """Each level, the outermost first. Who may not create one may still create a table in one that is there."""
+        for count in range(1, len(levels) + 1):
+            with contextlib.suppress(NamespaceAlreadyExistsError, ForbiddenError):
+                self._catalog.create_namespace(tuple(levels[:count]))
 
 
 def _missing(table: str) -> ConfigException:

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    ForbiddenError,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableRequest
 
@@ -27,12 +34,14 @@ _STATUS = {
     TableAlreadyExistsError: 409,
     NamespaceAlreadyExistsError: 409,
     ValueError: 400,
+    ForbiddenError: 403,
+    NoSuchNamespaceError: 404,
 }
 
 
 @contextmanager
-def rest_catalog(folder: Path) -> Iterator[str]:
-    """The address of a server whose tables lie in ``folder``; its token is ``token``."""
+def rest_catalog(folder: Path, *, forbids_namespaces: bool = False) -> Iterator[str]:
+    """The address of a server whose tables lie in ``folder``; its token is ``token``. It demands that a namespace's parent is there."""
     catalog = SqlCatalog("iceberg", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
     lock = threading.Lock()
 
@@ -48,6 +57,8 @@ def rest_catalog(folder: Path) -> Iterator[str]:
             if self.headers["Authorization"] == "Bearer token":
                 try:
                     with lock:
+                        if forbids_namespaces and self.path.endswith("/namespaces"):
+                            raise ForbiddenError("no right to create a namespace")
                         status, document = 200, answered(catalog, self.command, self.path.partition("?")[0].split("/")[2:], body)
                 except tuple(_STATUS) as error:
                     status = _STATUS[type(error)]
@@ -74,16 +85,20 @@ def answered(catalog: SqlCatalog, method: str, path: list[str], body: dict[str, 
         case "GET", ["config"]:
             return {"defaults": {}, "overrides": HOSTILE}
         case "POST", ["namespaces"]:
-            catalog.create_namespace(tuple(body["namespace"]))
+            space = tuple(body["namespace"])
+            if space[1:] and not catalog.namespace_exists(space[:-1]):
+                raise NoSuchNamespaceError(f"{space[:-1]} is not there")
+            catalog.create_namespace(space)
             return {"namespace": body["namespace"], "properties": {}}
         case "POST", ["namespaces", space, "tables"]:
-            table = catalog.create_table((space, body["name"]), Schema.model_validate(body["schema"]))
+            table = catalog.create_table((*space.split("%1F"), body["name"]), Schema.model_validate(body["schema"]))
         case "GET", ["namespaces", space, "tables", name]:
-            table = catalog.load_table((space, name))
+            table = catalog.load_table((*space.split("%1F"), name))
         case "POST", ["namespaces", space, "tables", name]:
-            change = CommitTableRequest.model_validate(body | {"identifier": {"namespace": [space], "name": name}})
-            catalog.commit_table(catalog.load_table((space, name)), change.requirements, change.updates)
-            table = catalog.load_table((space, name))
+            levels = space.split("%1F")
+            change = CommitTableRequest.model_validate(body | {"identifier": {"namespace": levels, "name": name}})
+            catalog.commit_table(catalog.load_table((*levels, name)), change.requirements, change.updates)
+            table = catalog.load_table((*levels, name))
         case _:
             raise AssertionError(f"{method} {path}")
     document = {"metadata-location": table.metadata_location, "metadata": json.loads(table.metadata.model_dump_json())}
