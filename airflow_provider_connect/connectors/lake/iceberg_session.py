@@ -175,12 +175,6 @@ class IcebergSession:
         is_ours = name == self._settings.home and name not in {table.name for table in self._settings.tables}
         if not self._settings.auto_create and not is_ours:
             raise _missing(name)
-        namespace = name.rpartition(".")[0]
-        with contextlib.suppress(NamespaceAlreadyExistsError):
-            self._catalog.create_namespace(namespace)
-        with contextlib.suppress(TableAlreadyExistsError):
-            return self._catalog.create_table(name, Schema())
-            raise ConfigException.of(AUTO_CREATE, "false", f"There is no table {name}. Create it, or set {AUTO_CREATE} to true.")
         self._create_namespaces(name.split(".")[:-1])
         try:
             with contextlib.suppress(TableAlreadyExistsError):
