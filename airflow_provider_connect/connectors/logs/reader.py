@@ -12,6 +12,7 @@ from airflow_provider_connect.connectors.logs.lines import Encoding, Entries, Li
 from airflow_provider_connect.connectors.logs.position import FINGERPRINT_BYTES, Position, fingerprint
 from airflow_provider_connect.connectors.logs.positions import Unread
 from airflow_provider_connect.sdk.arrow import np, pa
+from airflow_provider_connect.sdk.expansion import MOST_FAULTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +26,8 @@ class ReplacedException(Exception):
 
 @dataclass(slots=True)
 class Piece:
-    """Entries, and the bytes of the file up to the end of each; ``errors`` has why some are none. ``position`` is behind all of them;
+    """Entries, and the bytes of the file up to the end of each; ``errors`` has why some are none, of the first ``MOST_FAULTS`` where a
+    text is null or a line is too long. ``position`` is behind all of them;
     without entries it alone has changed. ``position_at`` gives the position behind so many bytes of the file. ``damage``: why nothing
     behind the entries can be read; ``position`` passes over it."""
 
@@ -35,6 +37,15 @@ class Piece:
     position: Position
     position_at: Callable[[int], Position]
     damage: str | None = None
+
+    def unread(self, wrong: Sequence[int], blank: Sequence[int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which entries are errors, those that are ``wrong`` by their format among them, and which of the others are ``blank``."""
+        is_bad, is_blank = ~np.asarray(self.text.is_valid()), np.zeros(len(self.text), np.bool_)
+        is_bad[[row for row in self.errors if row < len(is_bad)]] = True
+        is_blank[list(blank)] = True
+        is_blank &= ~is_bad
+        is_bad[list(wrong)] = True
+        return is_bad & ~is_blank, is_blank
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +155,10 @@ class LogReader:
         end, first = int(lines.ends[-1]), self.position.bytes
         lengths = np.diff(lines.ends, prepend=0)
         bounds = self._limits.line_bytes if self._entries is None else 2 * self._limits.line_bytes
-        errors = {row: self._unreadable(first, lines, row) for row in _rows(~np.asarray(lines.text.is_valid()))}
-        errors |= {row: self._long(first + int(lines.ends[row] - lengths[row]), int(lengths[row])) for row in _rows(lengths > bounds)}
+        errors = {row: self._unreadable(first, lines, row) for row in _rows(~np.asarray(lines.text.is_valid()))[:MOST_FAULTS]}
+        long = _rows(lengths > bounds)
+        errors |= {row: self._long(first + int(lines.ends[row] - lengths[row]), int(lengths[row])) for row in long[:MOST_FAULTS]}
+        errors |= dict.fromkeys(long[MOST_FAULTS:], "")
         position_at = self._positions(data)
         self._advance(data, end)
         if is_end:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.logs.config import (
     COMPLETE_MS,
@@ -35,13 +35,17 @@ from airflow_provider_connect.connectors.logs.positions import FolderPositions, 
 from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import np, pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Type, add_errors
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.datasets import Dataset
+from airflow_provider_connect.sdk.expansion import MOST_FAULTS
 from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.task import SourceTask
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 
@@ -290,20 +294,25 @@ class LogSourceTask(SourceTask):
         return True
 
     def _records(self, piece: Piece, partition: Mapping[str, object], path: str) -> Iterator[Batch | Flaw]:
-        """Batches of lines with the errors between them. Each batch has the position behind it, as do all errors before it."""
+        """Batches of lines with the errors between them. Each batch has the position behind it, as do all errors before it. Behind
+        ``MOST_FAULTS`` errors the lines that can be read are one batch, and the errors one error."""
         parsed = self._lines.format.parsed(piece.text, None if self._lines.time is None else self._lines.time.field)
-        errors = {row: f"A line of {path} up to byte {piece.ends[row]} is not of format {self._lines.format.name}" for row in parsed.errors}
-        blank = set(parsed.blank) - piece.errors.keys()
-        errors = {row: text for row, text in (errors | piece.errors).items() if row not in blank}
+        is_bad, is_blank = piece.unread(parsed.errors, parsed.blank)
+        bad = np.flatnonzero(is_bad).tolist() or sorted(piece.errors)
         batch = self._batch(parsed, piece.text, path)
         begin = 0
-        for row in sorted(errors):
+        for row in bad[:MOST_FAULTS]:
             if row > begin:
                 offset = piece.position_at(int(piece.ends[row - 1])).offset(path)
-                yield _without(batch, blank, begin, row).replace(source_partition=partition, source_offset=offset)
-            yield Flaw(DataException(errors[row]), piece.position_at(int(piece.ends[row])) if row < len(batch) else piece.position)
+                yield _without(batch, is_blank, begin, row).replace(source_partition=partition, source_offset=offset)
+            text = piece.errors.get(row) or f"A line of {path} up to byte {piece.ends[row]} is not of format {self._lines.format.name}"
+            yield Flaw(DataException(text), piece.position_at(int(piece.ends[row])) if row < len(batch) else piece.position)
             begin = min(row + 1, len(batch))
-        rest = _without(batch, blank, begin, len(batch))
+        if len(bad) > MOST_FAULTS:
+            good = _without(batch, is_bad | is_blank, begin, len(batch))
+            yield from _many(piece, good.replace(source_partition=partition), path, len(bad) - MOST_FAULTS)
+            begin = len(batch)
+        rest = _without(batch, is_blank, begin, len(batch))
         if piece.damage is not None:
             if begin < len(batch):
                 yield rest.replace(source_partition=partition, source_offset=piece.position_at(int(piece.ends[-1])).offset(path))
@@ -330,11 +339,19 @@ class LogSourceTask(SourceTask):
             self._reader = None
 
 
-def _without(batch: Batch, rows: set[int], begin: int, end: int) -> Batch:
-    """The records from ``begin`` to ``end`` but for ``rows``."""
-    part = batch.slice(begin, end - begin)
-    dropped = {row - begin for row in rows if begin <= row < end}
-    return part.filter(pa.array([row not in dropped for row in range(len(part))])) if dropped else part
+def _without(batch: Batch, is_dropped: NDArray[np.bool_], begin: int, end: int) -> Batch:
+    """The records from ``begin`` to ``end`` but for some."""
+    part, is_kept = batch.slice(begin, end - begin), ~is_dropped[begin:end]
+    return part if is_kept.all() else part.filter(pa.array(is_kept))
+
+
+def _many(piece: Piece, good: Batch, path: str, count: int) -> Iterator[Batch | Flaw]:
+    """What is behind the errors that are reported singly."""
+    end = piece.position_at(int(piece.ends[-1]))
+    if len(good):
+        yield good.replace(source_offset=end.offset(path))
+    text = f"{count} further lines of {path} up to byte {piece.ends[-1]} cannot be read either: check the settings encoding and format"
+    yield Flaw(DataException(text), end)
 
 
 class LogSourceConnector(SourceConnector):
