@@ -11,7 +11,7 @@ from enum import StrEnum
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, row_numbers
 from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 _NUMBERS = tuple(map(SchemaType, ("int8", "int16", "int32", "int64", "float32", "float64")))
@@ -39,16 +39,48 @@ class Compatibility(StrEnum):
 
 
 def projected(column: pa.Array, schema: Schema, target: Schema, path: str = "") -> pa.Array:
-    """Values of ``schema`` as those of ``target``: fields that it lacks are left out, those that it has besides get their default, or null.
-    Raises DataException where that is not possible."""
+    """Values of ``schema`` as those of ``target``: fields that it lacks are left out, those that it has besides get their default, or null,
+    within arrays and maps too. Raises DataException where that is not possible."""
     if schema.type is SchemaType.STRUCT and target.type is SchemaType.STRUCT:
         fields = [_field(column, schema, each.name, each.schema, path) for each in target.fields]
         return pa.StructArray.from_arrays(fields, fields=list(arrow_type(target)), mask=column.is_null())
+    if schema.type is target.type and schema.type in (SchemaType.ARRAY, SchemaType.MAP):
+        column = _alone(column)
+    if schema.type is SchemaType.ARRAY and target.type is SchemaType.ARRAY:
+        return _with_children(
+            column, arrow_type(target), _elements(column.values, schema.value_schema, target.value_schema, f"{path}.item")
+        )
+    if schema.type is SchemaType.MAP and target.type is SchemaType.MAP:
+        kind = arrow_type(target)
+        keys = _elements(column.keys, schema.key_schema, target.key_schema, f"{path}.key")
+        items = _elements(column.items, schema.value_schema, target.value_schema, f"{path}.value")
+        return _with_children(column, kind, pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field]))
     is_wider = schema.type in _NUMBERS and target.type in _NUMBERS and _NUMBERS.index(schema.type) <= _NUMBERS.index(target.type)
     same_kind = schema.type is target.type and schema.logical_name == target.logical_name
     if not same_kind and (not is_wider or schema.logical_name or target.logical_name):
         raise DataException(f"The field {path or 'of values'} of type {schema.type.name} does not fit the files' type {target.type.name}")
     return cast_to_schema(column, target)
+
+
+def _elements(elements: pa.Array, schema: Schema | None, target: Schema | None, path: str) -> pa.Array:
+    assert schema is not None
+    assert target is not None
+    found = projected(elements, schema, target, path.lstrip("."))
+    if found.null_count and not target.optional:
+        raise DataException(f"An element of {path.lstrip('.')} is null, and the schema of the files wants a value")
+    return found
+
+
+def _alone(column: pa.Array) -> pa.Array:
+    """Lists or maps without the elements of rows that a slice has left out: those may not fit."""
+    ends = (column.offsets[0].as_py(), column.offsets[-1].as_py()) if len(column) else (0, 0)
+    elements = column.keys if pa.types.is_map(column.type) else column.values
+    return column if ends == (0, len(elements)) and not column.offset else column.take(row_numbers(len(column)))
+
+
+def _with_children(column: pa.Array, kind: pa.DataType, children: pa.Array) -> pa.Array:
+    """The lengths and nulls of ``column`` over other children."""
+    return pa.Array.from_buffers(kind, len(column), column.buffers()[:2], children=[children])
 
 
 def _field(column: pa.Array, schema: Schema, name: str, target: Schema, path: str) -> pa.Array:

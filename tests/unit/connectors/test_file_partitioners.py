@@ -19,7 +19,7 @@ from airflow_provider_connect.connectors.filesystem.schema_change import Compati
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
 
 DATES = (
     "1970-01-02",
@@ -202,7 +202,8 @@ def test_a_schedule_counts_from_midnight_of_its_zone() -> None:
 
 
 V1 = Schema.struct({"id": INT32_SCHEMA, "old": STRING_SCHEMA.as_optional()}, name="v", version=1)
-V2 = Schema.struct({"id": INT64_SCHEMA, "new": STRING_SCHEMA.with_default("none")}, name="v", version=2)
+V2_FIELDS = {"id": INT64_SCHEMA, "new": STRING_SCHEMA.with_default("none")}
+V2 = Schema.struct(V2_FIELDS, name="v", version=2)
 
 
 def test_older_values_are_projected() -> None:
@@ -211,6 +212,36 @@ def test_older_values_are_projected() -> None:
     assert [None if each is None else each.as_dict() for each in found] == [{"id": 1, "new": "none"}, None]
     with pytest.raises(DataException, match="id of type INT64"):
         projected(column_of([{"id": 1, "new": "y"}], V2), V2, V1)
+
+
+def deep(inner: Schema) -> Schema:
+    return Schema.struct(
+        {"list": Schema.array(inner).as_optional(), "map": Schema.map(STRING_SCHEMA, inner), "deep": Schema.array(Schema.array(inner))}
+    )
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_fields_within_lists_and_maps_get_their_defaults(first: int) -> None:
+    """As Kafka Connect's SchemaProjector gives them, in slices of a batch too."""
+
+    def value(schema: Schema, **more: Any) -> dict[str, Any]:
+        one = Struct(schema, {"id": 1, **more})
+        return {"list": [one, one], "map": {"k": one}, "deep": [[one], []]}
+
+    old, new = Schema.struct({"id": INT32_SCHEMA, "old": STRING_SCHEMA.as_optional()}), Schema.struct(V2_FIELDS)
+    given = [value(old), value(old) | {"list": None, "map": {}}, value(old)]
+    found = values_of(projected(column_of(given, deep(old))[first:], deep(old), deep(new)), deep(new))
+    expected = [value(new, new="none"), value(new, new="none") | {"list": None, "map": {}}, value(new, new="none")]
+    assert [each.as_dict() for each in found] == expected[first:]
+
+
+def test_an_element_that_does_not_fit_refuses_its_own_rows_alone() -> None:
+    old, new = Schema.array(STRING_SCHEMA.as_optional()), Schema.array(STRING_SCHEMA)
+    column = column_of([["a"], [None], ["b"]], old)
+    with pytest.raises(DataException, match=r"An element of v\.item is null"):
+        projected(column, old, new, "v")
+    assert values_of(projected(column[:1], old, new), new) == [["a"]]
+    assert values_of(projected(column[2:], old, new), new) == [["b"]]
 
 
 def test_which_schemas_stay_in_a_file() -> None:
