@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.logs.config import (
-    COMPLETE_MS,
     CONFIG_DEF,
-    END,
-    ENTRY_START,
     FOLLOW,
     HEADER,
-    KEEPS_MS,
     POLL_MS,
     SHARE,
-    START,
     TOPIC,
     LineSettings,
     LogSettings,
 )
-from airflow_provider_connect.connectors.logs.files import PATHS, Failures, FolderFiles, LogFile, PathPattern, text_of_path
+from airflow_provider_connect.connectors.logs.files import PATHS
 from airflow_provider_connect.connectors.logs.formats import Parsed
 from airflow_provider_connect.connectors.logs.position import Position
 from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread, refuse_wrong
 from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
+from airflow_provider_connect.connectors.logs.scan import FolderScan
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
+from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.arrow import np, pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Type, add_errors
@@ -60,78 +53,6 @@ _REMEDY: Final = f"Replace it by a whole copy, or have the rest passed over by {
 _ROTATE: Final = "Rotate by a rename within the folder, or run more often. Copies have the log's name with a number or a date, as app.log.1"
 MOST_NAMED: Final = 5
 """Of the paths that cannot be read, in one message."""
-
-
-class FolderScan:
-    """Lists the folders of one task again and again, and keeps their positions between."""
-
-    def __init__(self, config: Config, allowed: AllowedPaths, offset: OffsetReader) -> None:
-        self._settings = LogSettings.of(config)
-        self._config, self._allowed, self._offset = config, allowed, offset
-        self._positions: dict[str, FolderPositions] = {}
-        self._files: dict[str, FolderFiles] = {}
-        self.failures: Failures = {}
-        self.has_seen_files = False
-
-    def unread(self) -> Iterator[tuple[AllowedFolder, FolderPositions, list[Unread]]]:
-        """Each folder with what there is to read in it. ``failures`` then has the folders and files that could not be read."""
-        self.failures = {}
-        number, count = self._settings.share
-        for path, (folder, patterns) in self._folders().items():
-            if zlib.crc32(os.fsencode(path)) % count != number:
-                continue
-            positions = self._of(path, folder)
-            try:
-                files = self._files_of(path, patterns).listed(folder, positions.read_inodes)
-            except OSError as error:
-                self.failures[text_of_path(path)] = error
-                continue
-            self.has_seen_files = self.has_seen_files or bool(files)
-            unread = positions.unread(files, time.time_ns() // 1000, skips_old=self._config[START] == END)
-            self.failures |= positions.failures
-            yield folder, positions, unread
-
-    def has_files(self) -> bool:
-        """Whether there is a file now, or a folder that cannot be listed, which a run reports. Reads no file and no offset."""
-        for path, (folder, patterns) in self._folders().items():
-            try:
-                if self._files_of(path, patterns).listed(folder):
-                    return True
-            except OSError:
-                return True
-        return bool(self.failures)
-
-    @property
-    def folders(self) -> list[str]:
-        """The paths of the folders of this share that were listed."""
-        return list(self._positions)
-
-    def _folders(self) -> dict[str, tuple[AllowedFolder, list[PathPattern]]]:
-        found: dict[str, tuple[AllowedFolder, list[PathPattern]]] = {}
-        for pattern in self._settings.patterns:
-            for folder in pattern.found_folders(self._allowed, self.failures):
-                found.setdefault(folder.path, (folder, []))[1].append(pattern)
-        return found
-
-    def _files_of(self, path: str, patterns: list[PathPattern]) -> FolderFiles:
-        names = self._settings.names(patterns)
-        if path not in self._files or self._files[path].names != names:
-            self._files[path] = FolderFiles(names)
-        return self._files[path]
-
-    def _of(self, path: str, folder: AllowedFolder) -> FolderPositions:
-        if path not in self._positions:
-            config = self._config
-            self._positions[path] = FolderPositions(
-                path,
-                self._offset,
-                partial(LogFile.open, folder=folder),
-                keeps_for=config[KEEPS_MS] * 1000,
-                completes_after=config[COMPLETE_MS] * 1000,
-                flushes_open=config[ENTRY_START] is not None,
-            )
-            self._positions[path].load()
-        return self._positions[path]
 
 
 @dataclass(frozen=True, slots=True)

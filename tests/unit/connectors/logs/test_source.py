@@ -414,7 +414,7 @@ def test_a_file_that_may_not_be_read_fails_with_its_name(logs: Logs, monkeypatch
     def refuse(*_: object, **named: object) -> None:
         raise PermissionError(13, "Permission denied", "app.log")
 
-    monkeypatch.setattr("airflow_provider_connect.connectors.logs.source.LogFile.open", refuse)
+    monkeypatch.setattr("airflow_provider_connect.connectors.logs.files.LogFile.open", refuse)
     with pytest.raises(ConnectException, match=r"app\.log"):
         run(LogSourceConnector(), logs.config)
 
