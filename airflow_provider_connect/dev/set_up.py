@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 CACHE = CHECKOUT / ".dev" / "cache"
 VENV = CHECKOUT / ".venv"
 PYTHON = VENV / "bin" / "python"
-EXTRAS = "airflow,jdbc,mysql,filesystem,sftp,lake,registry,sql,dev,test"
+EXTRAS = "airflow,jdbc,mysql,mssql,oracle,filesystem,sftp,lake,registry,sql,dev,test"
 
 
 def main() -> None:

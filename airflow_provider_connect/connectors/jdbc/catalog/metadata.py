@@ -228,13 +228,30 @@ def _mysql_column(name: str, type_name: str, whole: str, nullable: str, *rest: A
 
 # --- databases that only SQLAlchemy knows ---------------------------------------------------------------------------------------------
 
+_ORACLE_DIGITS: Final = 38  # of a NUMBER(*, 0)
+
 
 def _inspected_tables(database: Database) -> list[Table]:
     """Tables and views of the schema that the connection starts in."""
     inspector = _inspector(database)
-    schema = inspector.default_schema_name
-    tables = [Table(TableName(name, schema)) for name in inspector.get_table_names()]
-    return tables + [Table(TableName(name, schema), VIEW) for name in inspector.get_view_names()]
+    schema = stored_name(inspector, inspector.default_schema_name)
+    found = [*((name, TABLE) for name in inspector.get_table_names()), *((name, VIEW) for name in inspector.get_view_names())]
+    return [Table(TableName(stored_name(inspector, name) or "", schema), kind) for name, kind in found]
+
+
+def stored_name(inspector: Any, name: str | None) -> str | None:  # Any: SQLAlchemy's Inspector
+    """A name as the catalog has it: SQLAlchemy writes names of Oracle that are all capitals in lower case."""
+    found: str | None = inspector.dialect.denormalize_name(name) if _folds(inspector) else name
+    return None if found is None else str(found)
+
+
+def inspected_name(inspector: Any, name: str | None) -> str | None:  # Any: SQLAlchemy's Inspector
+    """``stored_name`` undone."""
+    return inspector.dialect.normalize_name(name) if _folds(inspector) else name
+
+
+def _folds(inspector: Any) -> bool:
+    return bool(getattr(inspector.dialect, "requires_name_normalize", False))
 
 
 def _inspected_columns(database: Database, table: TableName) -> list[Column]:
@@ -242,11 +259,13 @@ def _inspected_columns(database: Database, table: TableName) -> list[Column]:
 
     inspector = _inspector(database)
     try:
-        found = inspector.get_columns(table.table, schema=table.schema)
-        key: Sequence[str] = inspector.get_pk_constraint(table.table, schema=table.schema).get("constrained_columns") or ()
+        name, schema = inspected_name(inspector, table.table), inspected_name(inspector, table.schema)
+        found = inspector.get_columns(name, schema=schema)
+        key: Sequence[str] = inspector.get_pk_constraint(name, schema=schema).get("constrained_columns") or ()
     except sqlalchemy.exc.NoSuchTableError:
         return []
-    return [_inspected_column(column, list(key)) for column in found]
+    columns = [_inspected_column(column, list(key), is_oracle=_folds(inspector)) for column in found]
+    return [replace(column, name=stored_name(inspector, column.name) or "") for column in columns]
 
 
 def _inspector(database: Database) -> Any:  # SQLAlchemy's Inspector
@@ -256,7 +275,7 @@ def _inspector(database: Database) -> Any:  # SQLAlchemy's Inspector
     return sqlalchemy.inspect(database.engine)
 
 
-def _inspected_column(found: Any, key: list[str]) -> Column:  # Any: a ReflectedColumn
+def _inspected_column(found: Any, key: list[str], *, is_oracle: bool) -> Column:  # Any: a ReflectedColumn
     from sqlalchemy import types
 
     kinds: tuple[tuple[type[Any], ColumnKind], ...] = (
@@ -275,16 +294,18 @@ def _inspected_column(found: Any, key: list[str]) -> Column:  # Any: a Reflected
     )
     type_ = found["type"]
     kind = next((kind for cls, kind in kinds if isinstance(type_, cls)), ColumnKind.OTHER)
+    if is_oracle and isinstance(type_, types.Integer) and not isinstance(type_, types.Float):  # NUMBER, also with digits behind the point
+        kind = ColumnKind.DECIMAL
     if kind is ColumnKind.TIMESTAMP and getattr(type_, "timezone", False):
         kind = ColumnKind.TIMESTAMP_TZ
-    is_decimal = kind is ColumnKind.DECIMAL
+    is_decimal, is_whole = kind is ColumnKind.DECIMAL, not isinstance(type_, types.Numeric)
     return Column(
         found["name"],
         kind,
         str(type_).lower(),
         bool(found.get("nullable", True)),
-        getattr(type_, "precision", None) if is_decimal else None,
-        getattr(type_, "scale", None) if is_decimal else None,
+        getattr(type_, "precision", None if not is_whole else _ORACLE_DIGITS) if is_decimal else None,
+        getattr(type_, "scale", None if not is_whole else 0) if is_decimal else None,
         found.get("default"),
         key.index(found["name"]) + 1 if found["name"] in key else 0,
         bool(found.get("autoincrement") is True or found.get("computed") or found.get("identity")),

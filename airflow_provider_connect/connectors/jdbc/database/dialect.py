@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 
@@ -53,13 +53,16 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One database product. ``quotes`` are the characters before and behind a name; ``types`` the column types by Connect type or logical
-    name, ``{scale}`` filled in; ``key_types`` those that differ for columns of a primary key."""
+    name, ``{scale}`` filled in; ``key_types`` those that differ for columns of a primary key. ``longest_name`` is in UTF-8's bytes, where
+    the product counts ``in_bytes``, else in characters."""
 
     name: str
     types: Mapping[str, str]
     key_types: Mapping[str, str] = field(default_factory=dict)
     quotes: tuple[str, str] = ('"', '"')
     is_quoting: bool = True
+    longest_name: int = 0
+    in_bytes: bool = False
 
     @property
     def ignores_case(self) -> bool:
@@ -74,6 +77,10 @@ class Dialect:
         """A name as SQL. Without quoting (``quote.sql.identifiers=never``) only plain names pass: anything else could be SQL."""
         if not identifier or "\0" in identifier:
             raise ConnectException(f"{identifier!r} is not a name of a table or column")
+        length = len(identifier.encode("utf-8", "surrogatepass")) if self.in_bytes else len(identifier)
+        if 0 < self.longest_name < length:  # PostgreSQL would cut it, and the name be another
+            unit = "bytes" if self.in_bytes else "characters"
+            raise ConnectException(f"The name {identifier!r} of a table or column has {length} {unit}; {self.name} has {self.longest_name}")
         if not self.is_quoting:
             if not _PLAIN.fullmatch(identifier):
                 raise ConfigException.of(
@@ -116,7 +123,9 @@ _STANDARD: Final[Mapping[str, str]] = {
     TIME: "TIME",
     TIMESTAMP: "TIMESTAMP",
 }
-_POSTGRESQL: Final = Dialect(POSTGRESQL, {**_STANDARD, SchemaType.STRING: "TEXT", SchemaType.BYTES: "BYTEA", DECIMAL: "DECIMAL"})
+_POSTGRESQL: Final = Dialect(
+    POSTGRESQL, {**_STANDARD, SchemaType.STRING: "TEXT", SchemaType.BYTES: "BYTEA", DECIMAL: "DECIMAL"}, longest_name=63, in_bytes=True
+)
 _SQLITE: Final = Dialect(
     SQLITE,
     {
@@ -145,14 +154,36 @@ _MYSQL: Final = Dialect(
     },
     key_types={SchemaType.STRING: "VARCHAR(255)", SchemaType.BYTES: "VARBINARY(255)"},
     quotes=("`", "`"),
+    longest_name=64,
+)
+_ORACLE: Final = Dialect(
+    ORACLE,
+    {
+        SchemaType.INT8: "NUMBER(3,0)",
+        SchemaType.INT16: "NUMBER(5,0)",
+        SchemaType.INT32: "NUMBER(10,0)",
+        SchemaType.INT64: "NUMBER(19,0)",
+        SchemaType.FLOAT32: "BINARY_FLOAT",
+        SchemaType.FLOAT64: "BINARY_DOUBLE",
+        SchemaType.BOOLEAN: "NUMBER(1,0)",
+        SchemaType.STRING: "CLOB",
+        SchemaType.BYTES: "BLOB",
+        DECIMAL: "NUMBER(38,{scale})",
+        DATE: "DATE",
+        TIMESTAMP: "TIMESTAMP(3)",
+    },
+    key_types={SchemaType.STRING: "VARCHAR2(255 CHAR)", SchemaType.BYTES: "RAW(255)"},
+    longest_name=128,
+    in_bytes=True,
 )
 _DIALECTS: Final = {
     POSTGRESQL: _POSTGRESQL,
     SQLITE: _SQLITE,
     MYSQL: _MYSQL,
-    MARIADB: Dialect(MARIADB, _MYSQL.types, _MYSQL.key_types, _MYSQL.quotes),
-    "mssql": Dialect(
-        "mssql",
+    MARIADB: dataclasses.replace(_MYSQL, name=MARIADB),
+    ORACLE: _ORACLE,
+    MSSQL: Dialect(
+        MSSQL,
         {
             **_STANDARD,
             SchemaType.FLOAT64: "FLOAT",
@@ -163,6 +194,7 @@ _DIALECTS: Final = {
         },
         key_types={SchemaType.STRING: "NVARCHAR(400)", SchemaType.BYTES: "VARBINARY(800)"},
         quotes=("[", "]"),
+        longest_name=128,
     ),
 }
 

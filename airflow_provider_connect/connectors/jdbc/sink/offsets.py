@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
+from airflow_provider_connect.connectors.jdbc.database.database_options import ORACLE
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.settings import OFFSETS_TABLE
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
@@ -37,9 +38,10 @@ class OffsetsTable:
         dialect = self._store.dialect
         text, key = dialect.column_type(STRING_SCHEMA, is_key=True), dialect.column_type(INT32_SCHEMA)
         number = dialect.column_type(INT64_SCHEMA)
+        filled = "NULL" if dialect.name == ORACLE else "NOT NULL"  # an empty text is null for Oracle
         columns = (
             f"connector {text} NOT NULL, topic {text} NOT NULL, kafka_partition {key} NOT NULL, next_offset {number} NULL, "
-            f"claim {text} NOT NULL, claim_order {number} NOT NULL, topic_id {text} NOT NULL, session {text} NOT NULL"
+            f"claim {text} NOT NULL, claim_order {number} NOT NULL, topic_id {text} {filled}, session {text} {filled}"
         )
         try:
             self._store.begin()
@@ -69,7 +71,8 @@ class OffsetsTable:
         if partitions and self._exists():
             columns = "topic, kafka_partition, next_offset, claim, claim_order, topic_id"
             sql = f"SELECT {columns} FROM {self._table} WHERE {self._where(partitions)} ORDER BY topic, kafka_partition"
-            rows = {TopicPartition(*row[:2]): OffsetRow(*row[2:]) for row in self._store.locked_rows(sql)}
+            found = ((*row[:-1], row[-1] or "") for row in self._store.locked_rows(sql))
+            rows = {TopicPartition(*row[:2]): OffsetRow(*row[2:]) for row in found}
         self._found = frozenset(rows)
         return rows
 

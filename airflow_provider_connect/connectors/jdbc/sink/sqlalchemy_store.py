@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, ColumnKind
-from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.catalog.metadata import inspected_name, read_columns, stored_name
 from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     RefusedException,
     StatementException,
@@ -16,7 +16,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     number_of_error,
     without_secrets,
 )
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import OF_DRIVER, SqlAlchemyDatabase
@@ -82,21 +82,24 @@ class RowStore(SqlAlchemyDatabase):
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
-        is_mssql = self.url.dialect == "mssql"
+        is_mssql = self.url.dialect == MSSQL
         self.execute(f"{'SAVE TRANSACTION' if is_mssql else 'SAVEPOINT'} {_SAVEPOINT}")
         try:
             yield
         except (DataException, StatementException):
             self.execute(f"ROLLBACK {'TRANSACTION' if is_mssql else 'TO'} {_SAVEPOINT}")
             raise
-        if not is_mssql and self.url.dialect != "oracle":
+        if not is_mssql and self.url.dialect != ORACLE:
             self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
         """Not known here: what an older claim has left open ends with its process."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return self.rows(sql if self.url.dialect in (SQLITE, "mssql") else f"{sql} FOR UPDATE")
+        if self.url.dialect == MSSQL:  # a hint of the table's: locked until the transaction ends, as also the gaps
+            before, where, behind = sql.partition(" WHERE ")
+            return self.rows(f"{before} WITH (UPDLOCK, HOLDLOCK){where}{behind}")
+        return self.rows(sql if self.url.dialect == SQLITE else f"{sql} FOR UPDATE")
 
     # Tables
 
@@ -132,11 +135,12 @@ class RowStore(SqlAlchemyDatabase):
         schema = name.schema or name.catalog
         with self._refusing():
             inspector = self._sqlalchemy.inspect(self._connected().execution_options(no_parameters=False))  # its names may have %
-            indexes = inspector.get_indexes(name.table, schema=schema)
-            constraints = inspector.get_unique_constraints(name.table, schema=schema)
+            table, schema = inspected_name(inspector, name.table), inspected_name(inspector, schema)
+            indexes = inspector.get_indexes(table, schema=schema)
+            constraints = inspector.get_unique_constraints(table, schema=schema)
         columns = [index["column_names"] for index in indexes if index.get("unique")]
         columns += [constraint["column_names"] for constraint in constraints]
-        return tuple(frozenset(str(column) for column in found if column) for found in columns)
+        return tuple(frozenset(str(stored_name(inspector, column)) for column in found if column) for found in columns)
 
     # Rows
 
@@ -161,9 +165,27 @@ class RowStore(SqlAlchemyDatabase):
         elif self.url.dialect in _MYSQLS:
             names = rest or [self.dialect.quoted(keys[0])]
             ending = f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in names)}"
+        elif self.url.dialect in (MSSQL, ORACLE):
+            self._execute_rows(self._merge(table, rows, keys), table, rows)
+            return
         else:
             raise ConfigException.of(INSERT_MODE, "upsert", f"Upsert is not known for {self.url.dialect}. Use insert or update.")
         self._execute_rows(f"{self._insert(table, rows)} {ending}", table, rows)
+
+    def _merge(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> str:
+        """One row by MERGE. SQL Server needs the hint, lest another connection inserts the key meanwhile, and the semicolon."""
+        names = {name: self._name(name) for name in rows.column_names}
+        given = ", ".join(f"{mark} AS {name}" for mark, name in zip(self._marks(len(names)), names.values(), strict=True))
+        same = " AND ".join(f"stored.{names[name]} = given.{names[name]}" for name in keys)
+        changes = ", ".join(f"stored.{name} = given.{name}" for key, name in names.items() if key not in keys)
+        values = ", ".join(f"given.{name}" for name in names.values())
+        is_mssql = self.url.dialect == MSSQL
+        return (
+            f"MERGE INTO {self._table(table)}{' WITH (HOLDLOCK) AS' if is_mssql else ''} stored USING (SELECT {given}"
+            f"{'' if is_mssql else ' FROM dual'}) given ON ({same})"
+            f"{f' WHEN MATCHED THEN UPDATE SET {changes}' if changes else ''}"
+            f" WHEN NOT MATCHED THEN INSERT ({', '.join(names.values())}) VALUES ({values}){';' if is_mssql else ''}"
+        )
 
     def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
         rest = [name for name in rows.column_names if name not in keys]
@@ -222,6 +244,8 @@ class RowStore(SqlAlchemyDatabase):
             column = cast_column(name, local_times(column, zone), pa.timestamp("us"))
         elif types.is_decimal(column.type) and target.kind is not ColumnKind.DECIMAL:
             column = column.cast(pa.float64())
+        elif types.is_boolean(column.type) and target.kind is not ColumnKind.BOOLEAN:
+            column = column.cast(pa.int8())
         is_text = types.is_temporal(column.type) or types.is_decimal(column.type)
         if self.url.dialect == SQLITE and is_text:
             column = column.cast(pa.string())

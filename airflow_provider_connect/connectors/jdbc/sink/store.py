@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database.database import Database
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, ORACLE, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.sink.settings import TABLE_FORMAT, InsertMode
@@ -105,5 +105,7 @@ def _parts(text: str, dialect: Dialect) -> list[str] | None:
 
 
 def column_name(text: str, dialect: Dialect) -> str:
-    """The name as the catalog has it: PostgreSQL writes unquoted names in lower case."""
-    return text.lower() if dialect.name == POSTGRESQL and not dialect.is_quoting else text
+    """The name as the catalog has it: PostgreSQL writes unquoted names in lower case, Oracle in capitals."""
+    if dialect.is_quoting:
+        return text
+    return text.lower() if dialect.name == POSTGRESQL else text.upper() if dialect.name == ORACLE else text

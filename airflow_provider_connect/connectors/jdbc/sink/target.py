@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, RecordColumn
 from airflow_provider_connect.connectors.jdbc.sink.settings import AUTO_CREATE, AUTO_EVOLVE, PK_FIELDS, InsertMode, SinkSettings
@@ -158,7 +158,9 @@ def _altered(target: Column, type: str, table: TargetTable, dialect: Dialect) ->
     nullability = "NULL" if target.is_nullable else "NOT NULL"
     if dialect.name in (MYSQL, MARIADB):
         return f"{start} MODIFY {name} {type} {table.endings.get(target.name, nullability)}"
-    if dialect.name == "mssql":
+    if dialect.name == ORACLE:
+        return f"{start} MODIFY {name} {type}"
+    if dialect.name == MSSQL:
         return f"{start} ALTER COLUMN {name} {type} {nullability}"
     return f"{start} ALTER COLUMN {name} {'TYPE' if dialect.name == POSTGRESQL else 'SET DATA TYPE'} {type}"
 
@@ -170,6 +172,8 @@ def is_taken(column: Column, schema: Schema, *, reads_numbers: bool = False) -> 
         return column.is_array
     if reads_numbers and _kind(schema) == SchemaType.STRING and column.kind in (ColumnKind.DECIMAL, *_FLOATS):
         return True
+    if _kind(schema) == SchemaType.BOOLEAN and column.kind is ColumnKind.DECIMAL and column.scale == 0:
+        return True  # Oracle's NUMBER(1)
     return column.kind in _TAKEN_BY.get(_kind(schema), ())
 
 
@@ -201,7 +205,11 @@ def text_literal(text: str, dialect: Dialect) -> str:
     if "\0" in text:
         raise ConnectException(f"{text!r} holds a zero byte, which no text of SQL may")
     escaped = text.replace("'", "''")
-    return f"'{escaped.replace(chr(92), chr(92) * 2) if dialect.name in (MYSQL, MARIADB) else escaped}'"
+    start = "N" if dialect.name in (MSSQL, ORACLE) else ""  # else letters that their code page lacks become question marks
+    return f"{start}'{escaped.replace(chr(92), chr(92) * 2) if dialect.name in (MYSQL, MARIADB) else escaped}'"
+
+
+_BYTES: Final = {POSTGRESQL: "'\\x{}'", MSSQL: "0x{}", ORACLE: "HEXTORAW('{}')"}
 
 
 def literal(schema: Schema, value: Any, dialect: Dialect) -> str:
@@ -211,11 +219,12 @@ def literal(schema: Schema, value: Any, dialect: Dialect) -> str:
     if isinstance(value, int | float | Decimal):
         return str(value) if not isinstance(value, Decimal) else format(value, "f")
     if isinstance(value, bytes | bytearray | memoryview):
-        return f"'\\x{bytes(value).hex()}'" if dialect.name == POSTGRESQL else f"X'{bytes(value).hex()}'"
+        return _BYTES.get(dialect.name, "X'{}'").format(bytes(value).hex())
     if isinstance(value, datetime.datetime):
-        return f"'{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(sep=' ')}'"
+        text = f"'{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(sep=' ')}'"
+        return f"TIMESTAMP {text}" if dialect.name == ORACLE else text
     if isinstance(value, datetime.date | datetime.time):
-        return f"'{value.isoformat()}'"
+        return f"{'DATE ' if dialect.name == ORACLE else ''}'{value.isoformat()}'"
     if isinstance(value, Mapping) or not isinstance(value, str):
         raise ConnectException(f"A default of {schema.type.name} cannot be written as SQL")
     return text_literal(value, dialect)

@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import SPATIAL, TIMESTAMPS, Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE, TO_ERROR, TO_NULL
+from airflow_provider_connect.connectors.jdbc.database.database_options import (
+    MARIADB,
+    MSSQL,
+    MYSQL,
+    ORACLE,
+    POSTGRESQL,
+    SQLITE,
+    TO_ERROR,
+    TO_NULL,
+)
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, NumericMapping
@@ -154,7 +163,23 @@ def _reading(column: Column, dialect: Dialect, schema: Schema, time_zone: str, z
             expression, schema = _without_zero_dates(operand, column, schema, zero_dates or TO_NULL)
             return ColumnReading(column.name, expression, schema, None, zone)
         return ColumnReading(column.name, _mysql_expression(column, operand), schema, None, zone)
-    return ColumnReading(column.name, operand, schema, None, zone)
+    expression = _inspected_expression(column, operand, dialect) if dialect.name in _IN_UTC else operand
+    return ColumnReading(column.name, expression, schema, None, zone)
+
+
+def _inspected_expression(column: Column, operand: str, dialect: Dialect) -> str:
+    """Of Oracle and SQL Server, whose drivers leave out time zones, and have types of their own for what is no text."""
+    if column.kind is ColumnKind.TIMESTAMP_TZ:
+        return _IN_UTC[dialect.name].format(operand)
+    if column.kind is not ColumnKind.OTHER:
+        return operand
+    if dialect.name == ORACLE:
+        return f"TO_CHAR({operand})"
+    style = {"float": ", 3", "real": ", 3", "money": ", 2", "smallmoney": ", 2"}.get(column.type_name, "")  # all of their digits
+    return f"CONVERT(nvarchar(max), {operand}{style})"
+
+
+_IN_UTC: Final = {MSSQL: "CAST(SWITCHOFFSET({}, '+00:00') AS datetime2)", ORACLE: "SYS_EXTRACT_UTC({})"}
 
 
 def _postgresql_expression(column: Column, operand: str, schema: Schema) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.source.column_reading import (
     UTC,
     ColumnReading,
@@ -65,7 +65,7 @@ class RowQuery:
         reading = RowReading.of(columns, None if source.table is None else source.table.table)
         extra: tuple[str, ...] = ()
         timestamp_index = None
-        if len(source.timestamps) == 1:
+        if len(source.timestamps) == 1 and source.dialect.name not in _CAST_TIMES:
             timestamp_index = _index_of(columns, source.timestamps[0])
         elif source.timestamps:
             timestamp_index = sum(len(column.expressions) for column in columns)
@@ -101,7 +101,7 @@ class RowQuery:
         """The least number among the new ones that two rows have; null where each has its own."""
         column = self._incrementing()
         doubled = f"SELECT {column} AS number FROM {self.source.relation}{self._where(since, until)} GROUP BY {column} HAVING count(*) > 1"
-        return f"SELECT min(number) AS number FROM ({doubled}) AS connect_doubled"
+        return f"SELECT min(number) AS number FROM ({doubled}) connect_doubled"
 
     def _where(self, since: SourceOffset, until: SourceOffset) -> str:
         return _conditions([*self._within(), *self._behind(since), *self._up_to(until)])
@@ -188,6 +188,8 @@ class RowQuery:
         if dialect == POSTGRESQL:
             return self._of_postgresql(nanoseconds)
         text = self._local_text(nanoseconds)
+        if dialect == MSSQL:
+            return f"CAST('{text}' AS datetime2(6))"
         return f"'{text}'" if dialect in (MYSQL, MARIADB) else f"TIMESTAMP '{text}'"
 
     def _of_postgresql(self, nanoseconds: int) -> str:
@@ -215,6 +217,10 @@ def clock_query(dialect: str) -> str:
         return f"SELECT {sqlite_milliseconds(chr(39) + 'now' + chr(39))} * 1000 AS now"
     if dialect in (MYSQL, MARIADB):
         return "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS now"
+    if dialect == MSSQL:
+        return "SELECT DATEDIFF_BIG(microsecond, '1970-01-01', SYSUTCDATETIME()) AS now"
+    if dialect == ORACLE:
+        return "SELECT ROUND((CAST(SYS_EXTRACT_UTC(SYSTIMESTAMP) AS DATE) - DATE '1970-01-01') * 86400) * 1000000 AS now FROM dual"
     return "SELECT CURRENT_TIMESTAMP AS now"
 
 
@@ -226,6 +232,9 @@ def _timestamp(source: RowSource) -> str:
     names = [source.dialect.quoted(column.name) for column in source.timestamps]
     if source.dialect.name == SQLITE:
         names = [f"({sqlite_milliseconds(name)})" for name in names]
+    if source.dialect.name in _CAST_TIMES:
+        cast, is_local = _CAST_TIMES[source.dialect.name], _has_no_zone(source)
+        names = [cast[not is_local].format(name) for name in names]
     return names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
 
 
@@ -239,6 +248,13 @@ def _tick_ns(source: RowSource) -> int:
     if len(digits) == len(source.timestamps):
         return int(10 ** (9 - min(*digits, _FINEST_DIGITS)))
     return _MINUTE_NS if any(column.type_name == "smalldatetime" for column in source.timestamps) else _SECOND_NS
+
+
+# Times of these have digits that their drivers cut off, and zones that they leave out: local time and UTC, as both are read and compared.
+_CAST_TIMES: Final = {
+    MSSQL: ("CAST({} AS datetime2(6))", "CAST(SWITCHOFFSET({}, '+00:00') AS datetime2(6))"),
+    ORACLE: ("CAST({} AS TIMESTAMP(6))", "CAST(SYS_EXTRACT_UTC({}) AS TIMESTAMP(6))"),
+}
 
 
 def _has_no_zone(source: RowSource) -> bool:

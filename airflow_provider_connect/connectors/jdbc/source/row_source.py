@@ -85,7 +85,7 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
         raise ConfigException.of(QUERY, query, f"Two columns are called {twice[0]}. Give each a name of its own with AS.")
     incrementing, timestamps = _keys(settings, columns, "the query", knows_null=False)
     dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
-    relation = f"({query}\n) AS {_ALIAS}"  # a line of its own: the query may end with a comment
+    relation = f"({query}\n) {_ALIAS}"  # without AS, which Oracle does not take; a line of its own: the query may end with a comment
     return RowSource(relation, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
 
 
@@ -183,7 +183,7 @@ def read_query_columns(database: Database, url: DatabaseUrl, query: str) -> list
 
 def _of_view(database: Database, url: DatabaseUrl, query: str) -> list[Column]:
     try:
-        database.execute(f"CREATE TEMP VIEW {_VIEW} AS SELECT * FROM ({query}\n) AS connect_rows")
+        database.execute(f"CREATE TEMP VIEW {_VIEW} AS SELECT * FROM ({query}\n) {_ALIAS}")
     except StatementException as error:
         if error.state in ("25006", "42501"):  # a standby, or no right to temporary objects
             return _of_first_rows(url, query)
@@ -210,7 +210,7 @@ def _with_storage(database: Database, columns: list[Column]) -> list[Column]:
 
 def _of_first_rows(url: DatabaseUrl, query: str) -> list[Column]:
     with closing(open_database(url)) as database:
-        for batch in database.batches(f"SELECT * FROM ({query}\n) AS connect_rows", _SAMPLE_ROWS):
+        for batch in database.batches(f"SELECT * FROM ({query}\n) {_ALIAS}", _SAMPLE_ROWS):
             return [_column(field) for field in batch.schema]
     reason = "It has no rows yet, and this database reports the columns of a query only with rows. Run it when there are some."
     raise ConfigException.of(QUERY, query, reason)
