@@ -125,18 +125,19 @@ class PostgresqlStore(AdbcDatabase):
     def read_table(self, name: TableName) -> TargetTable | None:
         schemas = "= ANY (current_schemas(false))" if name.schema is None else f"= {text_literal(name.schema, self.dialect)}"
         found = self.rows(
-            "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE') "
-            "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE'), "
+            "c.relkind = 'v' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             f"WHERE c.relkind IN ('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {schemas} "
             "ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1"
         )
         if not found:
             return None
-        [(schema, oid, is_lockable)] = found
+        [(schema, oid, is_lockable, is_view)] = found
         resolved = TableName(name.table, str(schema))
         columns = {column.name: column for column in read_columns(self, self.url, resolved)}
         declared, collations = self._declared(str(oid)), self._collations(int(oid))
-        return TargetTable(resolved, columns, self._unique(int(oid)), declared, collations, is_lockable=bool(is_lockable))
+        unique = self._unique(int(oid))
+        return TargetTable(resolved, columns, unique, declared, collations, is_lockable=bool(is_lockable), is_view=bool(is_view))
 
     def lock_to_change(self, table: TargetTable) -> None:
         if table.is_lockable:
@@ -245,9 +246,10 @@ class PostgresqlStore(AdbcDatabase):
 
     def _write(self, staged: pa.Table, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> None:
         """Bring the rows into the table, by COPY alone where that does it."""
-        if not statements.cast and mode is InsertMode.INSERT:
+        takes_copy = not statements.cast and not statements.table.is_view
+        if takes_copy and mode is InsertMode.INSERT:
             self._copy_into(statements.table.name, staged)
-        elif statements.cast or mode is InsertMode.UPDATE or not self._is_all_new(statements.table.name, staged):
+        elif not takes_copy or mode is InsertMode.UPDATE or not self._is_all_new(statements.table.name, staged):
             with self._stages.filled(staged) as stage:
                 self.execute(statements.write(stage, keys, mode))
 

@@ -53,6 +53,9 @@ class RowStore(SqlAlchemyDatabase):
         self.holds_others_up = url.dialect == SQLITE
         self._time_zone = time_zone
         self._lock: str | None = None
+        if url.dialect in _MYSQLS:  # as by the JDBC drivers: else what does not fit is cut without an error; and texts mean the same
+            mode = "CONCAT(REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), ',STRICT_TRANS_TABLES')"
+            self.execute(f"SET SESSION sql_mode = {mode}")
         if url.dialect != SQLITE:
             with self._refusing():
                 self._connected().commit()
@@ -162,6 +165,10 @@ class RowStore(SqlAlchemyDatabase):
             conflict = ", ".join(map(self.dialect.quoted, keys))
             changes = ", ".join(f"{name} = excluded.{name}" for name in rest)
             ending = f"ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+        elif self.url.dialect in _MYSQLS and _has_other_unique(table, rows, keys):
+            self._insert_missing(table, rows, keys)
+            self.update(table, rows, keys)
+            return
         elif self.url.dialect in _MYSQLS:
             names = rest or [self.dialect.quoted(keys[0])]
             ending = f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in names)}"
@@ -171,6 +178,16 @@ class RowStore(SqlAlchemyDatabase):
         else:
             raise ConfigException.of(INSERT_MODE, "upsert", f"Upsert is not known for {self.url.dialect}. Use insert or update.")
         self._execute_rows(f"{self._insert(table, rows)} {ending}", table, rows)
+
+    def _insert_missing(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        """The first row of each key that is not there. MySQL's ON DUPLICATE KEY would take the row of any other unique index for it."""
+        count = len(rows.column_names)
+        names, marks = ", ".join(map(self._name, rows.column_names)), self._marks(count + len(keys))
+        same = " AND ".join(f"{self._name(name)} = {mark}" for name, mark in zip(keys, marks[count:], strict=True))
+        missing = f"WHERE NOT EXISTS (SELECT 1 FROM {self._table(table)} WHERE {same})"
+        sql = f"INSERT INTO {self._table(table)} ({names}) SELECT {', '.join(marks[:count])} FROM dual {missing}"
+        given = pa.table([*rows.columns, *(rows[name] for name in keys)], names=[*rows.column_names, *keys])
+        self._execute_rows(sql, table, given)
 
     def _merge(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> str:
         """One row by MERGE. SQL Server needs the hint, lest another connection inserts the key meanwhile, and the semicolon."""
@@ -264,3 +281,8 @@ class RowStore(SqlAlchemyDatabase):
         if isinstance(error, errors.IntegrityError | errors.DataError) or number in _BAD_VALUES:
             return RefusedException(text)
         return super()._refusal(error)
+
+
+def _has_other_unique(table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> bool:
+    """Whether a row may be equal to one of another key in the columns of a unique index."""
+    return any(unique != frozenset(keys) and unique <= set(rows.column_names) for unique in table.unique)

@@ -44,7 +44,7 @@ class TargetTable:
     """A table as it is. ``unique`` holds the columns of the primary key and of each unique index, ``declared`` the columns' whole types as
     SQL, where a store needs them, ``collations`` those that hold different texts equal, by column and as SQL, ``endings`` what stands
     behind the types, where it has to be repeated with a new type. ``is_lockable``: it is no view, and the user has the rights that
-    locking it takes."""
+    locking it takes. ``is_view``: COPY does not write into it."""
 
     name: TableName
     columns: Mapping[str, Column]
@@ -53,6 +53,7 @@ class TargetTable:
     collations: Mapping[str, str] = field(default_factory=dict)
     endings: Mapping[str, str] = field(default_factory=dict)
     is_lockable: bool = True
+    is_view: bool = False
 
 
 def changes(layout: Layout, table: TargetTable | None, name: TableName, settings: SinkSettings, dialect: Dialect) -> list[str]:
