@@ -33,6 +33,13 @@ class Pagination(Protocol):
     rows_move: ClassVar[bool] = True
     """Whether rows may move to another position when some are inserted, updated or deleted: false where a position names a row."""
 
+    overlap: ClassVar[int] = 0
+    """How many rows a page shares with the one before it, unless rows moved."""
+
+    def total_of(self, page: Page) -> int | None:
+        """How many rows, or pages, there are in all; None: it is not known."""
+        return None
+
     def params(self, position: Position | None) -> Mapping[str, Position]:
         """The query parameters of a page."""
         raise NotImplementedError
@@ -84,20 +91,32 @@ class CursorPages(Pagination):
 class OffsetPages(Pagination):
     """``limit`` rows a page, behind a number of rows. The rows end with an empty page, or at the number at ``total``.
 
-    A page may have fewer rows than asked for: many APIs have a limit of their own."""
+    A page may have fewer rows than asked for: many APIs have a limit of their own. ``overlap`` rows of each page are asked for again with
+    the next one: if they are not there, rows moved meanwhile."""
 
     limit: int = 100
     limit_param: str = "limit"
     offset_param: str = "offset"
     total: str | None = None
+    overlap: int = 0  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overlap < self.limit:
+            raise TypeError(f"OffsetPages: overlap must be from 0 to less than limit, {self.limit}")
+
+    def total_of(self, page: Page) -> int | None:
+        return None if self.total is None else _number_at(page.body, self.total)
 
     def params(self, position: Position | None) -> dict[str, Position]:
-        return {self.limit_param: self.limit, self.offset_param: position or 0}
+        return {self.limit_param: self.limit, self.offset_param: self._first(position)}
 
     def following(self, position: Position | None, page: Page) -> Position | None:
-        reached = int(position or 0) + len(page.rows)
-        is_last = not page.rows or (self.total is not None and reached >= _number_at(page.body, self.total))
+        reached = self._first(position) + len(page.rows)
+        is_last = reached <= int(position or 0) or (self.total is not None and reached >= _number_at(page.body, self.total))
         return None if is_last else reached
+
+    def _first(self, position: Position | None) -> int:
+        return max(int(position or 0) - self.overlap, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +128,9 @@ class NumberedPages(Pagination):
     size: int | None = None
     size_param: str = "per_page"
     total: str | None = None
+
+    def total_of(self, page: Page) -> int | None:
+        return None if self.total is None else _number_at(page.body, self.total)
 
     def params(self, position: Position | None) -> dict[str, Position]:
         sized: dict[str, Position] = {} if self.size is None else {self.size_param: self.size}

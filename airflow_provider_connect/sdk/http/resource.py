@@ -6,8 +6,6 @@ of rows and an offset, which has the position of the next page, and behind the l
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import re
 import time
@@ -19,6 +17,7 @@ from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.functions.overlap import Width
+from airflow_provider_connect.sdk.http.moves import Continued, Moves, digest_of
 from airflow_provider_connect.sdk.http.pages import Page, Pagination, Position, Row, SinglePage, rows_at
 from airflow_provider_connect.sdk.http.rest_client import RefusedException, RestClient
 
@@ -93,31 +92,6 @@ Event = tuple[list[Row], Any, Mapping[str, Any], bool]
 rows before them have been read."""
 
 
-class _Continued:
-    """Pages that go on behind the row which an earlier run has read last.
-
-    Rows that were inserted, updated or deleted since then move others to another page. So the pages begin with the one that had the row.
-    If it is found there or behind, no row was missed. All rows before it come again."""
-
-    def __init__(self, last: str | None, *, is_sure: bool) -> None:
-        self._last = last
-        self._is_sure = is_sure
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether no row was missed, as far as is known yet."""
-        return self._is_sure and self._last is None
-
-    def new(self, rows: list[Row]) -> list[Row]:
-        """The rows of the next page that have not been read."""
-        if self._last is not None:
-            for number, row in enumerate(rows, 1):
-                if _digest(row) == self._last:
-                    self._last = None
-                    return rows[number:]
-        return rows
-
-
 class ResourceReader:
     """Reads one resource. ``settings`` fill its placeholders."""
 
@@ -135,6 +109,7 @@ class ResourceReader:
         self._parent = parent
         self._settings = settings
         self._sleep = sleep
+        self._total: int | None = None  # of the last page
 
     def sorted_rows(self, cursor: Any) -> Iterator[list[Row]]:
         """The rows from a cursor on; an empty list while the rate limit lets nothing be sent.
@@ -228,7 +203,8 @@ class ResourceReader:
             yield from self._children(self._parent, since, start)
             return
         moves = self._resource.pages.rows_move and self._resource.incremental is not None
-        continued = _Continued(start.get(LAST), is_sure=_is_sure(start, moves))
+        continued = Continued(start.get(LAST), is_sure=_is_sure(start, moves))
+        moved = Moves(self._resource.name, self._resource.key, self._resource.pages.overlap)
         at: dict[str, Any] = {}
         for page in self._pages(self._resource, self._since(self._resource, since), None, start.get(PAGE)):
             if page is None:
@@ -238,14 +214,15 @@ class ResourceReader:
             if not moves or not at:
                 at = _at(PAGE, following)
             if moves and rows:
-                at = {**_at(PAGE, position), LAST: _digest(rows[-1])}
-            new = continued.new(rows)
-            yield new, new, {} if following is None else at, continued.is_sure
+                at = {**_at(PAGE, position), LAST: digest_of(rows[-1])}
+            new = continued.new(moved.new(rows, self._total) if self._resource.pages.rows_move else rows)
+            yield new, new, {} if following is None else at, continued.is_sure and not moved.may_have_missed
+        moved.end()
 
     def _children(self, parent: Resource, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
         """The rows of each parent in turn."""
         position, last = start.get(PAGE), start.get(LAST)
-        continued = _Continued(last, is_sure=_is_sure(start, parent.pages.rows_move))
+        continued = Continued(last, is_sure=_is_sure(start, parent.pages.rows_move))
         at = {name: start[name] for name in (PAGE, LAST) if name in start}
         for parents in self._pages(parent, self._since(parent, since), None, position):
             if parents is None:
@@ -254,7 +231,7 @@ class ResourceReader:
             position, rows, following = parents
             new = continued.new(rows)
             for number, parent_row in enumerate(new, 1):
-                digest = _digest(parent_row)
+                digest = digest_of(parent_row)
                 copied = {name: parent_row.get(of) for name, of in self._resource.parent_fields.items()}
                 resumed = start if start.get(PARENT_ROW) == digest else {}
                 start = {}
@@ -275,13 +252,13 @@ class ResourceReader:
     def _child_pages(self, parent_row: Row, start: Mapping[str, Any]) -> Iterator[tuple[list[Row], dict[str, Any] | None] | None]:
         """The new rows of each page of one parent's children, and the offset's keys within them; None behind the last."""
         moves = self._resource.pages.rows_move
-        continued = _Continued(start.get(CHILD_LAST), is_sure=_is_sure(start, moves, CHILD_PAGE, CHILD_LAST))
+        continued = Continued(start.get(CHILD_LAST), is_sure=_is_sure(start, moves, CHILD_PAGE, CHILD_LAST))
         for page in self._pages(self._resource, {}, parent_row, start.get(CHILD_PAGE)):
             if page is None:
                 yield None
                 continue
             position, rows, following = page
-            within = {**_at(CHILD_PAGE, position), CHILD_LAST: _digest(rows[-1])} if moves and rows else _at(CHILD_PAGE, following)
+            within = {**_at(CHILD_PAGE, position), CHILD_LAST: digest_of(rows[-1])} if moves and rows else _at(CHILD_PAGE, following)
             new = continued.new(rows)
             if following is None:
                 yield new, None if continued.is_sure else {}
@@ -310,7 +287,8 @@ class ResourceReader:
             else:
                 answer = self._client.get(target, {**params, **resource.pages.params(position)})
             rows = rows_at(answer.body, resource.records)
-            following = resource.pages.following(position, Page(answer.body, rows, answer.links))
+            page = Page(answer.body, rows, answer.links)
+            following, self._total = resource.pages.following(position, page), resource.pages.total_of(page)
             if following is not None and resource.pages.positions_are_urls:
                 following = self._client.target_of_url(str(following), answer.url)
             empty = 0 if rows else empty + 1
@@ -388,10 +366,6 @@ def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
         return (is_number or (isinstance(value, str) and isinstance(since, str))) and bool(value < since)
 
     return list(dropwhile(is_below, rows))
-
-
-def _digest(row: Row) -> str:
-    return hashlib.sha256(json.dumps(row, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _reason(is_again: bool, has_rows: bool) -> str:
