@@ -156,6 +156,16 @@ def test_a_date_is_the_same_day_in_every_zone(any_target: TargetDatabase) -> Non
         assert [row["day"] for row in found] == [datetime.date(2026, 3, 29), datetime.date(1900, 1, 1)]
 
 
+def test_a_column_that_is_null_in_every_row(any_target: TargetDatabase) -> None:
+    """MySQL's driver shows no types, so that a page of it had a column of none."""
+    times = "datetime" if any_target.dialect == "mariadb" else "timestamp"
+    types = {"d": "date", "t": "time", "at": times, "n": "decimal(5,2)", "i": "int", "s": "varchar(9)", "x": "double precision"}
+    any_target.run(
+        f"CREATE TABLE empty (id int PRIMARY KEY, {', '.join(map(' '.join, types.items()))})", "INSERT INTO empty (id) VALUES (1)"
+    )
+    assert Source(any_target, {"mode": "bulk"}).run() == [{"id": 1, **dict.fromkeys(types)}]
+
+
 ODD = {"postgresql": '"{}"', "mariadb": "`{}`", "sqlite": "`{}`"}
 
 

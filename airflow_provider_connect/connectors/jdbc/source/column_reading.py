@@ -60,6 +60,8 @@ class ColumnReading:
         wanted = arrow_type(self.schema)
         if column.type.equals(wanted):
             return unwrapped_days(column) if pa.types.is_date32(wanted) else column
+        if pa.types.is_null(column.type):  # of a driver that shows no types
+            return pa.nulls(len(column), wanted)
         if pa.types.is_string(column.type) and pa.types.is_decimal(wanted):
             return self._decimals(column, wanted)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -52,7 +52,7 @@ STYLES: dict[str, Pagination] = {
 }
 
 
-def read(api: Api, pages: Pagination, offsets: Mapping[str, Any] | None = None, **more: Any) -> tuple[list[int], Mapping[str, Any]]:
+def read(api: Api, pages: Pagination, offsets: dict[str, Any] | None = None, **more: Any) -> tuple[list[int], dict[str, Any]]:
     resource = Resource("rows", "/rows", records="rows", pages=pages, key="id", **more)
     done = run(rest_source("Shop", base_url=None, resources=[resource])(), {"base.url": api.url, "topic": "t"}, offsets=offsets)
     return [record.value["id"] for record in done.records], done.offsets
