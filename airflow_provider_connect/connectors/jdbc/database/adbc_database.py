@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final
 
@@ -15,8 +15,26 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, R
 from airflow_provider_connect.sdk.arrow import pa
 
 _BUSY_MS: Final = 5000
+MOST_ANSWER_BYTES: Final = 256 << 20
+_ROW_BYTES: Final = 100  # of a row's own
 BATCH_BYTES: Final = 4 << 20  # of the database's own encoding; larger batches fall out of the cache
 _SQLITE_ROWS: Final = 64  # at once, since its driver bounds no bytes: half as much time again as 10,000 at once; 32 take twice the time
+
+
+def small_answer(rows: Iterable[tuple[Any, ...]], server: str) -> list[tuple[Any, ...]]:
+    """All ``rows``. Raises ConnectException for more than any of our questions has: the server is not its user's own, and this may be the
+    process of all users."""
+    found: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        found.append(row)
+        size += _ROW_BYTES + sum(len(value) for value in row if isinstance(value, str | bytes))
+        if size > MOST_ANSWER_BYTES:
+            raise ConnectException(
+                f"{server} has answered a question with more than {MOST_ANSWER_BYTES >> 20} MiB ({len(found)} rows so far), which none of "
+                "its kind has. Check the server and its catalog"
+            )
+    return found
 
 
 class AdbcDatabase:
@@ -49,7 +67,7 @@ class AdbcDatabase:
 
         with self._executed(sql) as answer, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a type of PostgreSQL that Arrow does not have, such as numeric, is read as text
-            return list(nanoarrow.ArrayStream(answer.stream()).iter_tuples())
+            return small_answer(nanoarrow.ArrayStream(answer.stream()).iter_tuples(), self._url.address)
 
     def has_row(self, sql: str) -> bool:
         return bool(self.rows(f"SELECT 1 AS one WHERE EXISTS ({sql})"))

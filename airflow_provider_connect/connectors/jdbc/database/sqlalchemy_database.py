@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_connect.connectors.jdbc.database.adbc_database import BATCH_BYTES
+from airflow_provider_connect.connectors.jdbc.database.adbc_database import BATCH_BYTES, small_answer
 from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     StatementException,
     ValueException,
@@ -73,7 +73,9 @@ class SqlAlchemyDatabase:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self._refusing():
-            return [tuple(row) for row in self._execute(sql)]
+            options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS} if self._url.dialect in (MYSQL, MARIADB) else {}
+            with self._execute(sql, **options) as answer:
+                return small_answer(map(tuple, answer), self._url.address)
 
     def has_row(self, sql: str) -> bool:
         with self._refusing():
