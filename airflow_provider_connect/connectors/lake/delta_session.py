@@ -205,7 +205,7 @@ class DeltaSession:
         again, with the table's columns, partitions and constraints: so the record at fault is found."""
         if not self._tries_rows or not any(rows.num_rows for rows in self._rows):
             return
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # behind an error the library's threads may still write
             trial = DeltaTable.create(folder, Schema.from_arrow(self._schema), partition_by=list(self._partition_columns()))
             properties = {} if self._table is None else self._table.metadata().configuration
             constraints = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}

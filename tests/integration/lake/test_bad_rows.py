@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +68,24 @@ def test_a_partition_whose_name_is_too_long_for_a_folder_refuses_its_record(tmp_
     settings = sink.config(tmp_path) | {PARTITION[sink]: "text"}
     assert refused(sink, settings, [note(1, "a"), note(2, "x" * 300), note(3, "b")], schema) == [1]
     assert rows(sink, tmp_path) == [note(1, "a"), note(3, "b")]
+
+
+def test_a_library_that_still_writes_when_its_trial_has_failed_hides_no_bad_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads put files into a folder that is being deleted."""
+    remove = os.rmdir
+
+    def busy(path: Any, **more: Any) -> None:
+        if "text=" not in str(path) and "_delta_log" not in str(path) and str(path).startswith(tempfile.gettempdir()):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+        remove(path, **more)
+
+    schema = Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA})
+    settings = test_delta_sink.config(tmp_path) | {"delta.table.partition-by": "text"}
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path))
+        patch.setattr(os, "rmdir", busy)
+        assert refused(test_delta_sink, settings, [note(1, "a"), note(2, "x" * 300), note(3, "b")], schema) == [1]
+    assert rows(test_delta_sink, tmp_path) == [note(1, "a"), note(3, "b")]
 
 
 PARTITIONS: Final = {
