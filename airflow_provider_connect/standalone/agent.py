@@ -25,6 +25,7 @@ from airflow_provider_connect.rest.server import RestListener, rest_server
 from airflow_provider_connect.standalone.files import opened_backing, read_connector_file, read_properties, standalone_settings
 from airflow_provider_connect.standalone.worker import StandaloneWorker
 from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.worker.task.memory_fence import SharedFence
 
 ENDED, WRONG, FAILED = 0, 2, 3
 """Exit codes: ended by a signal; wrong files or settings; what a file asks for failed at the start (Connect's own code for that)."""
@@ -66,7 +67,8 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: t
         backing = opened_backing(settings, opened)
         probe = PluginProbe(settings, idle_seconds=_IDLE_SECONDS)
         opened.callback(probe.close)
-        worker = StandaloneWorker(settings, backing, probe, worker_id=f"{listener.host}:{listener.port}", mask=mask)
+        fence = opened.enter_context(SharedFence("The standalone worker", settings.task_memory_max))
+        worker = StandaloneWorker(settings, backing, probe, worker_id=f"{listener.host}:{listener.port}", mask=mask, fence=fence)
         opened.enter_context(worker)
         rest = rest_server(settings.values, herder=lambda: worker.herder, info=lambda: server_info(settings))
         opened.enter_context(rest)

@@ -27,6 +27,7 @@ from airflow_provider_connect.worker.application.failure_report import plugin_ve
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.worker.errors.traces import without_framework
 from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.task.memory_fence import SharedFence
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_body import TaskHost
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
@@ -48,9 +49,18 @@ class ConnectorHost:
     """See the module."""
 
     def __init__(
-        self, name: str, settings: WorkerSettings, backing: Backing, *, worker_id: str, counters: TaskCounters, mask: Mask
+        self,
+        name: str,
+        settings: WorkerSettings,
+        backing: Backing,
+        *,
+        worker_id: str,
+        counters: TaskCounters,
+        mask: Mask,
+        fence: SharedFence | None = None,
     ) -> None:
         self._name = name
+        self._fence = fence
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
@@ -270,7 +280,7 @@ class ConnectorHost:
         loop = TaskLoop(
             payload,
             plan.connector,
-            TaskHost(self._backing, self._worker_id, None, self._counters.watch(self._name, task), self._mask),
+            TaskHost(self._backing, self._worker_id, None, self._counters.watch(self._name, task), self._mask, fence=self._fence),
             on_result=lambda result: self._counters.add(self._name, result),
             on_end=self._notice,
         )

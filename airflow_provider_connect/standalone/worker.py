@@ -17,6 +17,7 @@ from airflow_provider_connect.model.views import ConnectorInfo
 from airflow_provider_connect.standalone.connector_host import ConnectorHost, TaskCounters
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
+from airflow_provider_connect.worker.task.memory_fence import SharedFence
 
 _END_SECONDS = 2.0  # beyond the graceful time, for threads to end
 
@@ -25,13 +26,15 @@ class StandaloneWorker:
     """See the module. ``worker_id``, ``host:port``, stands in every status. ``mask`` is given the secrets of worker and connectors
     before code that knows them runs. Raises ConfigException."""
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, probe: Probe, *, worker_id: str, mask: Mask) -> None:
+    def __init__(
+        self, settings: WorkerSettings, backing: Backing, probe: Probe, *, worker_id: str, mask: Mask, fence: SharedFence | None = None
+    ) -> None:
         self.settings = settings
         mask.add(secret_values(settings.originals, settings.config_providers(), {}))
         previewer = PreviewRunner(settings) if isinstance(backing, TopicBacking) else None
         self.counters = TaskCounters()
         backing.ensure()
-        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, counters=self.counters, mask=mask)
+        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, counters=self.counters, mask=mask, fence=fence)
         self.herder = Herder(
             settings,
             self._hosts,
@@ -69,7 +72,17 @@ class ConnectorHosts:
     ``counters`` takes what the tasks count. Safe to share between threads.
     """
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, *, worker_id: str, counters: TaskCounters, mask: Mask) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        backing: Backing,
+        *,
+        worker_id: str,
+        counters: TaskCounters,
+        mask: Mask,
+        fence: SharedFence | None = None,
+    ) -> None:
+        self._fence = fence
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
@@ -101,7 +114,13 @@ class ConnectorHosts:
             host = self._hosts.get(connector)
             if host is None:
                 host = ConnectorHost(
-                    connector, self._settings, self._backing, worker_id=self._worker_id, counters=self._counters, mask=self._mask
+                    connector,
+                    self._settings,
+                    self._backing,
+                    worker_id=self._worker_id,
+                    counters=self._counters,
+                    mask=self._mask,
+                    fence=self._fence,
                 )
                 self._hosts[connector] = host
                 host.start()

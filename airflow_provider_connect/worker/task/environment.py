@@ -22,7 +22,7 @@ from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.worker.task.java_connector import JavaHost
-from airflow_provider_connect.worker.task.memory_fence import MemoryFence
+from airflow_provider_connect.worker.task.memory_fence import TaskFence
 from airflow_provider_connect.worker.task.stop_signal import StopSignal
 from airflow_provider_connect.worker.task.task_payload import TaskPayload, need_newest
 
@@ -49,7 +49,7 @@ class TaskEnvironment:
     watch: Callable[[TaskMetrics], None]
     step: StepHook
     java: JavaHost | None = None
-    fence: MemoryFence | None = None
+    fence: TaskFence | None = None
     started: float = field(default_factory=time.monotonic)
     started_cpu: float = field(default_factory=time.process_time)
 

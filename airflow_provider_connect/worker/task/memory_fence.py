@@ -12,10 +12,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL, SIGSTOP
+from threading import Lock
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
 
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.worker.task.memory_watch import LIMIT, NOTE_BYTES
@@ -29,6 +32,14 @@ _REMEDY: Final = (
     "Give it smaller batches (batch.max.rows, consumer.override.max.partition.fetch.bytes or the like of the connector), find the record "
     "or file that expands, or raise task.memory.max: in the connector up to the worker's, above that in the worker's settings."
 )
+
+
+class TaskFence(Protocol):
+    """What a task does with its fence."""
+
+    def lower(self, limit: int | None) -> None: ...
+
+    def at(self, position: str) -> None: ...
 
 
 class MemoryFence:
@@ -77,10 +88,66 @@ class MemoryFence:
         self._note["at"] = position[:_LONGEST_POSITION]
         self._write()
 
+    def set(self, limit: int, position: str) -> None:
+        """Another limit, and what is done below it."""
+        self._limit = limit
+        self.at(position)
+
     def _write(self) -> None:
         if self._file is not None:
             text = json.dumps(self._note).encode()
             os.pwrite(self._file, (LIMIT.pack(self._limit) + text).ljust(NOTE_BYTES, b"\0"), 0)
+
+
+class SharedFence:
+    """Around a process that hosts tasks of several connectors, each in a thread: it may hold as much as the tasks that run may together,
+    and ``each`` at least. Its end is theirs, and names them with their positions, the latest first."""
+
+    def __init__(self, title: str, each: int) -> None:
+        self._fence = MemoryFence(title, 0, each)
+        self._each = each
+        self._lock = Lock()
+        self._shares: dict[str, tuple[int, str]] = {}
+
+    def __enter__(self) -> SharedFence:
+        self._fence.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._fence.__exit__(kind, error, trace)
+
+    @contextmanager
+    def share(self, task: str) -> Iterator[TaskFence]:
+        """For as long as ``task`` runs."""
+        share = _Share(self, task, self._each)
+        share.at(_START)
+        try:
+            yield share
+        finally:
+            self.note(task, None)
+
+    def note(self, task: str, share: tuple[int, str] | None) -> None:
+        """``share``: the limit of the task, and its position; None: it has ended."""
+        with self._lock:
+            self._shares.pop(task, None)
+            if share is not None:
+                self._shares[task] = share
+            limit = max(self._each, sum(each for each, _ in self._shares.values()))
+            positions = (f"{name}: {position}" for name, (_, position) in reversed(self._shares.items()))
+            self._fence.set(limit, "; ".join(positions) or "no task")
+
+
+class _Share:
+    def __init__(self, fence: SharedFence, task: str, limit: int) -> None:
+        self._fence, self._task, self._limit, self._position = fence, task, limit, _START
+
+    def lower(self, limit: int | None) -> None:
+        self._limit = min(self._limit, limit or self._limit)
+        self.at(self._position)
+
+    def at(self, position: str) -> None:
+        self._position = position
+        self._fence.note(self._task, (self._limit, position))
 
 
 def _shared_file() -> int:

@@ -47,7 +47,7 @@ from airflow_provider_connect.worker.task.checked_connector import CheckedConnec
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.java_connector import JavaHost
 from airflow_provider_connect.worker.task.long_calls import LongCalls
-from airflow_provider_connect.worker.task.memory_fence import MemoryFence
+from airflow_provider_connect.worker.task.memory_fence import MemoryFence, SharedFence, TaskFence
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of
 from airflow_provider_connect.worker.task.stop_signal import FollowedConfig, StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
@@ -64,7 +64,7 @@ class TaskHost:
     """Where a body runs. ``wire`` None: only the config topic and time end it. ``watch`` gets the counters of the body as it begins.
     ``mask`` is given the task's secrets; the process hides them in what it logs and prints.
     ``java`` is the application's, in its process. ``fenced``: how many tasks share this process, which is killed when it holds more than
-    they may; 0: it is another program's, and is not."""
+    they may; 0: it is another program's, and is not. ``fence`` is that of a process that hosts tasks of several connectors."""
 
     backing: Backing
     worker_id: str
@@ -73,6 +73,7 @@ class TaskHost:
     mask: Mask = field(default_factory=Mask)
     java: JavaHost | None = None
     fenced: int = 0
+    fence: SharedFence | None = None
 
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, fenced: bool = False) -> TaskResult:
@@ -98,10 +99,12 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
     return result
 
 
-def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> AbstractContextManager[MemoryFence | None]:
+def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> AbstractContextManager[TaskFence | None]:
+    title = f"Task {payload.connector}-{payload.task}"
+    if host.fence is not None:
+        return host.fence.share(title)
     if not host.fenced:
         return nullcontext()
-    title = f"Task {payload.connector}-{payload.task}"
     if host.fenced > 1:
         title += f", in one process with {host.fenced - 1} others,"
     wire = None if host.wire is None else host.wire.descriptor
@@ -133,7 +136,7 @@ def _wire(payload: TaskPayload) -> StopWire | None:
 
 
 def _run(
-    payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, *, step: StepHook, fence: MemoryFence | None
+    payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, *, step: StepHook, fence: TaskFence | None
 ) -> TaskResult:
     statuses = host.backing.status_notes(payload.claim)
     counted: list[TaskMetrics] = []
@@ -276,7 +279,7 @@ def _environment(
     mask: Mask,
     counted: list[TaskMetrics],
     step: StepHook,
-    fence: MemoryFence | None,
+    fence: TaskFence | None,
 ) -> Iterator[TaskEnvironment]:
     checked = check_connector(
         payload.connector,
@@ -287,7 +290,7 @@ def _environment(
         providers=values.providers,
         hide=mask.add,
     )
-    if fence is not None and host.fenced == 1:
+    if fence is not None and host.fenced <= 1:
         fence.lower(checked.settings.task_memory_max)
     task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()

@@ -16,14 +16,14 @@ from airflow_provider_connect.config.dag_settings import java_heap
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.plugins.validation.reliability import memory_errors
-from airflow_provider_connect.worker.task.memory_fence import MemoryFence
+from airflow_provider_connect.worker.task.memory_fence import MemoryFence, SharedFence
 from airflow_provider_connect.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
 from airflow_provider_connect.worker.task.stop_signal import StopSwitch, StopWire
 from tests.unit.worker.test_stop_signal import wait_until
 
 EATS = """\
     import sys
-    from airflow_provider_connect.worker.task.memory_fence import MemoryFence
+    from airflow_provider_connect.worker.task.memory_fence import MemoryFence, SharedFence
     from airflow_provider_connect.worker.task.stop_signal import StopWire
 
     wire = StopWire(("127.0.0.1", int(sys.argv[1])), sys.argv[2])
@@ -79,6 +79,36 @@ def test_a_fence_that_is_left_leaves_no_process() -> None:
         assert watching is not None
         assert watching.poll() is None
     assert watching.returncode == -9
+
+
+def test_a_process_of_several_connectors_may_hold_what_its_tasks_may_and_names_them() -> None:
+    with SharedFence("The standalone worker", 300 << 20) as shared:
+
+        def noted() -> tuple[int, str]:
+            file = shared._fence._file
+            assert file is not None
+            data = os.pread(file, NOTE_BYTES, 0)
+            return LIMIT.unpack_from(data)[0] >> 20, json.loads(data[LIMIT.size :].rstrip(b"\0"))["at"]
+
+        with shared.share("Task a-0") as first, shared.share("Task b-0") as second:
+            second.lower(100 << 20)
+            first.at("t-3, offsets 5 to 9")
+            assert noted() == (400, "Task a-0: t-3, offsets 5 to 9; Task b-0: its start, before its first record")
+        assert noted() == (300, "no task")
+
+
+def test_a_process_of_several_connectors_is_killed_with_their_names() -> None:
+    program = """\
+    from airflow_provider_connect.worker.task.memory_fence import SharedFence
+
+    with SharedFence("The standalone worker", 200 << 20) as shared, shared.share("Task a-0") as share:
+        share.at("t-3, offsets 5 to 9")
+        b"x" * (20 << 30)
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == -9
+    assert "The standalone worker needs more memory than task.memory.max allows" in ended.stderr
+    assert "It was at Task a-0: t-3, offsets 5 to 9." in ended.stderr
 
 
 def test_what_is_measured_is_like_what_ps_shows() -> None:
