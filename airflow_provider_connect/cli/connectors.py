@@ -119,8 +119,7 @@ def status(arguments: Any, verbs: Verbs) -> None:
     instances: list[tuple[str, StateView | TaskView]] = [("connector", found.connector), *((f"task {t.id}", t) for t in found.tasks)]
     rows = [{"what": what, "state": str(each.state), "worker": each.worker_id, "version": each.version} for what, each in instances]
     print_rows(rows, "table")
-    note = found.note if isinstance(verbs, Herder) else Overview(verbs).note(arguments.name)
-    if note:
+    if note := Overview(verbs).note(arguments.name):
         print(visible(f"\n{note}"))
     for what, each in instances:
         if each.trace:

@@ -320,7 +320,8 @@ class FileStreamSourceConnector(SourceConnector):
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         """Checks as Connect does, in its order and words. Null offsets are agreed to whatever their partition is, to clean up with."""
-        if not self.config_def.parse(config)[FILE]:
+        path = self.config_def.parse(config)[FILE]
+        if not path:
             raise ConnectException(
                 f"Offsets cannot be modified if the '{FILE}' configuration is unspecified. "
                 "This is because stdin is used for input and offsets are not tracked."
@@ -328,7 +329,19 @@ class FileStreamSourceConnector(SourceConnector):
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
             if offset is not None:
                 _refuse_wrong_offset(partition, offset)
+                if partition == {FILENAME: path}:
+                    self._refuse_beyond_end(path, offset[POSITION])
         return True
+
+    def _refuse_beyond_end(self, path: str, position: int) -> None:
+        """A run would take the file for one that was cut short. A file that is not on this host, or is not allowed, tells nothing."""
+        try:
+            folder, name = self.allowed_paths.folder_of(FILE, path)
+            found = folder.stat(name)
+        except (ConfigException, OSError):
+            return
+        if stat.S_ISREG(found.st_mode) and position > found.st_size:
+            raise ConnectException(f"The position {position} is beyond the end of {path}, which has {found.st_size} bytes")
 
 
 def _refuse_wrong_offset(partition: Any, offset: Any) -> None:

@@ -22,7 +22,7 @@ from airflow_provider_connect.herder.corrections import Corrections
 from airflow_provider_connect.herder.costs import CostVerbs, RecordedCosts
 from airflow_provider_connect.herder.history import ConnectorHistory, HistoryVerbs
 from airflow_provider_connect.herder.lifecycle import Lifecycle
-from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics, with_counted_records
+from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics, counted_warnings, with_counted_records
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import ChosenVersions, KnownPlugins
 from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe, RecordedChanges
@@ -32,7 +32,7 @@ from airflow_provider_connect.herder.sinks import SinkVerbs
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.herder.upgrades import Upgrades, UpgradeVerbs
-from airflow_provider_connect.herder.views import ConnectorViews, SlotNotes, attention, shown, task_view, workers_of
+from airflow_provider_connect.herder.views import ConnectorViews, SlotNotes, shown, task_view, workers_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
@@ -90,7 +90,8 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
         self.settings, self._launcher, self._probe, self._previewer = settings, launcher, probe, previewer
         self.held_wal = SlotNotes()
-        self._views = ConnectorViews(plugins, self.held_wal)
+        warnings = self._batch_log.warnings if task_metrics is None else partial(counted_warnings, task_metrics)
+        self._views = ConnectorViews(plugins, self.held_wal, warnings)
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
         self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)
@@ -359,7 +360,7 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
 
     def health_warnings(self) -> list[str]:
         """What users should know of a server that answers: a reason why connectors will not run, and how many need attention."""
-        return list(filter(None, [self._launcher.obstacle(), *attention(self.snapshot())]))
+        return list(filter(None, [self._launcher.obstacle(), *self._views.attention(self.snapshot())]))
 
     def close(self) -> None:
         """Writes the statuses that are waiting, then closes everything."""

@@ -10,9 +10,9 @@ from dataclasses import replace
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.backfill import capped, known_ranges
-from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.model.batches import BatchRecord, ConnectorType, nothing_delivered
 from airflow_provider_connect.model.ids import ConnectorTaskId, named_topics
-from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.run import Claim, TaskResult
 from airflow_provider_connect.model.views import WorkerView
 from airflow_provider_connect.sdk.records import Distance, TopicPartition
 from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
@@ -25,6 +25,7 @@ LastPositions = Mapping[str, Mapping[TopicPartition, int]]
 """By connector: for each partition the offset behind the last record that a sink has delivered."""
 
 _WRITTEN = {ConnectorType.SOURCE: "source-record-write-total", ConnectorType.SINK: "sink-record-send-total"}
+_FAILED = "total-records-skipped"
 _log = logging.getLogger(__name__)
 
 
@@ -35,6 +36,7 @@ class BatchLogMetrics:
     def __init__(self, batch_log: BatchLog) -> None:
         self._batch_log = batch_log
         self._lock = threading.Lock()
+        self._warnings: Mapping[str, str] = {}
 
     def read(self) -> TaskMetrics:
         """Empty while the batch log cannot be read: metrics of states are useful alone."""
@@ -54,7 +56,9 @@ class BatchLogMetrics:
     def _delivered(self) -> Mapping[ConnectorTaskId, Delivered] | None:
         try:
             with self._lock:
-                return self._batch_log.delivered()
+                delivered = self._batch_log.delivered()
+                self._warnings = _warnings(self._batch_log.last_entries())
+                return delivered
         except ConnectException as error:
             _log.warning("The batch log cannot be read for metrics: %s", error.message)
             return None
@@ -75,9 +79,24 @@ class BatchLogMetrics:
         with self._lock:
             return self._batch_log.sink_positions()
 
+    def warnings(self) -> Mapping[str, str]:
+        """By connector, that its last run delivered nothing while records failed, in the entries that ``read`` has seen last."""
+        return self._warnings
+
     def close(self) -> None:
         with self._lock:
             self._batch_log.close()
+
+
+def _warnings(entries: Mapping[ConnectorTaskId, BatchRecord]) -> dict[str, str]:
+    """Of the connectors with a task that left records out, by the entries of the newest claims."""
+    concerned = {task.connector for task, entry in entries.items() if entry.failed}
+    known: dict[str, list[BatchRecord]] = {name: [] for name in concerned}
+    for task in sorted(entries):
+        if task.connector in concerned:
+            known[task.connector].append(entries[task])
+    found = {name: nothing_delivered(each for each in own if each.claim == _last(own)) for name, own in known.items()}
+    return {name: text for name, text in found.items() if text is not None}
 
 
 def _last(entries: Iterable[BatchRecord]) -> Claim:
@@ -85,7 +104,7 @@ def _last(entries: Iterable[BatchRecord]) -> Claim:
 
 
 def _counted(delivered: Delivered) -> dict[str, float]:
-    counted = {_WRITTEN[delivered.type]: float(delivered.records)}
+    counted = {_WRITTEN[delivered.type]: float(delivered.records), _FAILED: float(delivered.failed)}
     return counted | ({"last-delivery-timestamp": float(delivered.timestamp)} if delivered.timestamp >= 0 else {})
 
 
@@ -122,6 +141,16 @@ def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView], _
     return [
         replace(worker, records=sum(_written(counted.get((worker.connector, task), {})) for task in worker.tasks)) for worker in workers
     ]
+
+
+def counted_warnings(read: ReadTaskMetrics) -> dict[str, str]:
+    """As ``BatchLogMetrics.warnings``, of what the tasks of this process have counted since it began."""
+    counts: dict[str, list[TaskResult]] = {}
+    for (name, task), counted in read().items():
+        result = TaskResult(task, records=_written(counted), failed=int(counted.get(_FAILED, 0)))
+        counts.setdefault(name, []).append(result)
+    found = {name: nothing_delivered(each) for name, each in counts.items()}
+    return {name: text for name, text in found.items() if text is not None}
 
 
 def _written(counts: Mapping[str, float]) -> int:

@@ -225,10 +225,13 @@ class OffsetKeeper:
 
     def _written(self, name: str, kind: Kinds, claim: Claim) -> bool:
         try:
-            return kind.write(claim, lambda: self._check(name, claim))
+            agreed = kind.write(claim, lambda: self._check(name, claim))
         except FencedException as error:
             text = f"The offsets of connector {name} were being changed by another process at the same time"
             raise ConflictException(text) from error
+        if kind.note is not None:
+            self._configs.put_note(name, kind.note, of=config_of(self._reader.configs(), name))
+        return agreed
 
     # ── 1 ──
 

@@ -33,6 +33,7 @@ from airflow_provider_connect.model.offsets import (
     RESET_BUSY,
     RESET_FAILED,
     SINK_GET_FAILED,
+    beyond_end,
     sink_offsets,
     sink_partition,
 )
@@ -56,7 +57,8 @@ Check = Callable[[], None]
 
 class SinkOffsetChanges:
     """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector, before the
-    group changes if it ``asks_first``; ``author`` is the user who asks for a change."""
+    group changes if it ``asks_first``; ``author`` is the user who asks for a change. ``note``: what users are to know of the wanted
+    offsets; None: nothing."""
 
     word = "sink"
     has_transactional_ids = True
@@ -83,6 +85,7 @@ class SinkOffsetChanges:
         self._groups = GroupOffsets(settings, connection=self._connection)
         self._keeps_batch_log = backing.keeps_batch_log and not is_elsewhere(settings, self.transaction_overrides)
         self._wanted: Mapping[TopicPartition, int | None] | None = None
+        self.note: str | None = None
 
     def read(self) -> list[OffsetView]:
         """What the group has committed; and where it has nothing any more, what the next run restores from the batch log."""
@@ -98,6 +101,9 @@ class SinkOffsetChanges:
         found = sink_offsets((view.partition, view.offset) for view in offsets)
         self._wanted = {TopicPartition(*partition): offset for partition, offset in found.items()}
         self._refuse_unknown(self._wanted)
+        given = {partition: offset for partition, offset in self._wanted.items() if offset is not None}
+        ends = TopicAdmin(self._settings, connection=self._connection).end_offsets(given, read_committed=False) if given else {}
+        self.note = beyond_end(given, ends)
 
     def want_reset(self) -> None:
         """``write`` is to remove every offset."""

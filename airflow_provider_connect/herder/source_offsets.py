@@ -33,6 +33,7 @@ class SourceOffsetChanges:
     ``author`` is the user who asks for a change."""
 
     word = "source"
+    note: str | None = None
 
     def __init__(
         self, settings: WorkerSettings, backing: Backing, name: str, resolved: Mapping[str, str], *, ask: Ask, author: str | None = None

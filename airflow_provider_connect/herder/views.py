@@ -5,7 +5,7 @@ A view that has not changed is the same object as before. So its bytes may be ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from airflow_provider_connect.config.dag_settings import PREFIX
@@ -39,10 +39,12 @@ class SlotNotes:
 
 
 class ConnectorViews:
-    """Makes the views. Safe to share between threads: a view that two make at once is equal, and either may be kept."""
+    """Makes the views. Safe to share between threads: a view that two make at once is equal, and either may be kept. ``warnings``: what is
+    wrong with the last runs of connectors that have ended well, as far as is known."""
 
-    def __init__(self, plugins: KnownPlugins, held_wal: SlotNotes) -> None:
+    def __init__(self, plugins: KnownPlugins, held_wal: SlotNotes, warnings: Callable[[], Mapping[str, str]]) -> None:
         self._plugins = plugins
+        self._warnings = warnings
         self._held_wal = held_wal
         self._infos: dict[str, tuple[Mapping[str, str], ConnectorInfo]] = {}
         self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView]] = {}
@@ -66,6 +68,19 @@ class ConnectorViews:
         infos = (self.info(snapshot.configs, name) for name in snapshot.configs.connector_configs)
         return ((info, self.status(snapshot, info.name)) for info in infos if info is not None)
 
+    def attention(self, snapshot: Snapshot) -> Iterator[str]:
+        """A sentence for the connectors that have FAILED, one for those that wait, and one for those that deliver nothing. No names: not
+        every user may read all connectors."""
+        configs, statuses, warnings = snapshot.configs, snapshot.statuses, self._warnings()
+        started = [name for name in configs.connector_configs if configs.target_state(name) is TargetState.STARTED]
+        for count, what in (
+            (sum(_has_failed(statuses, name) for name in started), "connectors have FAILED, or a task of theirs"),
+            (sum(name in configs.notes for name in started), "running connectors need attention: what they read is not there"),
+            (sum(name in warnings for name in started), "running connectors need attention: all records of their last run failed"),
+        ):
+            if count:
+                yield f"{count} {what} (airflow connect top)."
+
     def status(self, snapshot: Snapshot, name: str) -> ConnectorStatusView | None:
         """None: no status is known; that of a connector just deleted still is."""
         connector = snapshot.statuses.connectors.get(name)
@@ -74,7 +89,7 @@ class ConnectorViews:
             return None
         tasks = snapshot.statuses.task_map(name)
         kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
-        note = snapshot.configs.notes.get(name) or self._held_wal.note_of(name)
+        note = snapshot.configs.notes.get(name) or self._warnings().get(name) or self._held_wal.note_of(name)
         known = self._statuses.get(name)
         if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].note) != (kind, note):
             known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), note=note))
@@ -96,16 +111,6 @@ def shown(config: Mapping[str, str]) -> dict[str, str]:
 def status_view(connector: ConnectorStatus, tasks: Iterable[TaskStatus], kind: str) -> ConnectorStatusView:
     state = StateView(str(connector.state), connector.worker_id, connector.version, connector.trace or None)
     return ConnectorStatusView(connector.connector, state, [task_view(task) for task in tasks], kind)
-
-
-def attention(snapshot: Snapshot) -> Iterator[str]:
-    """A sentence for the connectors that have FAILED, and one for those with a note. No names: not every user may read all connectors."""
-    configs, statuses = snapshot.configs, snapshot.statuses
-    started = [name for name in configs.connector_configs if configs.target_state(name) is TargetState.STARTED]
-    if failed := sum(_has_failed(statuses, name) for name in started):
-        yield f"{failed} connectors have FAILED, or a task of theirs (airflow connect top)."
-    if noted := sum(name in configs.notes for name in started):
-        yield f"{noted} running connectors need attention: what they read is not there (airflow connect top)."
 
 
 def _has_failed(statuses: StatusState, name: str) -> bool:

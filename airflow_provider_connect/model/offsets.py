@@ -7,11 +7,13 @@ import base64
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from airflow_provider_connect.errors import BadRequestException, DataException
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import refusal_of_topic
 from airflow_provider_connect.sdk.java_text import in_hash_order, parse_integer, text_of, wrapped
+from airflow_provider_connect.sdk.records import TopicPartition
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 CLAIM_MARK, ALTERED_MARK = "claim=", "altered="
@@ -171,3 +173,16 @@ SINK_GET_FAILED = "Failed to retrieve consumer group offsets for sink connector 
 SOURCE_GET_FAILED = "Failed to retrieve offsets for source connector {}"
 SOURCE_READ_TIMEOUT = "Timed out while trying to read to the end of the offsets topic prior to modifying offsets for source connector {}"
 SOURCE_WRITE_TIMEOUT = "Timed out while attempting to modify offsets for source connector {}"
+
+
+def beyond_end(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str | None:
+    """A note about a sink's offsets beyond the ends of their partitions, which Kafka takes and no record has. None: there are none."""
+    found = sorted(at for at, offset in offsets.items() if at in ends and offset > ends[at])
+    if not found:
+        return None
+    text = ", ".join(f"{offsets[at]} of {at.topic}-{at.partition} (its end is {ends[at]})" for at in found[:_MOST_BEYOND])
+    more = f" and {len(found) - _MOST_BEYOND} others" if len(found) > _MOST_BEYOND else ""
+    return f"Offsets beyond the end: {text}{more}. The next run begins where auto.offset.reset points, by default at the first record"
+
+
+_MOST_BEYOND: Final = 3

@@ -82,7 +82,8 @@ class TaskResult:
     """What one task did in one run. ``ranges`` maps topic and partition to first and next offset; for a source what it wrote, for a
     sink what it delivered. ``trace`` is None unless the task FAILED; ``stopped_by`` is None when it came to the end of what there was.
     For lineage: ``topics`` maps topics that were used to the fields of their values (``model.lineage``), ``datasets`` are those outside of
-    Kafka, each ``{"namespace", "name", "fields"}``."""
+    Kafka, each ``{"namespace", "name", "fields"}``. ``failed``: records that were left out because errors are tolerated, the last one for
+    ``error``, without secrets."""
 
     task: int
     state: str = "RUNNING"
@@ -97,6 +98,8 @@ class TaskResult:
     metrics: dict[str, float] = field(default_factory=dict)
     topics: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     datasets: list[dict[str, Any]] = field(default_factory=list)
+    failed: int = 0
+    error: str = ""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from airflow_provider_connect.config.notifiers import without_notifiers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
+from airflow_provider_connect.model.batches import nothing_delivered
 from airflow_provider_connect.model.ids import consumer_group, tasks_label
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState
 from airflow_provider_connect.operators.definition import DefinesConnector
@@ -141,6 +142,8 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
             raise AirflowSkipException(
                 f"Connector {self.connector} did not run: {result.error or 'it is not started, or a newer run took over'}"
             )
+        if warning := nothing_delivered(result.tasks):
+            _log.warning("Connector %s: %s", result.connector, warning)
         for task in result.tasks:
             _log.info(
                 "Connector %s task %d: %d records, %d bytes in %.2f s", result.connector, task.task, task.records, task.bytes, task.seconds

@@ -113,6 +113,7 @@ def xcom_values(result: RunResult) -> dict[str, dict[str, float]]:
             "bytes": task.bytes,
             "seconds": round(task.seconds, 3),
             "cpu_seconds": round(task.cpu_seconds, 3),
+            **({"failed": task.failed} if task.failed else {}),
         }
         for task in result.tasks
     }

@@ -25,6 +25,7 @@ from airflow_provider_connect.config.config_providers import warn_of_open_files
 from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.batches import nothing_delivered
 from airflow_provider_connect.model.log_lines import escape_unprintable, quiet_libraries
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
@@ -199,6 +200,8 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
     if threading.current_thread() is threading.main_thread():
         _end_at_signals(application)
     result = application.run()  # 3
+    if warning := nothing_delivered(result.tasks):
+        log.warning("Connector %s: %s", result.connector, warning)
     for task in result.tasks:
         log.info(
             "Connector %s task %d: %d records, %d bytes in %.2f s", result.connector, task.task, task.records, task.bytes, task.seconds

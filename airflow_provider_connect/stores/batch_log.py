@@ -24,22 +24,24 @@ BY_KEY = -1
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Records and bytes of all runs of a task that were seen, each counted once however often its run wrote its entry. ``timestamp``: the
-    newest entry's with records, in ms since 1970; -1: there was none."""
+    """Records, bytes and failed records of all runs of a task that were seen, each counted once however often its run wrote its entry.
+    ``timestamp``: the newest entry's with records, in ms since 1970; -1: there was none."""
 
     type: ConnectorType
     records: int
     bytes: int
     timestamp: int = -1
+    failed: int = 0
 
     @classmethod
     def after(cls, entry: BatchRecord, before: BatchRecord | None, known: Mapping[ConnectorTaskId, "Delivered"]) -> "Delivered":
         """The sum with a new entry, which holds all of its run so far."""
         was = known.get(entry.task, cls(entry.type, 0, 0))
         is_same_run = before is not None and (before.run, before.claim) == (entry.run, entry.claim)
-        counted = (before.records, before.bytes) if before is not None and is_same_run else (0, 0)
-        timestamp = entry.timestamp if entry.records > counted[0] else was.timestamp
-        return cls(entry.type, was.records + entry.records - counted[0], was.bytes + entry.bytes - counted[1], timestamp)
+        records, size, failed = (before.records, before.bytes, before.failed) if before is not None and is_same_run else (0, 0, 0)
+        timestamp = entry.timestamp if entry.records > records else was.timestamp
+        sums = was.records + entry.records - records, was.bytes + entry.bytes - size
+        return cls(entry.type, *sums, timestamp, was.failed + entry.failed - failed)
 
 
 class BatchLog(Closing):
@@ -123,6 +125,8 @@ class BatchLog(Closing):
         positions: Mapping[str, Mapping[str, int]],
         topic_ids: TopicIds = NO_IDS,
         distance: Distance | None = None,
+        failed: int = 0,
+        error: str = "",
     ) -> tuple[int, bytes, bytes | None]:
         """Partition, key and value of a task's entry, for its transaction. ``ranges`` maps topic and partition to [first, next]."""
         wire = batch_topic.encode(
@@ -139,6 +143,8 @@ class BatchLog(Closing):
                 {topic: {int(number): position for number, position in known.items()} for topic, known in positions.items()},
                 distance,
                 {topic: topic_ids[topic] for topic in positions if topic in topic_ids},
+                failed,
+                error,
             )
         )
         return _partition(settings), wire.key, wire.value

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
-from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.config_limits import LONGEST_NOTE, cut
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
@@ -37,6 +37,8 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
         value["distance"] = list(record.distance)
     if record.topic_ids:
         value["topic_ids"] = dict(record.topic_ids)
+    if record.failed:
+        value |= {"failed": record.failed, "error": record.error}
     return WireRecord(key_bytes(record.task), dumps(value), [])
 
 
@@ -79,7 +81,8 @@ def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int) -
     measured = records, size, seconds, cpu_seconds
     distance = _distance(values.get("distance"))
     ids = {topic: cut(text_of(id, "topic id")) for topic, id in map_of(values.get("topic_ids", {}), "topic_ids").items()}
-    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *measured, ranges, known, distance, ids, offset)
+    failed, error = integer_of(values.get("failed", 0), "failed"), cut(text_of(values.get("error", ""), "error"), LONGEST_NOTE)
+    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *measured, ranges, known, distance, ids, failed, error, offset)
 
 
 def _distance(value: JsonValue) -> Distance | None:

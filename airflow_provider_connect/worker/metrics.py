@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -43,6 +43,7 @@ class TaskMetrics:
     record_failures: int = 0
     record_errors: int = 0
     records_skipped: int = 0
+    last_error: Callable[[], str] = str  # of the last record that was skipped; it may hold secrets
     errors_logged: int = 0
     dead_letters: int = 0
     dead_letter_failures: int = 0

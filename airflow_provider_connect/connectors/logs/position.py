@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -87,3 +87,17 @@ def fingerprint(data: bytes) -> str:
 def at(content: Content, begin: int, length: int) -> bytes:
     content.seek(begin)
     return content.read(length)
+
+
+def positions_by_hand(offsets: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> dict[tuple[object, object], int]:
+    """The positions that a user has set, by device and inode: those of our commits have the hashes by which a run knows the file."""
+    given = ((at, offset) for at, offset in offsets if offset and "inode" in at and not offset.get("head"))
+    return {(at["device"], at["inode"]): position for at, offset in given if (position := Position.of(offset).bytes)}
+
+
+def refuse_beyond_end(wanted: Mapping[tuple[object, object], int], files: Iterable[LogFile]) -> None:
+    """Raise ConnectException for a position beyond the end of one of ``files``; of compressed ones it is not known."""
+    for file in files:
+        position = wanted.get((file.device, file.inode), 0)
+        if position > file.size and not file.is_compressed:
+            raise ConnectException(f"The position {position} is beyond the end of {file.name}, which has {file.size} bytes")

@@ -47,13 +47,15 @@ class FolderScan:
 
     def has_files(self) -> bool:
         """Whether there is a file now, or a folder that cannot be listed, which a run reports. Reads no file and no offset."""
+        return any(True for _ in self.files()) or bool(self.failures)
+
+    def files(self) -> Iterator[LogFile]:
+        """The files that there are now; ``failures`` gets the folders that cannot be listed."""
         for path, (folder, patterns) in self._folders().items():
             try:
-                if self._files_of(path, patterns).listed(folder):
-                    return True
-            except OSError:
-                return True
-        return bool(self.failures)
+                yield from self._files_of(path, patterns).listed(folder)
+            except OSError as error:
+                self.failures[text_of_path(path)] = error
 
     @property
     def folders(self) -> list[str]:

@@ -22,7 +22,7 @@ from airflow_provider_connect.connectors.logs.config import (
 )
 from airflow_provider_connect.connectors.logs.files import PATHS
 from airflow_provider_connect.connectors.logs.formats import Parsed
-from airflow_provider_connect.connectors.logs.position import Position
+from airflow_provider_connect.connectors.logs.position import Position, positions_by_hand, refuse_beyond_end
 from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread, refuse_wrong
 from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
 from airflow_provider_connect.connectors.logs.scan import FolderScan
@@ -302,8 +302,7 @@ class LogSourceConnector(SourceConnector):
         self._find_missing(parsed, has_files=FolderScan(parsed, self.allowed_paths, lambda _: None).has_files())
 
     def _find_missing(self, config: Config, *, has_files: bool) -> None:
-        if not has_files:
-            self.missing = f"There is no file like {', '.join(config[PATHS])}: nothing is read until there is"
+        self.missing = None if has_files else f"There is no file like {', '.join(config[PATHS])}: nothing is read until there is"
 
     def _refuse_wrong(self, parsed: Config) -> None:
         for pattern in LogSettings.of(parsed).patterns:
@@ -324,8 +323,7 @@ class LogSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether any file is not as it was when it was read to its end, or cannot be read, which a run reports. Costs a listing of the
-        folders."""
+        """Whether any file is not as it was when it was read to its end, or cannot be read, which a run reports. Lists the folders."""
         scan = FolderScan(config, self.allowed_paths, offsets)
         if any(unread for _, _, unread in scan.unread()) or scan.failures:
             return True
@@ -333,6 +331,9 @@ class LogSourceConnector(SourceConnector):
         return False
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
-        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+        pairs = list(offsets.items() if isinstance(offsets, Mapping) else offsets)
+        for partition, offset in pairs:
             refuse_wrong(partition, offset)
+        if wanted := positions_by_hand(pairs):
+            refuse_beyond_end(wanted, FolderScan(self.config_def.parse(config), self.allowed_paths, lambda _: None).files())
         return True

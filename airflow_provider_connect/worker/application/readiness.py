@@ -26,6 +26,7 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.ids import consumer_group, named_topics
+from airflow_provider_connect.model.offsets import beyond_end
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
@@ -117,10 +118,11 @@ def check_readiness(
         return Readiness(WORK, "its tasks were just planned", raw, secrets, known=known)
     known_secrets = secret_values(raw, providers, secrets)
     hide(known_secrets)
+    is_asked = found.state == NO_WORK and not is_asked_for
     if found.state == NO_WORK:
         resolved = config_providers.resolve(raw, providers, secrets)
         checked = Readiness(WORK, "a run was asked for")
-        if not is_asked_for:
+        if is_asked:
             checked = _of_kind(settings, connector, resolved, found.version, secrets=known_secrets, hide=hide)
         found = Readiness(checked.state, checked.reason, version=found.version, missing=checked.missing)
         if found.state == WORK and may_wait and not is_asked_for:
@@ -129,7 +131,7 @@ def check_readiness(
                 return waiting
     found = Readiness(found.state, found.reason, raw, secrets, found.version, found.missing, known)
     if found.state == WORK:
-        found = replace(found, missing=_check_before_work(settings, connector, found, providers, hide))
+        found = replace(found, missing=_check_before_work(settings, connector, found, providers, hide, is_asked=is_asked))
     warn_of_missing(connector, found.missing)
     _note_missing(settings, connector, found)
     return found
@@ -268,10 +270,16 @@ def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) ->
 
 
 def _check_before_work(
-    settings: WorkerSettings, connector: str, found: Readiness, providers: Mapping[str, ConfigProvider], hide: HideSecrets
+    settings: WorkerSettings,
+    connector: str,
+    found: Readiness,
+    providers: Mapping[str, ConfigProvider],
+    hide: HideSecrets,
+    *,
+    is_asked: bool,
 ) -> str | None:
     """Config, guarantee, what the connector itself checks, and the internal topics are in order; or raise ConfigException. Returns what
-    it waits for."""
+    it waits for. ``is_asked``: what a sink waits for is in ``found`` already."""
     from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
 
     checked = check_connector(connector, found.config, settings, found.secrets, version=found.version, providers=providers, hide=hide)
@@ -284,11 +292,9 @@ def _check_before_work(
     admin.ensure_internal_topics()
     admin.close()
     missing = missing_of(checked.connector, Mask(checked.secrets())) or found.missing
-    if missing or checked.is_source:
+    if missing or checked.is_source or is_asked:
         return missing
-    group = consumer_group(connector, checked.resolved, settings.values)
-    with LogConsumer(client_config(settings, "consumer", checked.settings.overrides["consumer"]) | {"group.id": group}) as consumer:
-        return missing_topics(checked.resolved, _topics(checked.resolved, settings, consumer))
+    return _sink_readiness(connector, checked.resolved, settings).missing
 
 
 def source_readiness(
@@ -342,6 +348,10 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
         except StoreTimeoutException:  # the broker has answered until now
             return Readiness(WORK, LEFT_OPEN)
         ends = capped(consumer.end_offsets(partitions), ranges)
+    offsets = {p: committed[p].offset for p in partitions if p in committed}
+    if any(offset > ends[p] for p, offset in offsets.items()):  # a transaction may be open there
+        with LogConsumer(config, read_committed=False) as reader:
+            missing = missing or beyond_end(offsets, reader.end_offsets(list(offsets)))
     waiting = [p for p in partitions if p not in committed or committed[p].offset != ends[p]]
     if waiting:
         reason = f"{len(waiting)} of {len(partitions)} partitions have records beyond the group's offsets"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from airflow_provider_connect.errors import ConnectException, trace_of
+from airflow_provider_connect.errors import ConnectException, message_of, trace_of
 from airflow_provider_connect.sdk.java_text import NULL, text_of
 from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.schema import Schema
@@ -121,6 +121,11 @@ class Failure:
         """Connect's sentence about it. ``with_record``: position of a consumed record, a source's whole record."""
         record = str(self.record) if with_record else ""
         return f"Executing stage '{self.operation.stage}' with class '{self.operation.class_name}'{record}."
+
+    def summary(self) -> str:
+        """Stage, record and message in one line. It may hold secrets."""
+        message = " ".join(message_of(self.error).split())
+        return f"{self.operation.stage} of {self.record.description()}: {type(self.error).__name__}: {message}"
 
     def trace(self) -> str:
         """Class and message of the exception, then Python's trace."""

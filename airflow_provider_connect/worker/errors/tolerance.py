@@ -113,6 +113,7 @@ class Tolerance:
         if not self.settings.tolerates_all:
             raise exceeded(failure) from failure.error
         self.metrics.records_skipped += 1
+        self.metrics.last_error = failure.summary
 
     def retries(self, call: str, *, jitter: float = JITTER) -> Retries:
         """The attempts of this run at a call of the task, or at an operation."""

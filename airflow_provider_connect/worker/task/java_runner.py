@@ -133,6 +133,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         delivered = self._delivered(loop.started.metrics)
         self._metrics.records_in, self._metrics.records_out = loop.started.records, delivered
         self._metrics.bytes = size = self._bytes(loop.started.sizes)
+        self._metrics.records_skipped = int(loop.started.metrics.get("total-records-skipped", 0))
         self._cpu_seconds_elsewhere = loop.worker.jvm.cpu_seconds
         if reason is not StopReason.FENCED:
             self._finish(is_at_goal=loop.started.is_at_goal)
@@ -145,8 +146,9 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
 
     def _count(self, worker: ConnectWorker) -> None:
         """What the JVM has counted until now."""
-        self._metrics.records_out = self._delivered(worker.metrics(self._task))
+        self._metrics.records_out = self._delivered(counted := worker.metrics(self._task))
         self._metrics.bytes = self._bytes(worker.sizes(self._task))
+        self._metrics.records_skipped = int(counted.get("total-records-skipped", 0))
 
     def _bytes(self, sizes: Mapping[str, int]) -> int:
         """Of records alone: a source's producer writes its offsets too."""

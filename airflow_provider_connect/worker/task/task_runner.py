@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
@@ -22,6 +23,7 @@ from airflow_provider_connect.worker.task.lineage import task_datasets
 from airflow_provider_connect.worker.task.progress import end_not_known
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 
+_LONGEST_ERROR: Final = 500
 _Known = TypeVar("_Known")
 _Loop = TypeVar("_Loop", bound="Loop")
 
@@ -59,7 +61,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             reason = loop.run()  # 5
             datasets = [] if reason is StopReason.FENCED else self._datasets()
         result = self.result(loop, reason)  # 6
-        result.datasets = datasets
+        result.datasets, result.failed, result.error = datasets, self._metrics.records_skipped, self._last_error()
         return result
 
     @abstractmethod
@@ -86,6 +88,10 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         """Have a new task stopped at the end, as in Connect also where it does not start."""
         self._task_of_author = task
         self._open.callback(self._environment.stopped, task)
+
+    def _last_error(self) -> str:
+        """Of the last record that was left out, without secrets; empty: there is none, or it is not known."""
+        return cut(self._environment.mask(self._metrics.last_error()), _LONGEST_ERROR)
 
     def _datasets(self) -> list[dict[str, Any]]:
         """For lineage; Any: JSON. A Java task's are not known."""
@@ -117,5 +123,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             positions=positions,
             topic_ids=topic_ids,
             distance=self._distance(),
+            failed=metrics.records_skipped,
+            error=self._last_error(),
         )
         return [ProducerRecord(environment.settings.batch_topic, partition, key, value)]

@@ -9,11 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from airflow_provider_connect.connectors.filesystem.sink import FileSystemSinkConnector
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, open_store
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from tests.integration.filesystem.chains import opened
+from tests.reaching import reaching
 from tests.s3_servers import SERVERS, S3Server, s3_server
 
 
@@ -47,6 +49,15 @@ def test_credentials_of_the_host_are_not_used(server: S3Server, settings: dict[s
         with pytest.raises(ConfigException, match="refuses access"):
             opened(settings | {"store.url": address}).read("x")
     assert [("token-of-the-host" in each, "AWS4" in each) for each in signed] == [(False, False), (False, True)]
+
+
+def test_a_dry_run_of_a_sink_names_a_bucket_that_is_missing(settings: dict[str, str]) -> None:
+    """As its run does; nothing is written to one that is there."""
+    config = {"name": "c", "topics": "t", **settings}
+    sink = reaching(FileSystemSinkConnector())
+    sink.check_fully(config)
+    with pytest.raises(ConfigException, match=r"There is no such bucket\. Create it, or set another"):
+        sink.check_fully(config | {"url": "s3://no-such-bucket-here/x"})
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,29 @@ def test_reset_begins_at_the_beginning(environment: RunEnvironment, herder: Herd
     assert sorted(environment.lines()[10:]) == sorted(environment.lines()[:10])
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_offsets_beyond_the_end_are_taken_as_by_kafka_connect_and_shown(
+    environment: RunEnvironment, herder: Herder, unique: str, guarantee: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stopped_sink(environment, herder, [unique], delivery_guarantee=guarantee)
+    name, text = (
+        environment.connector,
+        f"Offsets beyond the end: 1000 of {unique}-0 (its end is 5). The next run begins where auto.offset.reset",
+    )
+    assert herder.alter_offsets(name, views((at(unique, 0), offset(1000)), (at(unique, 1), offset(5)))) == ALTERED
+    assert str(herder.connector_status(name).note).startswith(text)
+    herder.resume(name)
+    found = environment.readiness()
+    assert (found.state, str(found.missing).startswith(text)) == ("work", True)
+    assert herder.health_warnings() == ["1 running connectors need attention: what they read is not there (airflow connect top)."]
+    environment.run()
+    assert f"Offset 1000 is after the end of {unique}-0, 5. auto.offset.reset decides: the connector goes on at 0" in caplog.text
+    assert len(environment.lines()) == 15
+    assert environment.readiness().state == "no-work"
+    assert herder.connector_status(name).note is None
+    assert herder.health_warnings() == []
+
+
 def test_what_is_accepted_and_what_is_not(environment: RunEnvironment, herder: Herder, unique: str) -> None:
     stopped_sink(environment, herder, [unique])
     accepted = views(({**at(unique, 0), "more": 1}, offset(1_000)), (at(unique, "1"), {**offset("2"), "more": True}))

@@ -51,6 +51,8 @@ def test_a_connector_that_failed_before_its_tasks_reports_why() -> None:
 def test_xcom_carries_numbers_only() -> None:
     task = TaskResult(1, records=3, bytes=30, seconds=0.12345, cpu_seconds=0.1, ranges={"secret-topic": {"0": [0, 3]}}, trace=None)
     assert xcom_values(result(task)) == {"1": {"records": 3, "bytes": 30, "seconds": 0.123, "cpu_seconds": 0.1}}
+    failing = TaskResult(1, failed=2, error="TRANSFORMATION of offset 3 of secret-topic-0: ValueError: x")
+    assert xcom_values(result(failing)) == {"1": {"records": 0, "bytes": 0, "seconds": 0.0, "cpu_seconds": 0.0, "failed": 2}}
 
 
 def test_a_topic_is_an_asset_of_its_cluster_and_a_sinks_delivery_is_another() -> None:

@@ -251,6 +251,21 @@ def test_good_offsets_and_any_tombstone_are_agreed_to() -> None:
         connector.alter_offsets({"topic": "t"}, [])
 
 
+def test_a_position_beyond_the_end_is_refused_where_the_file_is_at_hand(path: Path, tmp_path: Path) -> None:
+    """A run would take the file for one that was cut short, and deliver all of it again."""
+    path.write_text("one\ntwo\n")
+    config = {"file": str(path), "topic": "t"}
+    connector = reaching(FileStreamSourceConnector())
+    with pytest.raises(ConnectException, match=f"The position 9 is beyond the end of {path}, which has 8 bytes"):
+        connector.alter_offsets(config, [({"filename": str(path)}, {"position": 9})])
+    assert connector.alter_offsets(config, [({"filename": str(path)}, {"position": 8}), ({"filename": "/y"}, {"position": 9})])
+    assert FileStreamSourceConnector().alter_offsets(config, [({"filename": str(path)}, {"position": 9})]), (
+        "a file out of reach tells nothing"
+    )
+    path.unlink()
+    assert connector.alter_offsets(config, [({"filename": str(path)}, {"position": 9})])
+
+
 # Lines that are too long
 
 

@@ -7,12 +7,14 @@ import pytest
 
 from airflow_provider_connect.errors import BadRequestException, DataException
 from airflow_provider_connect.model.offsets import (
+    beyond_end,
     checked_source_offset,
     normalised,
     requested_offsets,
     sink_offsets,
     sink_partition,
 )
+from airflow_provider_connect.sdk.records import TopicPartition
 
 NEEDED = "Partitions / offsets need to be provided for an alter offsets request"
 
@@ -148,3 +150,15 @@ def test_wrong_sink_offsets_are_refused_in_connects_words(wrong: Any, message: s
     with pytest.raises(BadRequestException) as raised:
         sink_offsets([pair(), wrong])
     assert str(raised.value) == message
+
+
+def test_offsets_beyond_the_ends_are_named() -> None:
+    def at(number: int) -> TopicPartition:
+        return TopicPartition("t", number)
+
+    ends = {at(number): 5 for number in range(5)}
+    assert beyond_end({at(0): 5, at(9): 7}, ends) is None
+    text = "The next run begins where auto.offset.reset points, by default at the first record"
+    assert beyond_end({at(1): 6, at(0): 5}, ends) == f"Offsets beyond the end: 6 of t-1 (its end is 5). {text}"
+    many = beyond_end({at(number): 9 for number in range(5)}, ends)
+    assert many == f"Offsets beyond the end: 9 of t-0 (its end is 5), 9 of t-1 (its end is 5), 9 of t-2 (its end is 5) and 2 others. {text}"

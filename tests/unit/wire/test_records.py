@@ -31,6 +31,12 @@ from airflow_provider_connect.wire.record import WireRecord
 CLAIM = Claim(42, "qxMbM7u3Q5W")
 
 
+def test_an_entry_of_the_batch_log_has_the_records_that_failed() -> None:
+    entry = BatchRecord(ConnectorTaskId("c", 0), "run", CLAIM, ConnectorType.SINK, failed=7, error="TASK_PUT of offset 3 of t-0: no")
+    assert batch_topic.decode(*batch_topic.encode(entry)) == entry
+    assert b"failed" not in (batch_topic.encode(replace(entry, failed=0, error="")).value or b"")
+
+
 def test_count_of_a_claim_carries_it_as_a_header() -> None:
     wire = config_topic.encode(FencingRecord("c", 3, CLAIM))
     assert wire == WireRecord(b"tasks-fencing-c", b'{"task-count":3}', [("claim", b"qxMbM7u3Q5W:42")])

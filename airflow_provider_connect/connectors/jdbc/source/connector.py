@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_tables
@@ -24,7 +24,15 @@ from airflow_provider_connect.connectors.jdbc.source.config import (
     TOPIC_PREFIX,
     Mode,
 )
-from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
+from airflow_provider_connect.connectors.jdbc.source.offset import (
+    INCREMENTING,
+    QUERY_PARTITION,
+    TIMESTAMP,
+    SourceOffset,
+    known_offset,
+    refuse_without,
+    refuse_wrong,
+)
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import clock
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
@@ -38,6 +46,9 @@ from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetRea
 from airflow_provider_connect.sdk.task import SourceTask
 
 _MOST_ERRORS = 20
+
+
+_WANTED: Final = {Mode.INCREMENTING: INCREMENTING, Mode.TIMESTAMP: TIMESTAMP, Mode.TIMESTAMP_INCREMENTING: TIMESTAMP}
 
 
 class JdbcSourceConnector(SourceConnector):
@@ -105,6 +116,8 @@ class JdbcSourceConnector(SourceConnector):
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
             refuse_wrong(partition, offset)
+            if (wanted := _WANTED.get(mode := Mode(config.get("mode") or Mode.BULK))) is not None:
+                refuse_without(wanted, mode, offset)
         return True
 
 

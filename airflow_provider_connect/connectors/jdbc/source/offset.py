@@ -153,6 +153,12 @@ def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user,
     SourceOffset.of(offset)
 
 
+def refuse_without(name: str, mode: str, offset: Mapping[str, object] | None) -> None:
+    """Raise ConnectException for an offset without the value from which ``mode`` goes on: a run would read everything again."""
+    if offset and offset.get(name) is None and SINCE not in offset:
+        raise ConnectException(f"The offset {dict(offset)} has no '{name}', from which mode={mode} goes on. Give null to begin anew.")
+
+
 def _whole(offset: Mapping[str, object], name: str) -> int | None:
     value = offset.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):

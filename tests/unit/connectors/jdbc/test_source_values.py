@@ -1,6 +1,7 @@
 """The values of the source: offsets, filters, pages, schemas, statements."""
 
 import datetime
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import partial
@@ -15,7 +16,7 @@ from airflow_provider_connect.connectors.jdbc.database.dialect import TableName,
 from airflow_provider_connect.connectors.jdbc.source.column_reading import ColumnReading, milliseconds, nanoseconds_of, readings_of
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF, NumericMapping
-from airflow_provider_connect.connectors.jdbc.source.connector import refuse_shared_topics
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector, refuse_shared_topics
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, known_offset, refuse_wrong, table_partition
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import Pages
@@ -392,3 +393,25 @@ def test_tables_of_two_schemas_with_one_topic_are_refused_by_both_names() -> Non
     with pytest.raises(ConfigException, match=r"shop\.a\.orders,shop\.b\.orders .*one topic, x-orders\. .*schema\.pattern.*topic\.prefix"):
         refuse_shared_topics(names, "x-")
     refuse_shared_topics(names[1:], "x-")
+
+
+@pytest.mark.parametrize(
+    ("mode", "offset", "wanted"),
+    [
+        ("incrementing", {"timestamp": 1}, "incrementing"),
+        ("timestamp", {"incrementing": 1}, "timestamp"),
+        ("timestamp+incrementing", {"incrementing": 1}, "timestamp"),
+        ("incrementing", {"incrementing": 1}, None),
+        ("timestamp+incrementing", {"timestamp": 1, "incrementing": 1}, None),
+        ("timestamp", None, None),
+        ("bulk", {"incrementing": 1}, None),
+    ],
+)
+def test_an_offset_without_the_value_of_the_mode_is_refused(mode: str, offset: dict[str, object] | None, wanted: str | None) -> None:
+    """A run would read the whole table again."""
+    given = [({"protocol": "1", "table": "orders"}, offset)]
+    if wanted is None:
+        assert JdbcSourceConnector().alter_offsets({"mode": mode}, given)
+        return
+    with pytest.raises(ConnectException, match=f"has no '{wanted}', from which mode={re.escape(mode)} goes on"):
+        JdbcSourceConnector().alter_offsets({"mode": mode}, given)

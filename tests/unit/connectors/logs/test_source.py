@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 import time
@@ -432,6 +433,18 @@ def test_a_file_that_may_not_be_read_fails_with_its_name(logs: Logs, monkeypatch
 def test_wrong_offsets_are_refused(partition: Any, offset: Any, message: str) -> None:
     with pytest.raises(ConnectException, match=message):
         LogSourceConnector().alter_offsets({}, [(partition, offset)])
+
+
+def test_a_position_set_by_hand_beyond_the_end_is_refused(logs: Logs) -> None:
+    """Without the file's hashes it would be taken for the end of the file that was there before."""
+    logs.write("one\ntwo\n")
+    logs.read()
+    [partition] = [json.loads(key) for key in logs.offsets if "inode" in key]
+    connector = reaching(LogSourceConnector())
+    with pytest.raises(ConnectException, match=r"The position 9 is beyond the end of app\.log, which has 8 bytes"):
+        connector.alter_offsets(logs.config, [(partition, {"position": 9})])
+    assert connector.alter_offsets(logs.config, [(partition, {"position": 8}), (partition, {"position": 9, "head": "x"})])
+    assert connector.alter_offsets(logs.config, [({"device": 1, "inode": 2}, {"position": 9})])
 
 
 def test_a_position_set_by_hand_holds(logs: Logs) -> None:
