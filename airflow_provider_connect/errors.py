@@ -21,6 +21,7 @@
     ├── DataException                    500  one value or record cannot be read or converted
     │   └── SchemaException              500  a schema is wrong in itself
     ├── StoreException                   500  what lies on a topic, or the topic itself, is not as it must be
+    ├── RecordTooLargeException          413  a client or topic refuses a record for its size; the message has the setting to raise
     └── TaskException                    500  ends a task, whose status becomes FAILED
         ├── TaskMemoryException          500  its process reached task.memory.max, or was refused memory
         ├── FencedException              500  a newer claim took over: end quietly, change nothing
@@ -182,6 +183,13 @@ class StoreException(ConnectException):
     """What lies on an internal topic, or the topic itself, is not as it must be."""
 
 
+class RecordTooLargeException(ConnectException):
+    """A producer, or the topic, refuses a record for its size: the message has topic, key, size and the setting to raise. Every attempt
+    would fail alike."""
+
+    status_code = 413
+
+
 class TaskException(ConnectException):
     """Ends a task; its status becomes FAILED with this as its trace."""
 
@@ -237,12 +245,12 @@ def trace_of(error: BaseException) -> str:
     return f"{kind.__module__}.{kind.__qualname__}: {message_of(error)}\n{''.join(traceback.format_exception(error))}"
 
 
-def shortened(text: str) -> str:
-    """``text`` of at most ``MOST_CHARACTERS``, without its middle: a message may hold a whole body, and a topic refuses a megabyte. Secrets
+def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
+    """``text`` of at most ``most`` characters, without its middle: a message may hold a whole body, and a topic refuses a megabyte. Secrets
     must be masked before: a cut may go through one."""
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= most:
         return text
-    half = MOST_CHARACTERS // 2 - 50
+    half = most // 2 - 50
     return f"{text[:half]}\n… {len(text) - 2 * half} characters are left out …\n{text[-half:]}"
 
 

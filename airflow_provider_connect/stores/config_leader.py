@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, RecordTooLargeException
 from airflow_provider_connect.model.ids import config_leader_id
 from airflow_provider_connect.model.records import ConfigRecord
 from airflow_provider_connect.stores.kafka_errors import (
@@ -20,6 +21,7 @@ from airflow_provider_connect.stores.kafka_errors import (
     translated,
     unreachable,
 )
+from airflow_provider_connect.stores.large_records import LargeRecords, is_too_large
 from airflow_provider_connect.stores.transactional_producer import init_transactions
 from airflow_provider_connect.wire import config_topic
 
@@ -40,7 +42,7 @@ class NotWrittenException(ConnectException):
 
 
 class ConfigLeader:
-    """See the module. Not usable after a NotWrittenException."""
+    """See the module. Not usable after an exception of ``write``."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._topic = settings.config_topic
@@ -74,19 +76,29 @@ class ConfigLeader:
             raise translated(error, stage) from error
 
     def write(self, records: list[ConfigRecord], timeout_seconds: float) -> list[int]:
-        """The records in one transaction, all or none. Returns their offsets. Raises NotWrittenException."""
+        """The records in one transaction, all or none. Returns their offsets. Raises NotWrittenException, RecordTooLargeException."""
         deadline = time.monotonic() + timeout_seconds
         delivered: list[tuple[int | None, KafkaError | None]] = []
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             delivered.append((message.offset(), error))
+            large.delivered(error, message)
 
+        large = LargeRecords("max.request.size of the worker's settings")
         try:
             self._producer.begin_transaction()
             for record in records:
                 wire = config_topic.encode(record)
-                self._producer.produce(self._topic, wire.value, wire.key, 0, headers=[*wire.headers], on_delivery=on_delivery)
-            offsets = delivered_offsets(delivered, self._producer.flush(timeout_seconds))
+                try:
+                    self._producer.produce(self._topic, wire.value, wire.key, 0, headers=[*wire.headers], on_delivery=on_delivery)
+                except KafkaException as error:
+                    raise large.by_producer(self._topic, wire.key, wire.value) if is_too_large(error) else error from None
+            left = self._producer.flush(timeout_seconds)
+            large.check()
+            offsets = delivered_offsets(delivered, left)
+        except RecordTooLargeException:
+            self._abort(timeout_seconds)
+            raise
         except (KafkaException, SystemError) as error:
             raise _not_written(cause_of(error, self._producer), []) from error
         self._commit(offsets, deadline)
@@ -102,6 +114,11 @@ class ConfigLeader:
             self._producer.abort_transaction(timeout_seconds)
         except (KafkaException, SystemError) as error:
             raise _not_written(cause_of(error, self._producer), []) from error
+
+    def _abort(self, timeout_seconds: float) -> None:
+        """Spares readers the wait for the end of the transaction: its other records may be on the topic."""
+        with suppress(KafkaException, SystemError):
+            self._producer.abort_transaction(timeout_seconds)
 
     def _commit(self, offsets: list[int], deadline: float) -> None:
         while True:

@@ -19,7 +19,7 @@ from random import Random
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException, StoreTimeoutException
+from airflow_provider_connect.errors import ConnectException, RecordTooLargeException, StoreTimeoutException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import Claim
@@ -113,6 +113,9 @@ class ConfigStore(ConfigChanges):
                 offsets = leader.write(list(records), min(_CALL_SECONDS, _left(deadline)))  # 4
                 self._read_past(offsets, min(deadline, time.monotonic() + _MARKER_SECONDS))  # 5
                 return offsets
+            except RecordTooLargeException:
+                self._drop_leader()
+                raise
             except NotWrittenException as error:
                 self._drop_leader()
                 uncertain = error.uncertain or uncertain

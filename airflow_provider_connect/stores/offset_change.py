@@ -87,6 +87,7 @@ class OffsetChange(Closing):
         """Everything is on the topics, so that readers see the open transaction."""
         with translating("writing offsets", self._owner.producer):
             left = self._owner.producer.flush(TRANSACTION_TIMEOUT_MS / 1000)
+            self._owner.check()
         if left:
             raise StoreTimeoutException(f"{left} offsets were not written in time", stage="writing offsets")
 

@@ -5,16 +5,18 @@ import random as _random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import MOST_CHARACTERS, shortened
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.status import StatusRecord, StatusState
+from airflow_provider_connect.model.status import StatusRecord, StatusState, TopicReset, TopicStatus
 from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, is_retriable, kafka_error
+from airflow_provider_connect.stores.large_records import is_too_large
 from airflow_provider_connect.stores.log_consumer import Closing, LogRecord, SkippedRecords
 from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.stores.topic_log import TopicLog
@@ -25,6 +27,7 @@ ATTEMPT_TIMEOUT_MS = 10_000
 """How long one attempt may take. With the default retries and their waits, a broker may be away for more than a minute."""
 
 _POLL_SECONDS = 0.01
+_SHORT_TRACE = 1_000  # characters: what is left out then would help no topic
 _log = logging.getLogger(__name__)
 
 
@@ -39,6 +42,15 @@ class _Update:
     number: int
     attempts: int = 0
     due: float = 0.0
+
+    def cut(self) -> bool:
+        """Makes the trace a quarter as long. False: it is short already, or there is none."""
+        trace = None if isinstance(self.record, (TopicStatus, TopicReset)) else self.record.trace
+        if isinstance(self.record, (TopicStatus, TopicReset)) or trace is None or len(trace) < _SHORT_TRACE:
+            return False
+        self.record = replace(self.record, trace=shortened(trace, min(len(trace), MOST_CHARACTERS) // 4))
+        self.value = status_topic.encode(self.record).value
+        return True
 
 
 class StatusWriter(StatusNotes):
@@ -154,6 +166,8 @@ class StatusWriter(StatusNotes):
             self._in_flight.pop(update.key, None)
             if error is None:
                 self._successes += 1
+            elif is_too_large(error) and update.cut():
+                self._pending.setdefault(update.key, update)
             elif not is_retriable(error):
                 self._give_up(update, error.str())
             elif update.key not in self._pending:

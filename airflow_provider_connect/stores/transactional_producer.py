@@ -16,9 +16,11 @@ from confluent_kafka import KafkaException, Producer
 
 from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConnectException, RecordTooLargeException
 from airflow_provider_connect.model.ids import transactional_id
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.stores.kafka_errors import LastError, translated, translating
+from airflow_provider_connect.stores.large_records import LargeRecords, is_too_large
 from airflow_provider_connect.wire.record import author_headers, claim_headers
 
 
@@ -43,6 +45,7 @@ class TransactionalProducer:
         self._timeout = timeout_seconds
         self._begun = 0.0
         self.is_open = False
+        self._large = LargeRecords("producer.override.max.request.size of the connector, or producer.max.request.size of the worker")
 
     def take_over(self) -> None:
         """Fence every older producer of this id; what was left open is aborted. Offsets may be read only after this."""
@@ -59,10 +62,25 @@ class TransactionalProducer:
         return time.monotonic() - self._begun if self.is_open else 0.0
 
     def send(self, records: Iterable[ProducerRecord]) -> None:
+        """Raises RecordTooLargeException for what the client refuses; ``commit`` and ``check`` for what the broker does."""
         with translating("writing offsets", self.producer):
             for record in records:
                 headers = claim_headers(record.claim) + author_headers(record.author)
-                self.producer.produce(record.topic, record.value, record.key, record.partition, headers=[*headers] or None)
+                try:
+                    self.producer.produce(
+                        record.topic,
+                        record.value,
+                        record.key,
+                        record.partition,
+                        headers=[*headers] or None,
+                        on_delivery=self._large.delivered,
+                    )
+                except KafkaException as error:
+                    raise self._large.by_producer(record.topic, record.key, record.value) if is_too_large(error) else error from None
+
+    def check(self) -> None:
+        """Raises RecordTooLargeException if the broker has refused a record of ``send`` by now."""
+        self._large.check()
 
     def write(self, records: Sequence[ProducerRecord]) -> None:
         """Some records in a transaction of their own; nothing for none."""
@@ -82,8 +100,17 @@ class TransactionalProducer:
             self.is_open = False
 
     def _call(self, doing: str, act: Callable[[], object]) -> None:
-        with translating(doing, self.producer):
-            act()
+        try:
+            with translating(doing, self.producer):
+                act()
+        except ConnectException as error:
+            if not self.is_open or doing.startswith("aborting"):
+                raise
+            try:
+                self.check()
+            except RecordTooLargeException as cause:
+                raise cause from error
+            raise
 
 
 def take_over(producer: Producer, timeout_seconds: float) -> None:
