@@ -204,6 +204,12 @@ class JavaException(TaskException):
         self.trace = trace
 
 
+class JavaRecordException(JavaException):
+    """A record of a Java task is larger than its producer or topic takes: every attempt would fail alike."""
+
+    retriable = False
+
+
 class FencedException(TaskException):
     """A newer claim took over. The task ends quietly; it writes nothing, and nothing is tried again."""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 
-from airflow_provider_connect.errors import JavaException
+from airflow_provider_connect.errors import JavaException, JavaRecordException
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -227,8 +227,28 @@ class JavaRun(Generic[Reason]):
         """The task's state, which is not FAILED."""
         status = self.worker.status(self.task)
         if status.state == "FAILED":
-            raise JavaException(status.trace or "org.apache.kafka.connect.errors.ConnectException: the task has failed")
+            raise failure_of(status.trace, is_source=self.task.is_source)
         return status.state
+
+
+_TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
+_OF_PRODUCER: Final = ("max.request.size", "buffer.memory")
+"""Settings of a producer that Java's message names; without one the broker has refused the record."""
+
+
+def failure_of(trace: str | None, *, is_source: bool) -> JavaException:
+    """The exception for a task that Java reports as FAILED with this trace. Where a source's record is too large, the trace ends with the
+    settings to raise: Java's own text names those of a producer, which a connector's config has by another name."""
+    if not trace:
+        return JavaException("org.apache.kafka.connect.errors.ConnectException: the task has failed")
+    refusal = next((line for line in trace.splitlines() if _TOO_LARGE in line), None)
+    if refusal is None or not is_source:  # a sink's own clients have settings of its connector
+        return JavaException(trace)
+    prefix = "schema.history.internal.producer." if "KafkaSchemaHistory" in trace else "producer.override."
+    named = next((name for name in _OF_PRODUCER if name in refusal), None)
+    topics = "max.message.bytes of the topic, whose default is the brokers' message.max.bytes"
+    advice = f"raise {topics}" if named is None else f"raise {prefix}{named} of the connector, and {topics}"
+    return JavaRecordException(f"{trace.rstrip()}\nA record is too large: {advice}")
 
 
 def _longer(seconds: float) -> float:

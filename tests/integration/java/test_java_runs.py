@@ -1,6 +1,7 @@
 """Bounded runs of Apache Kafka's own FileStream connectors: what each takes and leaves, what a failure shows, what ends it."""
 
 import os
+import random
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from airflow_provider_connect.worker.task import bounded_sources
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import wait_for
+from tests.kafka_topics import create_topic
 
 LINES = 600_000
 EXPECTED = [f"line {number}" for number in range(LINES)]
@@ -79,6 +81,17 @@ def test_a_failure_has_javas_trace_in_its_status(java_runs: JavaRuns, unique: st
     first, *frames = (failed.trace or "").splitlines()
     assert first.startswith("org.apache.kafka.connect.errors.ConnectException: Couldn't find or create file")
     assert any("org.apache.kafka.connect.file.FileStreamSinkTask.start" in frame for frame in frames)
+
+
+def test_a_record_that_is_too_large_fails_for_good_and_names_the_settings(java_runs: JavaRuns, unique: str) -> None:
+    create_topic(java_runs.settings.bootstrap_servers, unique, max_message_bytes="1200000")
+    java_runs.input.write_text(random.Random(1).randbytes(750_000).hex() + "\n")
+    advice = "raise max.message.bytes of the topic, whose default is the brokers' message.max.bytes"
+    own = "raise producer.override.max.request.size of the connector, and "
+    for more, raised in (({}, own + advice.removeprefix("raise ")), ({"producer.override.max.request.size": "2000000"}, advice)):
+        code, output = java_runs.run(java_runs.source(unique, unique, **more))
+        assert code == 1, output
+        assert (java_runs.task(unique).trace or "").splitlines()[-1] == f"A record is too large: {raised}"
 
 
 def test_what_connect_finds_wrong_is_refused_in_its_words(java_runs: JavaRuns, unique: str) -> None:
