@@ -21,7 +21,7 @@ from airflow_provider_connect.errors import ConnectException, FencedException, J
 from airflow_provider_connect.java import iceberg_sink
 from airflow_provider_connect.java.connect_worker import ConnectWorker, JavaTask
 from airflow_provider_connect.java.iceberg_sink import TableCommit
-from airflow_provider_connect.java.runs import LOOK_SECONDS, Goal, JavaRun, slower_heartbeats
+from airflow_provider_connect.java.runs import LOOK_SECONDS, Goal, JavaRun, failure_of, slower_heartbeats
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
@@ -179,7 +179,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         """Until the task runs; a source is let through its gate after the claim was found to be the newest: it has just fenced others."""
         while (status := worker.status(self._task)).state != "RUNNING":
             if status.state == "FAILED":
-                raise JavaException(status.trace)
+                raise failure_of(status.trace, is_source=self._task.is_source)
             if self._environment.stop.is_final():
                 raise FencedException(f"task {self._name} ends before it was started: {self._environment.stop.reason()}")
             if self._task.is_source and worker.is_at_gate(self._task):
