@@ -217,6 +217,11 @@ def decimal_schema(scale: int, **attributes: Any) -> Schema:
     return Schema(SchemaType.BYTES, name=DECIMAL, version=1, **attributes)
 
 
+def count_fields(schema: Schema | None) -> int:
+    """How many fields a schema has, with those of the types in it; at least one, and 0 for none."""
+    return 0 if schema is None else schema._count
+
+
 class Struct:
     """Values by the fields of a schema. A field that was not put reads as its default, or None."""
 

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from airflow_provider_connect.converters.json.schemas import schema_of_json, schema_text
@@ -21,6 +20,7 @@ from airflow_provider_connect.converters.json.text import (
     read_json_before,
 )
 from airflow_provider_connect.converters.plain import TYPE_KEY, DataConverter
+from airflow_provider_connect.converters.schema_cache import SchemaCache
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of
@@ -144,9 +144,9 @@ class JsonConverter(DataConverter):
         self._has_schemas: bool = self.settings[SCHEMAS_ENABLE]
         self._rules = JsonRules(self.settings[DECIMAL_FORMAT].upper() == "NUMERIC", self.settings[REPLACE_NULL])
         self._column_rules = dataclasses.replace(self._rules, takes_far_times=True)
-        kept = lru_cache(max(self.settings[CACHE_SIZE], 1))
-        self._envelope: Callable[[Schema | None], str] = kept(self._new_envelope)
-        self._schema_of: Callable[[bytes], Schema | None] = kept(self._parsed_schema)
+        most = self.settings[CACHE_SIZE]
+        self._envelope = SchemaCache[str](self._new_envelope, most)
+        self._schema_of = SchemaCache[Schema | None](self._parsed_schema, most)
         self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
         self._has_envelopes = self._has_schemas and self._fixed is None
         self._prechecked = 0

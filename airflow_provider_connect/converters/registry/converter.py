@@ -6,9 +6,8 @@ A record is a zero byte, the schema's id in four bytes, and the value in the con
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from airflow_provider_connect.converters.registry.registry import Registry, SchemaText
@@ -21,6 +20,7 @@ from airflow_provider_connect.converters.registry.settings import (
     client_settings,
     strategy_of,
 )
+from airflow_provider_connect.converters.schema_cache import SchemaCache
 from airflow_provider_connect.errors import ConnectException, DataException, SchemaException
 from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of
@@ -63,9 +63,9 @@ class RegistryConverter(Converter, Generic[Parsed]):
         self.is_key = is_key
         self.settings = self.config_def.parse(config)
         self.registry = Registry(client_settings(self.settings, self.allowed_paths))
-        kept = lru_cache(self.settings[CACHE_SIZE])
-        self._reader: Callable[[str, int], WriterSchema[Parsed]] = kept(self._new_reader)
-        self._writer: Callable[[str, Schema], WriterSchema[Parsed]] = kept(self._new_writer)
+        most = self.settings[CACHE_SIZE]
+        self._reader = SchemaCache[WriterSchema[Parsed]](self._new_reader, most)
+        self._writer = SchemaCache[WriterSchema[Parsed]](self._new_writer, most)
 
     # What a format defines
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 from airflow_provider_connect.converters.json.converter import DECIMAL_FORMAT, REPLACE_NULL, SCHEMA_CONTENT, SCHEMAS_ENABLE, JsonConverter
@@ -12,6 +11,7 @@ from airflow_provider_connect.converters.registry.converter import HEADER_BYTES,
 from airflow_provider_connect.converters.registry.json_schemas import JsonSchemaRules, connect_schema_of_json, json_schema_text
 from airflow_provider_connect.converters.registry.registry import SchemaText
 from airflow_provider_connect.converters.registry.settings import CACHE_SIZE, KEEPS_NULLS, KEEPS_NULLS_KEY, REGISTRY_KEYS
+from airflow_provider_connect.converters.schema_cache import SchemaCache
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.config_def import ConfigKey, OneOf, Type
 from airflow_provider_connect.sdk.json.values import JsonRules, write_value
@@ -45,7 +45,7 @@ class JsonSchemaConverter(RegistryConverter[None]):
         values = JsonRules(self.settings[DECIMAL_FORMAT].upper() == "NUMERIC", not self.settings[KEEPS_NULLS])
         self._rules = JsonSchemaRules(values, self.settings[IS_OPEN], self.settings[NON_REQUIRED])
         self._writes = self._texts({SCHEMAS_ENABLE: "false"})
-        self._reads = lru_cache(self.settings[CACHE_SIZE])(self._new_texts)
+        self._reads = SchemaCache[JsonConverter](self._new_texts, self.settings[CACHE_SIZE])
 
     def _texts(self, settings: Mapping[str, str]) -> JsonConverter:
         converter = JsonConverter()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_connect.converters.registry.converter import HEADER_BYTES, RegistryConverter, WriterSchema, schema_ids
@@ -23,6 +22,7 @@ from airflow_provider_connect.converters.registry.settings import (
     URL,
     reached_with,
 )
+from airflow_provider_connect.converters.schema_cache import SchemaCache
 from airflow_provider_connect.sdk.arrow import np, pa
 from airflow_provider_connect.sdk.config_def import ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.record_bytes import Cursor, Pieces, to_zigzag
@@ -88,7 +88,7 @@ class ProtobufConverter(RegistryConverter[ProtobufType]):
             flattens_unions=settings[FLATTEN],
             keeps_nulls=settings[KEEPS_NULLS],
         )
-        self._file = lru_cache(settings[CACHE_SIZE])(lambda text, references: parse_proto(text, dict(references)))
+        self._file = SchemaCache(lambda text, references: parse_proto(text, dict(references)), settings[CACHE_SIZE])
         self._indexes: dict[bytes, int] = {b"\0": 0}
 
     # Reading

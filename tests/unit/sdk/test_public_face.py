@@ -52,6 +52,7 @@ NOT_FOR_AUTHORS = {
     "PACKED",  # for the client of registries
     "bound_answers",
     "check_rows",  # for converters, as sdk.expansion
+    "count_fields",  # likewise
     "checked",  # for an expression that another engine matches
     "filled",  # for converters that write defaults
     "Match",  # in annotations
