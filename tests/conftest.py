@@ -49,8 +49,8 @@ LONGEST = ("integration/airflow", "integration/test_readme.py")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
 SLOW = [HealthCheck.too_slow]  # a loaded machine is no mistake of a strategy
-settings.register_profile("fixed", derandomize=True, max_examples=60, suppress_health_check=SLOW)  # the same in every run
-settings.register_profile("random", database=None, max_examples=400, suppress_health_check=SLOW)
+settings.register_profile("fixed", derandomize=True, max_examples=60, deadline=None, suppress_health_check=SLOW)  # the same in every run
+settings.register_profile("random", database=None, max_examples=400, deadline=None, suppress_health_check=SLOW)
 settings.load_profile("random" if "SEED" in os.environ else "fixed")
 
 

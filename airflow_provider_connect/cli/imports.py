@@ -355,6 +355,7 @@ def _hand_back(found: Found, verbs: Verbs, there: ConnectClient) -> str:
         raise BadRequestException("it is not STOPPED at the other side, so it was not handed over")
     count = _move(found.name, verbs, there)
     there.resume(found.name)
+    _wait_until(found.name, there, stopped=False)  # its status follows some time after
     return f"is STOPPED here, and goes on there with {count} offsets"
 
 
@@ -362,22 +363,22 @@ def _move(name: str, source: Verbs, target: Verbs) -> int:
     """Stop it at ``source``, and give ``target``, where it is STOPPED, its offsets. Returns how many."""
     source.stop(name)
     for side in (source, target):
-        _wait_until_stopped(name, side)
+        _wait_until(name, side, stopped=True)
     offsets = [OffsetView(each.partition, each.offset) for each in source.offsets(name) if each.offset is not None]
     if offsets:
         target.alter_offsets(name, offsets)
     return len(offsets)
 
 
-def _wait_until_stopped(name: str, side: Verbs) -> None:
+def _wait_until(name: str, side: Verbs, *, stopped: bool) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     while True:
         try:
             status = side.connector_status(name)
         except NotFoundException:  # it was just created
             status = None
-        if status is not None and status.connector.state == "STOPPED" and not status.tasks:
+        if status is not None and (status.connector.state == "STOPPED" and not status.tasks) is stopped:
             return
         if time.monotonic() > deadline:
-            raise ConnectException(f"It was not STOPPED within {_STOP_SECONDS:.0f} s")
+            raise ConnectException(f"It was not {'STOPPED' if stopped else 'resumed'} within {_STOP_SECONDS:.0f} s")
         time.sleep(0.3)

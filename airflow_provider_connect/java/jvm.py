@@ -33,6 +33,7 @@ START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 180.0
 """The longest that one call into Java takes, unless it waits for the end of a task."""
 END_SECONDS: Final = 10.0
+_LAST_SECONDS: Final = 5.0
 _OUT_OF_MEMORY: Final = 3  # the exit code of ExitOnOutOfMemoryError, one of ``OPTIONS``
 _READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
@@ -109,14 +110,14 @@ class Jvm:
         except Py4JJavaError as error:
             raise JavaException(self._hide(self._trace_of(error))) from None
         except (Py4JError, OSError) as error:
-            ended = self._process is None or self._process.poll() is not None
-            if self._process is not None and self._process.returncode == _OUT_OF_MEMORY:
+            code = None if self._process is None else _exit_code(self._process)
+            if code == _OUT_OF_MEMORY:
                 raise TaskMemoryException(
                     f"java.lang.OutOfMemoryError: the JVM of the Java plugins needed more than its heap of {self._heap}, and ended. What "
                     "was committed before stays. Give the connector smaller batches, or raise airflow.java.memory, up to the worker's "
                     "java.memory.max"
                 ) from None
-            why = f"ended with exit code {self._process.returncode}" if ended and self._process else f"does not answer: {error}"
+            why = f"does not answer: {error}" if code is None else f"ended with exit code {code}"
             raise RetriableException(f"The JVM of the Java plugins {why}. A later try may succeed.") from None
 
     def _trace_of(self, error: Py4JJavaError) -> str:
@@ -203,6 +204,14 @@ def _popen(command: Sequence[str], environment: Mapping[str, str], folder: Path)
         stderr=subprocess.PIPE,
         preexec_fn=dies_with_parent(own_group=True),  # noqa: PLW1509 - calls the kernel only
     )
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """None: it has not ended. Its connections close some time before that."""
+    try:
+        return process.wait(_LAST_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _address(process: subprocess.Popen[bytes]) -> tuple[int, str]:

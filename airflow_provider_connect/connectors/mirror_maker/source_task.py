@@ -219,7 +219,9 @@ def _readable(batch: Batch) -> Iterator[Batch | DataException]:
         if index > start:
             yield batch.slice(start, index - start)
         offset = batch.kafka_offset_at(index)
-        yield DataException(f"The headers of offset {offset} of {batch.topic_partition} cannot be read: the name of one is not UTF-8")
+        yield DataException(
+            f"The headers of offset {offset} of {batch.topic_partition} cannot be read: the name of one is not UTF-8, or they are too many"
+        )
         start = index + 1
     if start < batch.num_records:
         yield batch.slice(start)

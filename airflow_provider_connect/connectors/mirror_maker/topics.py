@@ -36,12 +36,13 @@ class TopicSync:
         self._is_excluded = matching(config, "config.properties.exclude")
         policy = ReplicationPolicy.of(config)
         self._remote = {topic: policy.remote_topic(topic) for topic in topics}
+        self._heartbeats = {topic for topic in topics if policy.is_heartbeats(topic)}
 
     def run(self) -> dict[str, int]:
         """1 topics and partitions 2 settings and rights, whose errors are logged.
 
         Returns the topics and partitions that can be mirrored. Those that the target cluster refuses are logged. Raises the refusal where
-        it refuses all."""
+        it refuses all but heartbeats."""
         known = self._target.topics()
         of_source = _described(self._source, self._topics)
         self._create(known, of_source)  # 1
@@ -67,7 +68,7 @@ class TopicSync:
             for topic in missing
         )
         refused = self._target.create(new, factor_key)
-        if refused and len(refused) == len(self._topics):
+        if refused and refused.keys() >= {self._remote[topic] for topic in self._topics.keys() - self._heartbeats}:
             raise next(iter(refused.values()))
         for topic in missing:
             if self._remote[topic] in refused:

@@ -5,6 +5,9 @@ Any producer writes them, so a block may be anything: then the headers of its re
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,15 +19,31 @@ from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, hea
 
 _IN_STEP = 32  # headers of a record up to which all records are read side by side; beyond, that takes long for a single one
 _MOST_VARINT_BYTES = 10
+MOST_HEADERS: Final = 1_000_000
+"""Of a record; one of a mebibyte has half as many at most. A header may have two bytes, and takes a hundred times as many as an object."""
+_PIECE: Final = 100_000  # headers
 
 
 def headers_of_blocks(blocks: pa.Array) -> pa.Array | None:
-    """``blocks`` is binary without nulls. A record's headers are null where its block is not whole, or the key of one is not UTF-8; None:
-    no record has any."""
+    """``blocks`` is binary without nulls. A record's headers are null where its block is not whole, the key of one is not UTF-8, or
+    there are more than ``MOST_HEADERS``; None: no record has any."""
     try:
         return _in_step(Cursor.of(blocks))
     except (DataException, pa.ArrowInvalid):
-        return headers_column(map(_of_block, blocks.to_pylist()))
+        return pa.concat_arrays(_columns(map(_of_block, blocks.to_pylist())))
+
+
+def _columns(rows: Iterable[Headers | None]) -> Iterator[pa.Array]:
+    """The rows in pieces, so that the objects of few headers are in memory at once."""
+    piece: list[Headers | None] = []
+    count = 0
+    for row in rows:
+        piece.append(row)
+        count += len(row or ())
+        if count > _PIECE:
+            yield headers_column(piece)
+            piece, count = [], 0
+    yield headers_column(piece)
 
 
 def _in_step(cursor: Cursor) -> pa.Array | None:
@@ -60,7 +79,7 @@ def _of_block(block: bytes) -> Headers | None:
     headers: Headers = []
     try:
         count, at = _number(block, 0)
-        if count < 0:
+        if not 0 <= count <= MOST_HEADERS:
             return None
         for _ in range(count):
             key, at = _part(block, at)

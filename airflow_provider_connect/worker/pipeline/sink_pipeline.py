@@ -89,7 +89,9 @@ class SinkPipeline:
         unreadable = pc.indices_nonzero(raw.headers.is_null()).to_pylist()
         for index in unreadable:
             record = raw.record(index)
-            error = DataException(f"The headers of {record.description()} cannot be read: the name of one is not UTF-8")
+            error = DataException(
+                f"The headers of {record.description()} cannot be read: the name of one is not UTF-8, or they are too many"
+            )
             self.errors.failed(Failure(operation, error, record))
         return _taken_raw(raw, _ranges_without(raw.num_records, unreadable))
 

@@ -140,7 +140,7 @@ def test_a_runs_own_heartbeats_do_not_keep_it_from_its_end(orders: Orders) -> No
     assert orders.changes() == [("r", 1)]
 
 
-@pytest.mark.parametrize("version", [DEBEZIUM[0], VALIDATED[1]])
+@pytest.mark.parametrize("version", [DEBEZIUM[0], pytest.param(VALIDATED[1], marks=pytest.mark.soak)])
 def test_wal_of_other_tables_is_let_go_and_no_change_of_the_connectors_with_it(orders: Orders, version: str) -> None:
     """Neither one of a transaction that was open meanwhile. Debezium refuses a slot that is past its last record."""
     if version == VALIDATED[1]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from airflow_provider_connect.worker.delivery.header_blocks import headers_of_blocks
+from airflow_provider_connect.worker.delivery.header_blocks import MOST_HEADERS, headers_of_blocks
 
 Header = tuple[bytes, bytes | None]
 
@@ -102,3 +104,21 @@ def test_a_record_with_very_many_headers_is_read_in_seconds() -> None:
     started = time.process_time()
     assert decoded([block([(b"k", b"v")]), block(many)]) == [[(b"k", b"v")], many]
     assert time.process_time() - started < 20
+
+
+def test_more_headers_than_a_record_may_have_are_not_read_and_many_take_little_memory() -> None:
+    """A header of two bytes takes a hundred times as many as an object."""
+    most, more = (varint(count) + b"\0\1" * count for count in (MOST_HEADERS, MOST_HEADERS + 1))
+    found = headers_of_blocks(pa.array([most, more, block([(b"k", b"v")])], pa.binary()))
+    assert found is not None
+    assert pc.list_value_length(found).to_pylist() == [MOST_HEADERS, None, 1]
+    blocks = pa.array([varint(33) + b"\0\1" * 33] * 60_000, pa.binary())
+    tracemalloc.start()
+    try:
+        headers = headers_of_blocks(blocks)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert headers is not None
+    assert len(headers.flatten()) == 33 * 60_000
+    assert peak < 100_000_000  # bytes; all at once take 500 million
