@@ -90,6 +90,7 @@ class StatusState:
     def __init__(self) -> None:
         self.connectors: dict[str, ConnectorStatus] = {}
         self.topics: dict[str, dict[str, TopicStatus]] = {}
+        self._own_topics: set[str] = set()  # connectors whose topics no copy shares
         self.skipped = 0
         self.version = 0
         self._tasks: dict[str, dict[int, TaskStatus]] = {}  # the inner ones are never changed, only replaced: copies share them
@@ -99,6 +100,7 @@ class StatusState:
         """A state that later records leave alone."""
         copied = StatusState()
         copied.connectors, copied.topics = self.connectors.copy(), self.topics.copy()
+        self._own_topics.clear()
         copied._tasks, copied._newest = self._tasks.copy(), self._newest.copy()
         copied.skipped, copied.version = self.skipped, self.version
         return copied
@@ -164,7 +166,7 @@ class StatusState:
             case TaskStatus():
                 return self._task(record)
             case TopicStatus():
-                self.topics[record.connector] = {**self.topics.get(record.connector, {}), record.topic: record}
+                self._topics_to_change(record.connector)[record.topic] = record
             case TopicReset():
                 self._reset(record)
         return ""
@@ -192,11 +194,17 @@ class StatusState:
             self._tasks.pop(connector, None)
 
     def _reset(self, tombstone: TopicReset) -> None:
-        topics = {name: topic for name, topic in self.topics.get(tombstone.connector, {}).items() if name != tombstone.topic}
-        if topics:
-            self.topics[tombstone.connector] = topics
-        else:
-            self.topics.pop(tombstone.connector, None)
+        topics = self._topics_to_change(tombstone.connector)
+        topics.pop(tombstone.topic, None)
+        if not topics:
+            del self.topics[tombstone.connector]
+
+    def _topics_to_change(self, connector: str) -> dict[str, TopicStatus]:
+        """Copied once where a copy of this state shares them, and not for each: a connector may have used a hundred thousand topics."""
+        if connector not in self._own_topics or connector not in self.topics:
+            self.topics[connector] = dict(self.topics.get(connector, ()))
+            self._own_topics.add(connector)
+        return self.topics[connector]
 
 
 def _key(record: StatusRecord) -> object:

@@ -27,13 +27,15 @@ from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import CURRENT, batch, history, lease, position
 from airflow_provider_connect.stores.log_consumer import LogTruncatedException
-from airflow_provider_connect.stores.state_stream import KEPT_MS, StateRecord, StateStream
+from airflow_provider_connect.stores.state_stream import KEPT_MS, StateRecord, StateStream, UnreadableTopicException
 from airflow_provider_connect.stores.topic_admin import TopicIdentity
 
 LEASE = "mirror"
 LEASE_SECONDS = 15.0
 _CHECK_SECONDS = 5.0
 _COMPLETE_SECONDS = 60.0
+_LEFT_OUT_SECONDS = 600.0
+"""How long a connector's own offsets topic is not followed after it could not be: configs name it, and it holds up no other topic."""
 
 _TakeIn = Callable[[Database, Sequence[StateRecord]], list[Entry]]
 _SweepOut = Callable[[Sweep, Sequence[StateRecord]], None]
@@ -60,6 +62,7 @@ class MirrorFollower:
         self._next: dict[TopicPartition, int] = {}
         self._identities: dict[str, TopicIdentity] = {}
         self._trusted_seconds: dict[str, float] = {}
+        self._left_out: dict[str, float] = {}  # until when
         self._held_at = self._checked_at = 0.0
 
     def step(self, wait_seconds: float) -> bool:
@@ -72,6 +75,12 @@ class MirrorFollower:
         except (PositionMovedException, LogTruncatedException) as error:
             _log.info("The mirror reads again from its stored positions: %s", error)
             self._let_go()
+            return True
+        except UnreadableTopicException as error:
+            self._let_go()
+            if error.topic in self._internal:
+                raise
+            self._leave_out(error.topic, error.message)
             return True
         except Exception:
             self._let_go()
@@ -133,10 +142,10 @@ class MirrorFollower:
         with self._sessions() as database:
             known, wanted = read_positions(database), self._wanted(database)
         started = self._now()
-        was, self._identities = self._identities, self._stream.identities({*wanted, *(at.topic for at in known)})
+        was, self._identities = self._identities, self._stream.identities({*wanted, *(at.topic for at in known)} - self._left_out.keys())
         self._trusted_seconds = self._stream.absence_seconds(self._identities)
         held = self._stream.held(at for at in known if self._is_there(at))
-        for topic in sorted({at.topic for at in known}):
+        for topic in sorted({at.topic for at in known} - self._left_out.keys()):
             positions = {at: read for at, read in known.items() if at.topic == topic}
             if (reason := self._sweep_reason(positions, held)) is not None:
                 self._sweep(topic, positions, held, reason)
@@ -154,8 +163,18 @@ class MirrorFollower:
         if was != self._identities:
             _log.info("The mirror follows %s", ", ".join(sorted(self._identities)))
 
+    @property
+    def _internal(self) -> set[str]:
+        return {topic.name for topic in self._settings.internal_topics}
+
     def _wanted(self, database: Database) -> set[str]:
-        return {*(topic.name for topic in self._settings.internal_topics), *offset_topics(database)}
+        now = self._now()
+        self._left_out = {topic: until for topic, until in self._left_out.items() if until > now}
+        return self._internal | set(offset_topics(database)) - self._left_out.keys()
+
+    def _leave_out(self, topic: str, reason: str) -> None:
+        _log.warning("The mirror leaves topic %s out for %.0f minutes: %s", topic, _LEFT_OUT_SECONDS / 60, reason)
+        self._left_out[topic] = self._now() + _LEFT_OUT_SECONDS
 
     def _is_there(self, at: TopicPartition) -> bool:
         return at.topic in self._identities and at.partition < self._identities[at.topic].partitions

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from airflow_provider_connect.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import StoreException
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.offsets import OffsetRecord, normalised
 from airflow_provider_connect.stores.log_consumer import Closing, LogRecord, SkippedRecords
@@ -18,6 +19,9 @@ from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import offset_topic
 
 _log = logging.getLogger(__name__)
+MOST_BYTES: Final = 512 << 20
+"""Of the offsets of one connector in memory: the server of all connectors reads them too."""
+_RECORD_BYTES: Final = 500  # of a record's own, about
 
 Partition = Mapping[str, object]
 Offset = Mapping[str, object]
@@ -89,20 +93,21 @@ class OffsetStore(Closing):
         self._timeout_seconds = timeout_seconds
         self._settle_seconds = timeout_seconds if settle_seconds is None else settle_seconds
         self._log = TopicLog(self.topic, self._config, forget=self._forget)
-        self._records: dict[tuple[int, bytes], LogRecord] = {}
+        self._connector: str | None = None
+        self._records: dict[tuple[int, bytes], LogRecord] = {}  # of that connector
+        self._bytes = 0
         self._unreadable: set[tuple[int, bytes]] = set()
         self.skipped = SkippedRecords(self.topic)
 
     def read(self, connector: str) -> SourceOffsets:
         """The connector's committed offsets. Waits while an open transaction holds some of them; other connectors' are not waited for.
 
-        Raises TopicMissingException, StoreTimeoutException. The first call reads the whole topic, later ones what is new.
+        Raises TopicMissingException, StoreTimeoutException, StoreException for more than ``MOST_BYTES``. The first call for a connector
+        reads the whole topic, later ones what is new.
         """
         self._catch_up(connector)
         by_key: dict[bytes, OffsetRecord] = {}
         for (partition, key), record in self._records.items():
-            if not _is_of(connector, key):
-                continue
             decoded = offset_topic.decode(key, record.value, offset=record.offset)
             if not isinstance(decoded, OffsetRecord):
                 if (partition, key) not in self._unreadable:  # each record is decoded at each read, and counts once
@@ -128,34 +133,57 @@ class OffsetStore(Closing):
         taken over: an open transaction would look like an aborted one.
         """
         self._catch_up(connector)
+        last: dict[tuple[int, bytes], LogRecord] = {}
+
+        def take(record: LogRecord) -> None:
+            if record.key is not None and _is_of(connector, record.key):
+                last[record.partition, record.key] = record
+
         with TopicLog(self.topic, self._config, read_committed=False) as log:
-            uncommitted = log.read_to_end(self._timeout_seconds)
-        last = {(record.partition, record.key): record for record in uncommitted if _is_of(connector, record.key)}
+            log.read_on(take, self._timeout_seconds)
         again = []
         for (partition, key), record in last.items():
-            committed = self._records.get((partition, key or b""))
+            committed = self._records.get((partition, key))
             value = None if committed is None else committed.value
             if record.value != value and (committed is None or record.offset > committed.offset):
-                again.append(ProducedOffset(partition, key or b"", value))
+                again.append(ProducedOffset(partition, key, value))
         if again:
             _log.info("Connector %s: %d aborted offsets are written over with the committed ones", connector, len(again))
         return again
 
     def _catch_up(self, connector: str) -> None:
+        """Of other connectors nothing is kept: a config may name any topic for its offsets, however large it is."""
+        if connector != self._connector:
+            self._log.rewind()
+            self._forget()
+            self._connector = connector
         wanted = partial(_is_of, connector)
-        for record in self._log.read_settled(wanted, self._timeout_seconds, settle_seconds=self._settle_seconds):
-            if record.key is None:
-                self.skipped.note("record has no key", record, partition=record.partition, offset=record.offset)
-            else:
-                self._records[record.partition, record.key] = record
-                self._unreadable.discard((record.partition, record.key))
+        self._log.read_settled(wanted, self._timeout_seconds, settle_seconds=self._settle_seconds, take=self._take)
+
+    def _take(self, record: LogRecord) -> None:
+        if record.key is None:
+            self.skipped.note("record has no key", record, partition=record.partition, offset=record.offset)
+        elif _is_of(str(self._connector), record.key):
+            before = self._records.get((record.partition, record.key))
+            self._records[record.partition, record.key] = record
+            self._unreadable.discard((record.partition, record.key))
+            self._bytes += _size(record) - (0 if before is None else _size(before))
+            if self._bytes > MOST_BYTES:
+                raise StoreException(
+                    f"Connector {self._connector} has more than {MOST_BYTES >> 20} MiB of offsets on topic {self.topic} "
+                    f"({len(self._records)} source partitions so far), and no more are read. Reset them, or divide the connector"
+                )
 
     def _forget(self) -> None:
-        self._records, self._unreadable = {}, set()
+        self._records, self._bytes, self._unreadable = {}, 0, set()
 
     def close(self) -> None:
         self._log.close()
         self._forget()
+
+
+def _size(record: LogRecord) -> int:
+    return _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
 
 
 def _sorted_key(connector: str, partition: Partition) -> bytes:

@@ -5,7 +5,8 @@ Reads committed records only. The reader stores the positions. Not thread-safe.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError
@@ -14,14 +15,14 @@ from confluent_kafka import TopicPartition as _KafkaPartition
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.internal_topics import absence_seconds
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import DataException, StoreException, StoreTimeoutException
+from airflow_provider_connect.errors import ConnectException, DataException, StoreException, StoreTimeoutException
 from airflow_provider_connect.model.batches import BatchRecord, BatchReset
 from airflow_provider_connect.model.offsets import OffsetRecord
 from airflow_provider_connect.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import LastError, translated
+from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translated
 from airflow_provider_connect.stores.log_consumer import (
     Closing,
     LogRecord,
@@ -57,6 +58,14 @@ class StateRecord:
     author: str | None = None
 
 
+class UnreadableTopicException(StoreException):
+    """``topic`` cannot be read, or not beyond some record; other topics can. A config may name any topic for its connector's offsets."""
+
+    def __init__(self, topic: str, cause: ConnectException) -> None:
+        super().__init__(cause.message)
+        self.topic = topic
+
+
 class StateStream(Closing):
     """See the module. Nothing is opened before the first use."""
 
@@ -68,8 +77,12 @@ class StateStream(Closing):
         self._skipped: dict[str, SkippedRecords] = {}
 
     def identities(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
-        """Those of the topics that exist, by one request. Raises StoreTimeoutException."""
-        return self._admin.identities(topics)
+        """Those of the topics that exist, by one request. Raises StoreTimeoutException, UnreadableTopicException."""
+        found = {}
+        for topic, future in (self._admin.describe_later(names) if (names := list(topics)) else {}).items():
+            with _named(topic), suppress(TopicMissingException):
+                found[topic] = TopicIdentity.of(self._admin.described(topic, future))
+        return found
 
     def absence_seconds(self, topics: Iterable[str]) -> dict[str, float]:
         """How long a reader of each topic may be away and read on from where it was without missing a tombstone."""
@@ -98,9 +111,11 @@ class StateStream(Closing):
         return {at: (firsts[at], ends[at]) for at in asked}
 
     def read_whole(self, topic: str) -> list[StateRecord]:
-        """Every record that the topic holds now, in the order of each partition. Raises StoreTimeoutException."""
-        with TopicLog(topic, self._config) as log:
-            return self._decoded(log.read_to_end())
+        """Every record that the topic holds now, in the order of each partition. Raises StoreTimeoutException, UnreadableTopicException."""
+        found: list[StateRecord] = []
+        with _named(topic), TopicLog(topic, self._config) as log:
+            log.read_on(lambda record: found.extend(self._decoded([record])))
+        return found
 
     def follow(self, starts: Mapping[TopicPartition, int]) -> None:
         """``poll`` gives records from these offsets on, and of no other partition."""
@@ -119,7 +134,7 @@ class StateStream(Closing):
         """What came since the last call, and for each partition that moved where it is read on: behind what was skipped too.
 
         Waits up to ``timeout_seconds`` for a first record. While a broker is away, nothing is returned. Raises LogTruncatedException
-        when an offset to read from is no longer there.
+        when an offset to read from is no longer there, UnreadableTopicException.
         """
         assert self._consumer is not None, "follow first"
         first = self._consumer.poll(timeout_seconds)
@@ -135,8 +150,10 @@ class StateStream(Closing):
                 following[at] = int(message.offset() or 0)
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID):
                 raise LogTruncatedException(f"Partition {at} no longer holds the offset to follow from: {error.str()}")
-            elif not isinstance(failure := translated(error, f"following {at}"), StoreTimeoutException):
-                raise failure
+            elif isinstance(failure := translated(error, f"following {at}"), StoreTimeoutException):
+                continue
+            else:
+                raise UnreadableTopicException(at.topic, failure) from failure
         return self._decoded(found), following
 
     def _decoded(self, records: Iterable[LogRecord]) -> list[StateRecord]:
@@ -163,6 +180,17 @@ class StateStream(Closing):
     def close(self) -> None:
         self.unfollow()
         self._admin.close()
+
+
+@contextmanager
+def _named(topic: str) -> Iterator[None]:
+    """Around what is asked of one topic."""
+    try:
+        yield
+    except (StoreTimeoutException, TopicMissingException, LogTruncatedException):
+        raise
+    except StoreException as error:
+        raise UnreadableTopicException(topic, error) from error
 
 
 def _claim(record: LogRecord) -> Claim | None:

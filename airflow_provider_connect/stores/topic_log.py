@@ -91,14 +91,20 @@ class TopicLog(Closing):
                 self._ends[partition] = LogEnd(positions[partition], positions[partition])
 
     def read_settled(
-        self, wanted: Callable[[bytes | None], bool], timeout_seconds: float = 30.0, *, settle_seconds: float = 30.0
+        self,
+        wanted: Callable[[bytes | None], bool],
+        timeout_seconds: float = 30.0,
+        *,
+        settle_seconds: float = 30.0,
+        take: Callable[[LogRecord], None] | None = None,
     ) -> list[LogRecord]:
         """As ``read_to_end``, but waits, ``settle_seconds`` at most, while an open transaction hides records whose key is ``wanted``.
 
         A second consumer, opened only where a transaction is open, reads what it hides. Transactions of other connectors are not waited
-        for. Raises StoreTimeoutException.
+        for. ``take`` is given each record as it comes, and none is returned; after a time-out some come again. Raises
+        StoreTimeoutException.
         """
-        return self._again_if_anew(lambda: self._read_settled(wanted, timeout_seconds, settle_seconds))
+        return self._again_if_anew(lambda: self._read_settled(wanted, timeout_seconds, settle_seconds, take))
 
     def _again_if_anew(self, read: Callable[[], _T]) -> _T:
         try:
@@ -118,8 +124,14 @@ class TopicLog(Closing):
         self._ends = {partition.partition: end for partition, end in sorted(ends.items())}
         return records
 
-    def _read_settled(self, wanted: Callable[[bytes | None], bool], timeout_seconds: float, settle_seconds: float) -> list[LogRecord]:
-        records = self._read(timeout_seconds)
+    def _read_settled(
+        self,
+        wanted: Callable[[bytes | None], bool],
+        timeout_seconds: float,
+        settle_seconds: float,
+        take: Callable[[LogRecord], None] | None,
+    ) -> list[LogRecord]:
+        records = self._read(timeout_seconds, take)
         hidden = self._hidden(wanted, timeout_seconds)
         deadline = time.monotonic() + settle_seconds
         while any(self._ends[partition].position <= offset for partition, offset in hidden.items()):
@@ -127,7 +139,7 @@ class TopicLog(Closing):
                 stage = f"waiting for the end of an open transaction on topic {self.topic}, partitions {sorted(hidden)}"
                 raise OpenTransactionException(f"Failed after {settle_seconds:g} s {stage}", stage=stage)
             time.sleep(_SETTLE_SECONDS)
-            records += self._read(timeout_seconds)
+            records += self._read(timeout_seconds, take)
         return records
 
     def _hidden(self, wanted: Callable[[bytes | None], bool], timeout_seconds: float) -> dict[int, int]:
@@ -135,9 +147,15 @@ class TopicLog(Closing):
         starts = {TopicPartition(self.topic, number): end.position for number, end in self._ends.items() if end.high > end.position}
         if not starts:
             return {}
+        last: dict[int, int] = {}
+
+        def note(record: LogRecord) -> None:
+            if wanted(record.key):
+                last[record.partition] = record.offset
+
         with LogConsumer(self._config, read_committed=False) as consumer:
-            records, _ = consumer.read(starts, timeout_seconds)
-        return {record.partition: record.offset for record in records if wanted(record.key)}
+            consumer.read(starts, timeout_seconds, note)
+        return last
 
     @property
     def hides_records(self) -> bool:

@@ -219,6 +219,7 @@ _DIGITS: Final = re.compile(r"-?\d+")
 _ZONE: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d\d?):?(\d\d)|(GMT|UTC|UT|Z)", re.IGNORECASE)
 _ISO_ZONE: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?|(Z)")
 _SHORT_YEAR: Final = "yy"
+_MOST_MS: Final = 1 << 63
 _UNITS: Final = {"H": 3_600_000, "m": 60_000, "s": 1000, "S": 1}
 
 
@@ -233,7 +234,7 @@ class SimpleDateParser:
         self._plain = _plain_pattern(format.elements)
 
     def parse(self, text: str) -> int:
-        """The instant in ms. Raises ValueError if the text does not match."""
+        """The instant in ms. Raises ValueError if the text does not match, or is of a time that 64 bits do not hold."""
         found: dict[str, int] = {}
         at = 0
         for index, element in enumerate(self._elements):
@@ -245,8 +246,11 @@ class SimpleDateParser:
             is_followed = index + 1 < len(self._elements) and self._elements[index + 1].is_numeric
             at = self._read(element, text, at, is_followed, found)
         instant = _instant(found)
-        is_too_early = _SHORT_YEAR in found and instant < self._century_start
-        return _instant({**found, "y": found["y"] + 100}) if is_too_early else instant
+        if _SHORT_YEAR in found and instant < self._century_start:
+            instant = _instant({**found, "y": found["y"] + 100})
+        if not -_MOST_MS <= instant < _MOST_MS:
+            raise ValueError(text)
+        return instant
 
     def parse_plain(self, texts: pa.Array) -> pa.Array | None:
         """The instants of texts, int64, where each has just the digits that the pattern has letters; null stays null.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
 from airflow_provider_connect.connectors.filesystem.formats.contract import FileFormat, FileWriter
-from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import Partitioner, Share
+from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import Partitioner, Share, count_within, divided
 from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
 from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, projected
 from airflow_provider_connect.connectors.filesystem.stores.store import NewFile, Store, joined, path_part
@@ -80,8 +80,8 @@ class PartitionFiles:
             batch = batch.filter(pc.invert(pc.is_in(batch.kafka_offsets, pa.concat_arrays(self._taken))))
         taken: list[pa.Array] = []
         try:
-            for piece in self._pieces(batch):
-                for share in self.partitioner.shares(piece):
+            for piece, folders in self._pieces(batch):
+                for share in divided(piece, folders):
                     self._write_share(share)
                     taken.append(share.batch.kafka_offsets)
         except (DataException, RetriableException):
@@ -110,21 +110,29 @@ class PartitionFiles:
         self.next_open = None
         self.rotation.begin()
 
-    def _pieces(self, batch: Batch) -> Iterator[Batch]:
-        """The batch in pieces, each of which fits into the open files. They are ended in between."""
+    def _pieces(self, batch: Batch) -> Iterator[tuple[Batch, pa.DictionaryArray]]:
+        """The batch in pieces, each of which fits into the open files, with the folders of their records. They are ended in between."""
         batch = self._of_one_kind(batch)
+        if not batch.num_records:
+            return
+        folders = self.partitioner.folders(batch)
         while batch.num_records:
-            count = self.rotation.room(batch)
+            count = self._room(batch, folders)
             if count == 0:
                 self.end()
-                count = self.rotation.room(batch)
+                count = self._room(batch, folders)
             piece, batch = batch.slice(0, count), batch.slice(count)
             if self.next_open is None:
                 self.next_open = piece.first_offset if piece.first_offset is not None else piece.kafka_offset_at(0)
-            yield piece
+            yield piece, folders.slice(0, count)
+            folders = folders.slice(count)
             self.rotation.note(piece)
-            if self.rotation.is_full(sum(each.writer.bytes_written for each in self._open.values())) or len(self._open) > self.most_open:
+            if self.rotation.is_full(sum(each.writer.bytes_written for each in self._open.values())):
                 self.end()
+
+    def _room(self, batch: Batch, folders: pa.DictionaryArray) -> int:
+        """How many records fit: each of a thousand may have a folder of its own, and a file."""
+        return min(self.rotation.room(batch), count_within(folders, self._open, self.most_open))
 
     def _of_one_kind(self, batch: Batch) -> Batch:
         """The batch as the open files take it; where they do not, they are ended."""

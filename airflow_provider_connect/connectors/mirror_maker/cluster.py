@@ -74,6 +74,8 @@ _MAY_COME: Final = (
 """What Java's clients call a RetriableException, of what requests of mirrors are answered."""
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
 _COMPACTED: Final = {"cleanup.policy": "compact"}
+MOST_MS: Final = 3_600_000
+"""Of a time-out: librdkafka's requests take no longer one. Kafka's settings have no limit."""
 
 
 class Cluster:
@@ -83,7 +85,7 @@ class Cluster:
         self.alias: str = config[f"{side}.cluster.alias"]
         self.isolation = isolation_level(config, side)
         self._config, self._side, self._allowed = config, side, allowed
-        self._seconds = config["admin.timeout.ms"] / 1000
+        self._seconds = min(max(config["admin.timeout.ms"], 0), MOST_MS) / 1000
         self._admin: admin.AdminClient | None = None
         self._producer: client.Producer | None = None
         self._error: client.KafkaError | None = None

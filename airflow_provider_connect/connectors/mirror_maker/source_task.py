@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, admin
+from airflow_provider_connect.connectors.mirror_maker.cluster import MOST_MS, Cluster, admin
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
 from airflow_provider_connect.connectors.mirror_maker.offsets import (
     is_of_other_topic,
@@ -43,7 +43,7 @@ class MirrorSourceTask(SourceTask):
         self._source = Cluster(config, "source", self.allowed_paths)
         self._target = Cluster(config, "target", self.allowed_paths)
         self._policy = ReplicationPolicy.of(config)
-        self._poll_seconds = config["consumer.poll.timeout.ms"] / 1000
+        self._poll_seconds = min(max(config["consumer.poll.timeout.ms"], 0), MOST_MS) / 1000
         partitions = [_partition_of(text) for text in config[PARTITIONS]]
         self._ids = self._source.topic_ids(partition.topic for partition in partitions)
         ranges = self._ranges(partitions)

@@ -6,6 +6,7 @@ of rows and an offset, which has the position of the next page, and behind the l
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import time
@@ -40,6 +41,7 @@ MOST_CHECKED_PAGES: Final = 3
 _EXPIRED: Final = frozenset({400, 404, 410, 422})
 _PLACEHOLDER: Final = re.compile(r"\{([\w.]+)\}")
 _SLICE_SECONDS: Final = 0.1
+_MARK_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +279,7 @@ class ResourceReader:
         params = {
             name: self._filled(value, parent_row) if isinstance(value, str) else value for name, value in resource.params.items()
         } | dict(since)
-        seen, digest, empty = {position}, b"", 0
+        seen, digest, empty = {_mark(position)}, b"", 0
         while True:
             while (seconds := self._client.wait_seconds()) > 0:
                 yield None
@@ -292,12 +294,13 @@ class ResourceReader:
             if following is not None and resource.pages.positions_are_urls:
                 following = self._client.target_of_url(str(following), answer.url)
             empty = 0 if rows else empty + 1
-            if following is not None and (following in seen or (rows and answer.digest == digest) or empty > MOST_EMPTY_PAGES):
-                raise ConnectException(f"{resource.name}: pages without end: {_reason(following in seen, bool(rows))}")
+            is_again = following is not None and _mark(following) in seen
+            if following is not None and (is_again or (rows and answer.digest == digest) or empty > MOST_EMPTY_PAGES):
+                raise ConnectException(f"{resource.name}: pages without end: {_reason(is_again, bool(rows))}")
             yield position, rows, following
             if following is None:
                 return
-            seen.add(following)
+            seen.add(_mark(following))
             position, digest = following, answer.digest
 
     def _since(self, resource: Resource, since: Any) -> dict[str, Position]:
@@ -333,6 +336,12 @@ class ResourceReader:
                 raise DataException(f"{{{name}}} of {text!r} cannot be filled with {found!r:.50}") from None
 
         return _PLACEHOLDER.sub(value, text)
+
+
+def _mark(position: Position | None) -> object:
+    """What is kept of a position to know it again: a page may have one of megabytes, and there may be thousands."""
+    is_long = isinstance(position, str) and len(position) > _MARK_BYTES
+    return hashlib.blake2b(str(position).encode("utf-8", "surrogatepass"), digest_size=_MARK_BYTES).digest() if is_long else position
 
 
 def _at(key: str, position: Position | None) -> dict[str, Any]:

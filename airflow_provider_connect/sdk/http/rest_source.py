@@ -46,6 +46,7 @@ from airflow_provider_connect.sdk.http.resource import OFFSET_KEYS, PARENT, Reso
 from airflow_provider_connect.sdk.http.rest_client import PACKAGES, RateLimit, RestClient, http_library
 
 BASE_URL, TIMEOUT, TASK_COUNT = "base.url", "request.timeout.ms", "task.count"
+MOST_TIMEOUT_MS: Final = 3_600_000
 CHECK_SECONDS: Final = 10.0  # of one request of a check for new data, which runs in Airflow's process
 RESOURCE: Final = "${resource}"
 """Stands for the resource's name in the setting ``topic``."""
@@ -168,7 +169,13 @@ def rest_source(
         ),
         *(auth.config_keys if auth is not None else ()),
         *settings,
-        ConfigKey(TIMEOUT, Type.LONG, 30_000, validator=Range(at_least=1), doc="How long a connection, or a part of a body, may take."),
+        ConfigKey(
+            TIMEOUT,
+            Type.LONG,
+            30_000,
+            validator=Range(at_least=1, at_most=MOST_TIMEOUT_MS),
+            doc="How long a connection, or a part of a body, may take.",
+        ),
     ]
     config_def = ConfigDef(*own)
     api = _Api(name, by_name, config_def, auth, dict(headers or {}), requests_per_second, [key.name for key in settings])

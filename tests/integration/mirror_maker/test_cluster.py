@@ -48,5 +48,16 @@ def test_partitions_that_do_not_exist_are_left_out_at_once(mirror: MirrorEnviron
     assert target.ends([missing, known, beyond]) == {known: 0}
 
 
+@pytest.mark.parametrize("milliseconds", [2**63 - 1, 3_600_001])
+def test_a_time_out_that_no_client_takes_is_an_hour(mirror: MirrorEnvironment, milliseconds: int) -> None:
+    """Kafka's setting has no limit; the task ended with an error of the client's."""
+    cluster = Cluster(SOURCE.parse(mirror.config(admin_timeout_ms=str(milliseconds))), "target", AllowedPaths())
+    try:
+        cluster.create([NewTopic(mirror.unique, 1, 1)], "replication.factor")
+        eventually(lambda: mirror.unique in cluster.topics())
+    finally:
+        cluster.close()
+
+
 def of(topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in range(PARTITIONS)]

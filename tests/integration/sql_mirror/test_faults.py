@@ -40,9 +40,11 @@ from airflow_provider_connect.stores.offset_store import OffsetStore
 from airflow_provider_connect.stores.status_store import StatusWriter
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import TopicLog
+from tests import raw_batches
 from tests.conftest import CACHE, CHECKOUT, worker_properties
 from tests.integration.sql_mirror.conftest import Follow, open_database, until
 from tests.integration.sql_mirror.test_follower import CONFIG, reported, rows
+from tests.kafka_topics import create_topic
 from tests.samples import sample
 
 PARTITIONS, EACH = 20, 100
@@ -200,6 +202,38 @@ def test_a_connector_with_an_offsets_topic_of_its_own(settings: WorkerSettings, 
     producer.produce(topic, b'{"position":7}', b'["orders",{"file":"a"}]')
     assert producer.flush(60) == 0
     until(lambda: [row["topic"] for row in rows(database, source_offset)] == [topic], follower)
+
+
+def undecodable(settings: WorkerSettings, topic: str) -> None:
+    """A batch of ten kilobytes that becomes more than the client takes."""
+    create_topic(settings.bootstrap_servers, topic)
+    batch = raw_batches.batch("zstd", raw_batches.record(300 << 20))
+    assert len(batch) < 12_000
+    assert raw_batches.send(settings.bootstrap_servers, topic, batch) == 0
+
+
+@ON_ONE_DATABASE
+@pytest.mark.parametrize("name", ["own-{}", "no topic, {}"])
+def test_an_offsets_topic_that_a_config_names_and_that_cannot_be_read_holds_up_no_other(
+    settings: WorkerSettings, database: Engine, follow: Follow, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """The mirror stood still for all connectors."""
+    topic = name.format(settings.offset_topic)
+    if " " not in topic:
+        undecodable(settings, topic)
+
+    def is_left_out(times: int) -> bool:
+        return caplog.text.count(f"The mirror leaves topic {topic} out") == times
+
+    ahead = 0.0
+    follower = follow(now=lambda: time.time() + ahead)
+    with ConfigStore(settings) as configs:
+        configs.create_connector("hostile", {**CONFIG, "offsets.storage.topic": topic})
+        for number in (0, 1):  # it is tried again after some minutes
+            until(partial(is_left_out, number + 1), follower)
+            configs.create_connector(f"orders-{number}", CONFIG)
+            until(partial(reported, database, f"orders-{number}"), follower)
+            ahead += 700
 
 
 @ON_ONE_DATABASE

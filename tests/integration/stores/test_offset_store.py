@@ -1,15 +1,17 @@
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.errors import StoreException, StoreTimeoutException
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores import offset_store
 from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.offset_store import OffsetStore, ProducedOffset
 from tests.integration.stores.conftest import Produce
@@ -110,6 +112,37 @@ def test_bad_records_do_not_stop_the_reader(settings: WorkerSettings, produce: P
         assert store.read("c").partitions() == [OTHER]
         assert store.read("c").get(OTHER) == {"position": 1}
         assert store.skipped.count == 2  # those of no connector are not even decoded
+
+
+def test_nothing_is_kept_of_what_others_have_on_a_topic(settings: WorkerSettings, produce: Produce) -> None:
+    """A config may name any topic for its offsets, and the server of all connectors reads it: it held all of it in memory."""
+    value = b"x" * 1000
+    produce(settings.offset_topic, [(b'["other",{"n":%d}]' % number, value) for number in range(20_000)])
+    produce(settings.offset_topic, [(b'["c",{"filename":"/a"}]', b'{"position":3}')])
+    with OffsetStore(settings) as store:
+        tracemalloc.start()
+        try:
+            assert store.read("c").get(FILE) == {"position": 3}
+            assert store.repair("c") == []
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert most < 12_000_000  # of twenty-seven
+        assert len(store.read("other").by_key) == 0  # no JSON
+        assert store.read("c").get(FILE) == {"position": 3}
+
+
+def test_more_offsets_than_a_process_bears_are_refused(settings: WorkerSettings, produce: Produce, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_store, "MOST_BYTES", 1 << 20)
+    produce(settings.offset_topic, [(b'["c",{"n":1}]', b'{"p":%d}' % number) for number in range(5000)])  # replaced each time
+    with OffsetStore(settings) as store:
+        assert store.read("c").get({"n": 1}) == {"p": 4999}
+    produce(settings.offset_topic, [(b'["c",{"n":%d}]' % number, b'{"p":1}') for number in range(5000)])
+    with (
+        OffsetStore(settings) as store,
+        pytest.raises(StoreException, match=r"Connector c has more than 1 MiB of offsets on topic .* Reset"),
+    ):
+        store.read("c")
 
 
 def test_aborted_offsets_are_not_seen_and_are_written_over(settings: WorkerSettings, task: Producer) -> None:

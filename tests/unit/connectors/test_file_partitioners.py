@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import NO_VALUE, FieldPartitioner, TimePartitioner
+from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import divided as shares_of
 from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
 from airflow_provider_connect.connectors.filesystem.partitioners.time_path import TimePath
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Extractor, Timestamps
@@ -48,7 +49,7 @@ def ms(text: str) -> int:
 
 
 def folders(partitioner: FieldPartitioner | TimePartitioner, records: Batch) -> dict[str, list[int]]:
-    return {share.folder: share.batch.kafka_offsets.to_pylist() for share in partitioner.shares(records)}
+    return {share.folder: share.batch.kafka_offsets.to_pylist() for share in shares_of(records, partitioner.folders(records))}
 
 
 def test_fields_of_structs_become_folders() -> None:
@@ -83,7 +84,7 @@ def test_fields_of_json_become_folders() -> None:
 )
 def test_a_field_that_names_no_folder_is_refused(values: pa.Array, field: str, text: str) -> None:
     with pytest.raises(DataException, match=text):
-        FieldPartitioner((field,)).shares(batch(values))
+        FieldPartitioner((field,)).folders(batch(values))
 
 
 TIMES = ("2026-03-29T00:30:00Z", "2026-03-29T01:10:00Z", "2026-10-25T00:59:00Z", "2026-10-25T01:30:00Z", "1969-12-31T22:59:59Z")
@@ -159,7 +160,17 @@ def test_a_time_that_no_calendar_has_refuses_its_record(time: int) -> None:
 def test_the_first_and_the_last_time_that_are_taken_have_folders_in_each_zone(zone: str) -> None:
     values = structs({"t": -62_135_596_800_000 + 86_400_000}, {"t": 253_402_300_799_999 - 86_400_000})
     partitioner = TimePartitioner(Timestamps(Extractor.RECORD_FIELD, "t"), TimePath("path.format", "YYYY"), 1, ZoneInfo(zone), lambda: 0)
-    assert [share.folder for share in partitioner.shares(batch(values))] == ["0001", "9999"]
+    assert list(folders(partitioner, batch(values))) == ["0001", "9999"]
+
+
+def test_a_period_that_begins_before_the_calendar_refuses_its_record() -> None:
+    """It ended the task, whatever ``errors.tolerance`` was."""
+    partitioner = TimePartitioner(
+        Timestamps(Extractor.RECORD_FIELD, "t"), TimePath("path.format", "YYYY"), 2**63 - 1, ZoneInfo("UTC"), lambda: 0
+    )
+    assert list(folders(partitioner, batch(structs({"t": 2**41})))) == ["1970"]
+    with pytest.raises(DataException, match=r"begins before the year 1: shorten partition\.duration\.ms"):
+        partitioner.folders(batch(structs({"t": -1})))
 
 
 def divided(rotation: Rotation, times: list[int]) -> list[list[int]]:

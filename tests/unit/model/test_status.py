@@ -1,5 +1,7 @@
 """The fold of the status topic: who may overwrite whom (contract §2.9)."""
 
+import time
+
 import pytest
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
@@ -101,3 +103,29 @@ def test_reasons_are_given_and_counted() -> None:
     assert statuses.apply(connector(FAILED, OLD)) == "status of connector c by claim t:5, which t:9 has taken over"
     assert statuses.apply(Unreadable("why")) == "why"
     assert statuses.skipped == 2
+
+
+def test_a_connector_of_very_many_topics_is_read_in_time() -> None:
+    """Each was copied for the next one: a connector that routes records to topics of their own held up all others' statuses."""
+    state, count = StatusState(), 30_000
+    begun = time.process_time()
+    for number in range(count):
+        state.apply(TopicStatus(f"t{number}", "c", 0, 1))
+    kept = state.copy()
+    for number in range(count - 1):
+        state.apply(TopicReset(f"t{number}", "c"))
+    assert time.process_time() - begun < 5
+    assert state.topics_of("c") == [f"t{count - 1}"]
+    assert len(kept.topics_of("c")) == count
+
+
+def test_a_copy_and_its_original_change_apart() -> None:
+    one = StatusState()
+    one.apply(TopicStatus("a", "c", 0, 1))
+    other = one.copy()
+    one.apply(TopicStatus("b", "c", 0, 1))
+    other.apply(TopicReset("a", "c"))
+    third = one.copy()
+    one.apply(TopicReset("a", "c"))
+    assert (one.topics_of("c"), other.topics_of("c"), third.topics_of("c")) == (["b"], [], ["a", "b"])
+    assert "c" not in other.topics

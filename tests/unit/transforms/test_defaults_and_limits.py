@@ -164,3 +164,11 @@ def test_a_path_of_a_key_through_null_is_null_and_one_that_does_not_exist_is_ref
 
 def test_a_name_with_a_point_is_one_field_by_default() -> None:
     assert values_of(there(applied(ValueToKey(), None, {"a.b": 1, "a": {"b": 2}}, fields="a.b").key), None) == [{"a.b": 1}]
+
+
+@pytest.mark.parametrize("target", ["string", "unix", "Date", "Time", "Timestamp"])
+@pytest.mark.parametrize("text", ["9" * 20, "-" + "9" * 20, "9" * 4000, "9" * 5000])
+def test_a_text_of_a_time_that_no_number_of_64_bits_holds_is_a_bad_record(text: str, target: str) -> None:
+    """It ended the task, whatever ``errors.tolerance`` was."""
+    with pytest.raises(DataException, match="Could not parse timestamp"):
+        applied(TimestampConverterValue(), STRING_SCHEMA, text, format="yyyy", target_type=target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import io
 import json
 import os
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO, Final
 
+from airflow_provider_connect.connectors.filesystem.formats.avro_codecs import PACK, UNPACK
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
     BROKEN,
     FORMAT,
@@ -49,7 +49,7 @@ class Avro:
     """Values with a schema, of any type."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
-        self._codec = check_codec(codec, [*_PACK], "null")
+        self._codec = check_codec(codec, [*PACK], "null")
 
     @property
     def extension(self) -> str:
@@ -150,7 +150,7 @@ class AvroWriter:
     def __init__(self, file: BinaryIO, codec: str, schema: Schema | None) -> None:
         self._schema, text, self._type = _written_type(schema)
         self._counted = CountedFile(file)
-        self._pack = _PACK[codec]
+        self._pack = PACK[codec]
         self._sync = os.urandom(_SYNC_BYTES)
         metadata = {b"avro.schema": text.encode(), b"avro.codec": codec.encode()}
         entries = b"".join(_sized(key) + _sized(value) for key, value in metadata.items())
@@ -199,15 +199,18 @@ class _Header:
         self.type = parse_avro(text)
         _refuse_empty_entries(self.type)
         self._empty = _empty_values(self.type)
-        self._unpack = _UNPACK.get(metadata.get(b"avro.codec", b"null").decode())
+        self._unpack = UNPACK.get(metadata.get(b"avro.codec", b"null").decode())
         if self._unpack is None:
-            raise DataException(f"Its codec {metadata[b'avro.codec']!r} is not one of {', '.join(_UNPACK)}")
+            raise DataException(f"Its codec {metadata[b'avro.codec']!r} is not one of {', '.join(UNPACK)}")
         self._sync = _read_exactly(file, _SYNC_BYTES)
-        schema = json.loads(text) if text.lstrip().startswith(("{", "[", '"')) else text
+        schema = _bare(json.loads(text) if text.lstrip().startswith(("{", "[", '"')) else text)
         AVRO_PACKAGES.require(FORMAT, "avro")
         fastavro = import_module("fastavro")
         self._skip: Callable[..., Any] = fastavro.schemaless_reader
-        self._schemas = fastavro.parse_schema(schema), fastavro.parse_schema(_without_fields(schema))
+        try:
+            self._schemas = fastavro.parse_schema(schema), fastavro.parse_schema(_bare(schema, keeps_fields=False))
+        except fastavro.schema.SchemaParseException as error:
+            raise DataException(f"Its schema cannot be read: {error}") from error
 
     def blocks(self, file: KeptOpen) -> Iterator[_Block]:
         """Behind a block that is damaged they go on with the one behind the next mark."""
@@ -266,11 +269,16 @@ class _Header:
         return False
 
 
-def _without_fields(schema: Any) -> Any:  # Any: an Avro schema in JSON
+def _bare(schema: Any, *, keeps_fields: bool = True) -> Any:  # Any: an Avro schema in JSON
+    """What of a schema decides how many bytes a value has: the library would make a decimal of a megabyte for hours, to pass over it."""
     if isinstance(schema, list):
-        return [_without_fields(branch) for branch in schema]
-    is_record = isinstance(schema, dict) and schema.get("type") == "record"
-    return {key: schema[key] for key in ("type", "name", "namespace") if key in schema} | {"fields": []} if is_record else schema
+        return [_bare(branch, keeps_fields=keeps_fields) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _bare(schema[key]) for key in ("type", "name", "namespace", "symbols", "size", "items", "values") if key in schema}
+    if "fields" in schema:
+        found["fields"] = [{"name": field["name"], "type": _bare(field["type"])} for field in schema["fields"]] if keeps_fields else []
+    return found
 
 
 def _refuse_empty_entries(type: AvroType) -> None:
@@ -335,62 +343,3 @@ def _read_exactly(file: KeptOpen, size: int) -> bytes:
             raise EOFError("The file ends within a block")
         found += piece
     return bytes(found)
-
-
-def _deflated(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-15)
-    return packer.compress(data) + packer.flush()
-
-
-def _snappy(data: bytes) -> bytes:
-    return bytes(pa.compress(data, codec="snappy", asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
-
-
-def _unsnappy(data: bytes) -> bytes:
-    size, shift = 0, 0
-    for byte in data[:5]:  # the data begins with its length
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte <= 0x7F:
-            break
-    found = bytes(pa.decompress(data[:-4], decompressed_size=_bounded(size), codec="snappy", asbytes=True))
-    if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
-        raise DataException("The checksum of a block is another one")
-    return found
-
-
-def _unzstd(data: bytes) -> bytes:
-    found = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(MOST_BYTES + 1)
-    _bounded(len(found))
-    return bytes(found)
-
-
-def _inflated(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: one of two libraries that are alike
-    def unpack(data: bytes) -> bytes:
-        found = unpacker().decompress(data, MOST_BYTES + 1)
-        _bounded(len(found))
-        return bytes(found)
-
-    return unpack
-
-
-def _bounded(size: int) -> int:
-    if size > MOST_BYTES:
-        raise DataException(f"A block has more than {MOST_BYTES} bytes after its compression")
-    return size
-
-
-_PACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
-    "null": lambda data: data,
-    "deflate": _deflated,
-    "snappy": _snappy,
-    "zstandard": lambda data: bytes(pa.compress(data, codec="zstd", asbytes=True)),
-    "bzip2": bz2.compress,
-}
-_UNPACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
-    "null": lambda data: data,
-    "deflate": _inflated(lambda: zlib.decompressobj(-15)),
-    "snappy": _unsnappy,
-    "zstandard": _unzstd,
-    "bzip2": _inflated(bz2.BZ2Decompressor),
-}

@@ -17,7 +17,8 @@ from airflow_provider_connect.sdk.expansion import check_unpacked
 ENCODING: Final = "encoding"
 UTF_8: Final = "utf-8"
 NONE: Final = "none"
-_STEP_BYTES: Final = 256 << 10  # uncompressed at once, and read again byte by byte where there is a fault
+_STEP_BYTES: Final = 256 << 10  # uncompressed at once
+_SMALLER: Final = 512  # by which factor steps become smaller before a fault: each begins the file anew
 _MARKS: Final = (
     (codecs.BOM_UTF8, UTF_8),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins as that of UTF-16 does
@@ -109,7 +110,7 @@ class _Uncompressed:
         self._source = _Source(file)
         self._stream = None if codec == NONE else _stream(self._source, codec)
         self._position = self._before = 0
-        self._is_slow = False
+        self._step = _STEP_BYTES
         self.fault: Exception | None = None
 
     def seek(self, position: int) -> None:
@@ -119,7 +120,7 @@ class _Uncompressed:
         if self._stream is None:
             return self._file.read(size)
         pieces, left = [], size
-        while left > 0 and (piece := self._next(min(left, _STEP_BYTES))):
+        while left > 0 and (piece := self._next(left)):
             pieces.append(piece)
             left -= len(piece)
         return b"".join(pieces)
@@ -128,10 +129,14 @@ class _Uncompressed:
         if self.fault is not None or self._stream is None:
             return b""
         try:
-            data = bytes(self._stream.read(size)) if not self._is_slow else self._read_slowly(size)
-        except (pa.ArrowException, OSError):
+            data = bytes(self._stream.read(min(size, self._step)))
+        except (pa.ArrowException, OSError) as error:
             if self._file.error is not None:
                 raise
+            if self._step == 1:
+                self.fault = error
+                return b""
+            self._step = max(1, self._step // _SMALLER)
             self._stream = self._slow_stream()
             return self._next(size)
         self._position += len(data)
@@ -145,25 +150,13 @@ class _Uncompressed:
 
     def _slow_stream(self) -> pa.NativeFile:
         """What the library has uncompressed before a fault it does not return. So the file is read again, a byte at a time from where the
-        fault may be."""
+        fault may be, in smaller steps: one byte may become thousands."""
         self._file.seek(0)
-        self._is_slow, self._source = True, _Source(self._file, single_from=self._before)
+        self._source = _Source(self._file, single_from=self._before)
         stream, left = _stream(self._source, self._codec), self._position
         while left:
             left -= len(stream.read(min(left, _STEP_BYTES)))
         return stream
-
-    def _read_slowly(self, size: int) -> bytes:
-        assert self._stream is not None
-        found = bytearray()
-        try:
-            while len(found) < size and (byte := self._stream.read(1)):
-                found += byte
-        except (pa.ArrowException, OSError) as error:
-            if self._file.error is not None:
-                raise
-            self.fault = error
-        return bytes(found)
 
 
 class _Source(io.RawIOBase):

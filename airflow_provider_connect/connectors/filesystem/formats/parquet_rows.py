@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, KeptOpen
+from airflow_provider_connect.connectors.filesystem.formats.parquet_pages import unpacked_bytes
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.expansion import MOST_BYTES, check_unpacked
@@ -31,7 +32,8 @@ def rows_at_once(source: Any, file: KeptOpen, group: int) -> int:  # Any: pyarro
     count = max(found.num_rows, 1)
     rows: int = count * CHUNK_BYTES // max(found.total_byte_size, CHUNK_BYTES)
     lengths = [_WIDTHS.get(column.physical_type) or source.schema.column(number).length for number, column in enumerate(columns)]
-    if packed < _PROBED_BYTES:
+    if packed < _PROBED_BYTES and found.num_rows:
+        check_unpacked(packed, sum(unpacked_bytes(file, column) for column in columns))
         texts = _longest(file, source, group, [column for column in columns if column.physical_type == "BYTE_ARRAY"], rows)
         lengths = [length + texts.get(column.path_in_schema, 0) for length, column in zip(lengths, columns, strict=True)]
         lists = [column.num_values * length for column, length in zip(columns, lengths, strict=True) if column.num_values > count]

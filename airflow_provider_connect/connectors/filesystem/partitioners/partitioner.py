@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ from airflow_provider_connect.connectors.filesystem.partitioners.timestamps impo
 from airflow_provider_connect.connectors.filesystem.stores.store import path_part
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.allowed_paths import LONGEST_NAME
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -28,18 +28,18 @@ class Share:
 
 
 class Partitioner(Protocol):
-    """Divides batches."""
+    """Knows the folder of each record."""
 
-    def shares(self, batch: Batch) -> Iterable[Share]:
-        """The batch, which has a record or more, divided by folder. Raises DataException before the first share."""
+    def folders(self, batch: Batch) -> pa.DictionaryArray:
+        """Those of a batch that has a record or more. Raises DataException."""
         ...
 
 
 class DefaultPartitioner:
     """``partition=«number»``."""
 
-    def shares(self, batch: Batch) -> Iterable[Share]:
-        return [Share(f"partition={batch.topic_partition.partition}", batch)]
+    def folders(self, batch: Batch) -> pa.DictionaryArray:
+        return _one_folder(f"partition={batch.topic_partition.partition}", batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,13 @@ class FieldPartitioner:
 
     names: tuple[str, ...]
 
-    def shares(self, batch: Batch) -> Iterable[Share]:
-        levels = [self._folders(batch, name) for name in self.names]
-        return _divided(batch, levels[0] if len(levels) == 1 else pc.binary_join_element_wise(*levels, "/"))
+    def folders(self, batch: Batch) -> pa.DictionaryArray:
+        levels = [self._level(batch, name) for name in self.names]
+        if len(levels) == 1:
+            return levels[0]
+        return pc.binary_join_element_wise(*(level.cast(pa.string()) for level in levels), "/").dictionary_encode()
 
-    def _folders(self, batch: Batch, name: str) -> pa.Array:
+    def _level(self, batch: Batch, name: str) -> pa.DictionaryArray:
         values = field_of(batch, name)
         kind = values.type
         if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)):
@@ -70,17 +72,22 @@ class TimePartitioner:
     zone: ZoneInfo
     now_ms: Callable[[], int]
 
-    def shares(self, batch: Batch) -> Iterable[Share]:
+    def folders(self, batch: Batch) -> pa.DictionaryArray:
         times = self.timestamps.of(batch)
         if times is None:
-            return [Share(self._folder(local_ms(self.now_ms(), self.zone) // self.duration_ms), batch)]
+            return _one_folder(self._folder(local_ms(self.now_ms(), self.zone) // self.duration_ms), batch)
         zoned = times.cast(pa.timestamp("ms", self.zone.key))
         local = pc.local_timestamp(zoned).cast(pa.int64())
         periods = pc.floor(pc.divide(local.cast(pa.float64()), float(self.duration_ms))).cast(pa.int64())
-        return _divided(batch, _each(periods, self._folder))
+        return _each(periods, self._folder)
 
     def _folder(self, period: int) -> str:
-        return self.path.of(period * self.duration_ms)
+        try:
+            return self.path.of(period * self.duration_ms)
+        except OverflowError:
+            raise DataException(
+                f"The period of {self.duration_ms} ms that a record's time is in begins before the year 1: shorten partition.duration.ms"
+            ) from None
 
 
 def _folder_of_value(name: str, text: str | None) -> str:
@@ -90,16 +97,31 @@ def _folder_of_value(name: str, text: str | None) -> str:
     return folder
 
 
-def _each(values: pa.Array, folder: Callable[..., str]) -> pa.Array:
-    """The folder of each value, made once for equal ones."""
+def _one_folder(folder: str, batch: Batch) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), batch.num_records), [folder])
+
+
+def _each(values: pa.Array, folder: Callable[..., str]) -> pa.DictionaryArray:
+    """The folder of each value, made once for equal ones; those of others may be equal."""
     encoded = values.dictionary_encode(null_encoding="encode")
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(map(folder, encoded.dictionary.to_pylist()), pa.string())).cast(
-        pa.string()
-    )
+    names = pa.array(map(folder, encoded.dictionary.to_pylist()), pa.string()).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(names.indices.take(encoded.indices), names.dictionary)
 
 
-def _divided(batch: Batch, folders: pa.Array) -> list[Share]:
-    found = pc.unique(folders).to_pylist()
-    if len(found) == 1:
-        return [Share(found[0], batch)]
-    return [Share(folder, batch.filter(pc.equal(folders, folder))) for folder in found]
+def divided(batch: Batch, folders: pa.DictionaryArray) -> list[Share]:
+    """The batch by the folders of its records."""
+    found = pc.unique(folders.indices)
+    names = folders.dictionary.take(found).to_pylist()
+    if len(names) == 1:
+        return [Share(names[0], batch)]
+    return [Share(name, batch.filter(pc.equal(folders.indices, index))) for name, index in zip(names, found, strict=True)]
+
+
+def count_within(folders: pa.DictionaryArray, known: Collection[str], most: int) -> int:
+    """How many of the first records have no more than ``most`` folders, those that are ``known`` among them."""
+    names, room = folders.dictionary.to_pylist(), max(most - len(known), 0)
+    if len(names) <= room:
+        return len(folders)
+    found, firsts = np.unique(folders.indices.to_numpy(), return_index=True)
+    new = sorted(first for index, first in zip(found.tolist(), firsts.tolist(), strict=True) if names[index] not in known)
+    return new[room] if len(new) > room else len(folders)

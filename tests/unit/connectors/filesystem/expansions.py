@@ -104,6 +104,49 @@ def one_list(count: int) -> pa.Table:
     return pa.table({"a": pa.ListArray.from_arrays(offsets, pa.repeat(pa.scalar(0, pa.int64()), count))})
 
 
+def lying_parquet(size: int) -> bytes:
+    """A Parquet file of one text of so many zeros, in a page of brotli, whose end claims that it has no more bytes than the file."""
+    begun = size.to_bytes(4, "little")
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "brotli") as stream:
+        for piece in (begun, *[bytes(1 << 20)] * (size >> 20), bytes(size & ((1 << 20) - 1))):
+            stream.write(piece)
+    page = bytes(sink.getvalue())
+    data = _thrift((1, _I32, _number(1)), (2, _I32, _number(0)), (3, _I32, _number(3)), (4, _I32, _number(3)))
+    chunk = _thrift((1, _I32, _number(0)), (2, _I32, _number(size + 4)), (3, _I32, _number(len(page))), (5, _STRUCT, data)) + page
+    total, name = _number(len(chunk)), _whole(1) + b"a"
+    plain = bytes([1 << 4 | _I32]) + _number(0)
+    column = _thrift(
+        *((1, _I32, _number(6)), (2, _LIST, plain), (3, _LIST, bytes([1 << 4 | _BINARY]) + name), (4, _I32, _number(4))),
+        *((5, _I64, _number(1)), (6, _I64, total), (7, _I64, total), (9, _I64, _number(4))),
+    )
+    group = _thrift(
+        (1, _LIST, bytes([1 << 4 | _STRUCT]) + _thrift((2, _I64, _number(4)), (3, _STRUCT, column))),
+        (2, _I64, total),
+        (3, _I64, _number(1)),
+    )
+    schema = _thrift((4, _BINARY, _whole(1) + b"s"), (5, _I32, _number(1))) + _thrift(
+        (1, _I32, _number(6)), (3, _I32, b"\0"), (4, _BINARY, name)
+    )
+    end = _thrift(
+        *((1, _I32, _number(1)), (2, _LIST, bytes([2 << 4 | _STRUCT]) + schema), (3, _I64, _number(1))),
+        (4, _LIST, bytes([1 << 4 | _STRUCT]) + group),
+    )
+    return b"PAR1" + chunk + end + len(end).to_bytes(4, "little") + b"PAR1"
+
+
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+
+
+def _thrift(*fields: tuple[int, int, bytes]) -> bytes:
+    """A struct of Thrift's compact protocol."""
+    found, before = b"", 0
+    for number, kind, value in fields:
+        found += bytes([number - before << 4 | kind]) + value
+        before = number
+    return found + b"\0"
+
+
 LONG_ENUM: Final = {"type": "enum", "name": "E", "symbols": ["x" * 5000]}
 MANY: Final = 4_000_000
 FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
@@ -139,6 +182,7 @@ FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
     ),
     "Parquet of one list": ("parquet", None, lambda: parquet_file(one_list(40_000_000))),
     "Parquet of one text": ("parquet", None, lambda: parquet_file(pa.table({"a": pa.array(["x" * 200_000_000])}), use_dictionary=False)),
+    "Parquet whose end lies": ("parquet", None, lambda: lying_parquet(1_900_000_000)),
     "ORC of copies of one text": ("orc", None, lambda: orc_file(pa.table({"a": ["x" * 100_000] * 100}), 300)),
     "ORC of copies of one long text": ("orc", None, lambda: orc_file(pa.table({"a": ["x" * 4_000_000] * 10}), 60)),
     "ORC of copies in lists": ("orc", None, lambda: orc_file(pa.table({"a": [["x" * 1000] * 10] * 1000}), 40)),
@@ -159,6 +203,16 @@ FILES: Final[Mapping[str, tuple[str, str | None, Callable[[], bytes]]]] = {
         "avro",
         None,
         lambda: avro_file(avro_record({"type": "fixed", "name": f"F{i}", "size": 0} for i in range(100)), 1_000_000, b""),
+    ),
+    "Avro of a long decimal": (
+        "avro",
+        None,
+        lambda: avro_file({"type": "bytes", "logicalType": "decimal", "precision": 10**8}, 1, _number(MANY) + b"\x7f" + bytes(MANY - 1)),
+    ),
+    "Avro of a decimal that is none": (
+        "avro",
+        None,
+        lambda: avro_file({"type": "fixed", "name": "F", "size": 8, "logicalType": "decimal", "precision": 10**9}, 1, bytes(8)),
     ),
     "Avro of long symbols": ("avro", None, lambda: avro_file(LONG_ENUM, MANY, bytes(MANY))),
     "Avro of one list of long symbols": (

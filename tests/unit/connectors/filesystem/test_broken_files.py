@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import uuid
 from typing import Any
 
@@ -12,11 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from airflow_provider_connect.connectors.filesystem.formats.content import Content
+from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen
 from airflow_provider_connect.connectors.filesystem.formats.file_format import file_format
 from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS
 from airflow_provider_connect.errors import DataException
 
 COUNT = 150_000
+SECONDS = 5.0  # of a processor; byte by byte it would be a minute
 CODECS = [codec for codec in EXTENSIONS if codec != "none"]
 
 
@@ -56,6 +60,22 @@ def test_what_precedes_a_fault_of_the_compression_is_read(name: str, codec: str,
     assert rows == expected[: len(rows)]
     assert len(rows) > (40_000 if damage == "cut" else 125_000)  # a library may lose the block that the fault is in
     assert error.startswith("The rest of the file cannot be read: ")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_fault_behind_very_many_bytes_takes_no_longer_than_they_do(codec: str) -> None:
+    """A few kilobytes may become sixty megabytes, which were read byte by byte."""
+    whole = bytearray(compressed(bytes(40 << 20), codec))
+    for index in range(1, 9):
+        whole[-index] ^= 0xFF
+    begun = time.process_time()
+    content = Content(KeptOpen(io.BytesIO(whole + b"garbage")), codec, None)
+    size = 0
+    while data := content.read(1 << 20):
+        size += len(data)
+    assert content.fault is not None
+    assert size > 30 << 20
+    assert time.process_time() - begun < SECONDS
 
 
 def test_a_wrong_checksum_costs_no_row() -> None:

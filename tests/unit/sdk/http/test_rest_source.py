@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -32,7 +33,10 @@ from airflow_provider_connect.sdk import (
     rest_source,
 )
 from airflow_provider_connect.sdk.config_def import class_name_of
+from airflow_provider_connect.sdk.http.credentials import Credentials
 from airflow_provider_connect.sdk.http.pages import Pagination
+from airflow_provider_connect.sdk.http.resource import ResourceReader
+from airflow_provider_connect.sdk.http.rest_client import Answer, RestClient
 from airflow_provider_connect.sdk.task import CommitStep
 from airflow_provider_connect.sdk.testing import Fault, SourceConnectorSuite, SourceRun, partition_key, run
 from tests.unit.sdk.http.api import Answered, Api, Asked, running
@@ -130,6 +134,33 @@ def sorted_since(asked: Asked) -> Any:
 
 
 SORTED = Resource("rows", "/rows", pages=OffsetPages(2), incremental=Incremental("id", "since"), key="id")
+
+
+class EndlessPages(RestClient):
+    """Each page has a position of 50,000 characters, and leads to the next one; no server is asked."""
+
+    count = 0
+
+    def get(self, target: str, params: Mapping[str, Any]) -> Answer:
+        self.count += 1
+        following = f"{self.count:050000d}" if self.count < 400 else None
+        return Answer({"rows": [{"id": self.count}], "next": following}, {}, "", b"%d" % self.count)
+
+
+def test_positions_of_pages_that_never_end_fill_no_memory() -> None:
+    """What is kept to know a position again is no longer than a digest."""
+    with EndlessPages("http://localhost", Credentials()) as client:
+        pages = ResourceReader(client, Resource("rows", "/rows", records="rows", pages=CursorPages("c", cursor="next")), None, {}).rows(
+            None
+        )
+        tracemalloc.start()
+        try:
+            rows = [row for given in pages if given for row in given[0]]
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert len(rows) == client.count == 400
+    assert most < 5_000_000  # of twenty million
 
 
 def test_sorted_rows_resume_from_their_cursor(api: Api) -> None:
@@ -572,6 +603,7 @@ def test_contradictions_are_refused(resources: list[Resource], reason: str) -> N
         {"base.url": "https://api.example.com?key=secret"},
         {"base.url": "https://"},
         {"base.url": "https://api:secret"},
+        {"request.timeout.ms": "9223372036854775807"},  # more than a socket takes
         {"topic": "t"},
     ],
 )
