@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Final
 
 from airflow_provider_connect.connectors.sidecars import Committed, Sidecars, newest_of, try_lock
-from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
+from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -40,8 +40,8 @@ class ClaimedFile:
     """The file in the hands of one claim.
 
     ``is_shared`` is for several tasks of one claim that append to one file: each keeps what it has until it commits, and then writes
-    all of it behind what the others have committed, under a lock of their claim. A single task writes as it goes. ``topic_ids`` and
-    ``adopts`` decide which offsets of the file hold (``OffsetRow.taken``).
+    all of it behind what the others have committed, under a lock of their claim. A single task writes as it goes. ``connector``,
+    ``topic_ids`` and ``adopts`` decide which offsets of the file hold (``OffsetRow.taken``).
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class ClaimedFile:
         order: int,
         *,
         is_shared: bool = False,
+        connector: str = "",
         topic_ids: Mapping[str, str] = MappingProxyType({}),
         adopts: str | None = None,
     ) -> None:
@@ -60,6 +61,7 @@ class ClaimedFile:
         self._is_shared = is_shared
         self._sidecars = Sidecars(folder, name)
         self._topic_ids, self._adopts = topic_ids, adopts
+        self._connector = connector
         self._committed = Committed(claim, order, 0, topic_ids=topic_ids)
         self._descriptor = -1
         self._position = 0
@@ -145,12 +147,21 @@ class ClaimedFile:
         OffsetRow(None, truth.claim, truth.order).taken(self._path, OffsetRow(None, own.claim, own.order))
         offsets = dict[TopicPartition, int]()
         for partition, offset in truth.offsets.items():
+            self._refuse_anothers(partition.topic, truth.connectors.get(partition.topic, self._connector))
             row = OffsetRow(offset, truth.claim, truth.order, truth.topic_ids.get(partition.topic, ""))
             claimant = OffsetRow(None, own.claim, own.order, self._topic_ids.get(partition.topic, ""))
             taken = row.taken(f"{partition} in {self._path}", claimant, adopts=self._adopts)
             if taken.next_offset is not None:
                 offsets[partition] = taken.next_offset
         return replace(truth, offsets=offsets, topic_ids={**truth.topic_ids, **self._topic_ids})
+
+    def _refuse_anothers(self, topic: str, connector: str) -> None:
+        """Another connector's offsets of a topic that this one reads are neither continued nor taken for its own."""
+        if topic in self._topic_ids and connector != self._connector:
+            raise ConfigException(
+                f"{self._path} holds offsets of topic {topic} that are those of connector {connector}. Give this connector another file; "
+                f"or remove the files .{self._name}.offsets.* beside it: then this one writes all records of the topic behind what is there"
+            )
 
     def _adopted(self, truth: Committed | None, *, is_ours: bool, keep_all: bool) -> Committed:
         """The state to go on from: the truth, or the file as it is if nothing was ever committed or another file was put there."""
@@ -161,7 +172,7 @@ class ClaimedFile:
         except FileNotFoundError:
             size, inode = 0, -1
         if truth is None:
-            return replace(own, length=size)
+            return replace(own, length=size, inode=None if inode < 0 else inode)
         adopted = replace(truth, claim=own.claim, order=own.order, revision=truth.revision if is_ours else 0)
         if size >= truth.length:
             return replace(adopted, length=size) if keep_all else adopted
@@ -263,7 +274,9 @@ class ClaimedFile:
         if self._inode() != inode:
             raise FencedException(f"{self._path} is another file than the one that claim {self._committed.claim} has written to")
         merged = {**self._committed.offsets, **offsets}
-        committed = replace(self._committed, length=self._position, inode=inode, offsets=merged)
+        own = dict.fromkeys((partition.topic for partition in offsets), self._connector) if self._connector else {}
+        connectors = {**self._committed.connectors, **own}
+        committed = replace(self._committed, length=self._position, inode=inode, offsets=merged, connectors=connectors)
         self._sidecars.write(committed)  # 3
         self._committed = committed
 

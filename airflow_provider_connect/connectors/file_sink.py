@@ -132,6 +132,7 @@ class FileStreamSinkTask(SinkTask):
                     self.context.claim,
                     self.context.claim_epoch,
                     is_shared=is_shared,
+                    connector=self.context.config.get("name", ""),
                     topic_ids=self.context.topic_ids,
                     adopts=self.context.config.get(ADOPT),
                 )
@@ -146,6 +147,10 @@ class FileStreamSinkTask(SinkTask):
             return None
         found = self._claimed.take_over(keep_all=self.context.has_external_commits)
         return {partition: found[partition] for partition in partitions if partition in found}
+
+    def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
+        """Whether the file has lines, whosever they are. Those behind a known offset are cut off."""
+        return offset is None and os.path.getsize(self._path) > 0
 
     def put(self, batch: Batch) -> None:
         count = batch.num_records

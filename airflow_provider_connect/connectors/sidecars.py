@@ -36,6 +36,7 @@ class Committed:
     inode: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    connectors: Mapping[str, str] = field(default_factory=dict)  # by topic: whose offsets are those of its partitions
 
     @property
     def scope(self) -> str:
@@ -49,15 +50,15 @@ class Committed:
         nested: dict[str, dict[str, int]] = {}
         for partition, offset in sorted(self.offsets.items()):
             nested.setdefault(partition.topic, {})[str(partition.partition)] = offset
-        return json.dumps(
-            {"claim": self.claim, "length": self.length, "inode": self.inode, "offsets": nested, "topic_ids": dict(self.topic_ids)}
-        )
+        values = {"claim": self.claim, "length": self.length, "inode": self.inode, "offsets": nested, "topic_ids": dict(self.topic_ids)}
+        return json.dumps({**values, "connectors": dict(self.connectors)} if self.connectors else values)
 
     @classmethod
     def from_json(cls, text: str, order: int, revision: int) -> Committed:
         values = json.loads(text)
         offsets = {TopicPartition(t, int(p)): int(n) for t, by_number in values["offsets"].items() for p, n in by_number.items()}
-        return cls(str(values["claim"]), order, int(values["length"]), revision, values.get("inode"), offsets, values.get("topic_ids", {}))
+        known = values.get("topic_ids", {}), values.get("connectors", {})
+        return cls(str(values["claim"]), order, int(values["length"]), revision, values.get("inode"), offsets, *known)
 
 
 class Sidecars:

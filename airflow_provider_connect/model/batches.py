@@ -27,7 +27,8 @@ class BatchRecord:
 
     ``topic_ids``: the ids of the topics in ``next``, of those that are known: in a topic with another id these positions mean nothing.
     ``distance``: how far the task was from the end that its run had in sight, None: not known. ``failed``: the records of the run that were
-    left out because errors are tolerated, the last one for ``error``, which holds no secret.
+    left out because errors are tolerated, the last one for ``error``, which holds no secret. ``destination`` names the one that has
+    committed these positions too, exactly once.
 
     An entry with a sink's offsets that were altered over REST is of no run: ``run`` is ``altered``, or empty while the change is under way.
     After the death of that process it stays empty, and the next run finishes the change."""
@@ -46,6 +47,7 @@ class BatchRecord:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     failed: int = 0
     error: str = ""
+    destination: str = ""
     offset: int = field(default=-1, compare=False)
     timestamp: int = field(default=-1, compare=False)  # of the record, in ms; -1: not known
 

@@ -280,7 +280,7 @@ _OWN_KEYS: Final = (
         validator=_if_given(OneOf("redeliver", "fail")),
         doc="What a sink that delivers exactly once does where its destination holds less than it has committed there: it was rolled back, "
         "restored or emptied. redeliver: deliver again from the offset that the destination holds, or from the first record. fail: FAIL. "
-        "Unset: redeliver; but fail where offsets lie apart from the rows, in a table of their own, and are gone.",
+        "Unset: redeliver; but fail where offsets are gone or went back, and records did not.",
     ),
     ConfigKey(
         "delivery.guarantee",

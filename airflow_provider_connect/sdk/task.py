@@ -285,6 +285,12 @@ class SinkTask(Task):
         now on, and returns the offsets found there: the next to read, for each partition it knows. Others return None."""
         return None
 
+    def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
+        """Whether the destination holds records of ``partition`` from ``offset`` on, as far as is known; None: any. Asked behind ``open``
+        where that has returned this offset and this connector has committed a later one there: then the offsets went back and the records
+        did not, and the run FAILs instead of delivering them again, unless ``destination.rollback`` asks for that."""
+        return False
+
     def put(self, batch: Batch) -> None:
         """Take one batch. It need not be durable before ``flush`` or ``pre_commit``. After a RetriableException the same batch comes
         again. May be called with an empty batch.

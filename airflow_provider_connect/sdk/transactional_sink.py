@@ -100,6 +100,11 @@ class TransactionalSink(SinkConnector):
         """Write rows, in place of those that exist; None deletes one. Follows ``read_offsets`` of the same partitions."""
         raise NotImplementedError
 
+    def holds_records(self, transaction: Any) -> bool:
+        """Whether the destination holds records, whosever they are. Asked where it has no offset of this connector any more, but not where
+        ``keeps_offsets_apart``; see ``SinkTask.holds_records``."""
+        return False
+
     def savepoint(self, transaction: Any) -> AbstractContextManager[Any] | None:
         """A block whose writes are taken back if it raises, while the transaction goes on. None: the destination has no savepoints, and
         all batches of the transaction are written again, on another connection, after each refused record."""
@@ -177,6 +182,14 @@ class TransactionalSinkTask(SinkTask):
         self._rows.update(found)
         self._uncertain.clear()
         return {partition: row.next_offset for partition, row in found.items() if row.next_offset is not None}
+
+    def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
+        """Rows and offsets go back together, so only where there is none it is a question."""
+        if offset is not None:
+            return False
+        found = self._run(lambda: self._sink.holds_records(self._begun()))
+        self._disconnect()
+        return found
 
     def put(self, batch: Batch) -> None:
         if not batch.num_records:

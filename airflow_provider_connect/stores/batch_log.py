@@ -1,6 +1,6 @@
 """The batch log: what each task delivered in each run, on a topic of ours. Lost group offsets are restored from it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -104,6 +104,10 @@ class BatchLog(Closing):
         """The positions to restore where the group has no offsets; see ``lost_of``."""
         return lost_of(self.entries(connector), retention_seconds, now_seconds, topic_ids)
 
+    def of_destination(self, connector: str, destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
+        """The partitions whose last position this very destination has committed too."""
+        return committed_by(self.entries(connector), destination, topic_ids)
+
     def unfinished(self, connector: str) -> set[TopicPartition]:
         """The partitions whose position was being set over REST when the process died."""
         return unfinished_of(self.entries(connector))
@@ -127,6 +131,7 @@ class BatchLog(Closing):
         distance: Distance | None = None,
         failed: int = 0,
         error: str = "",
+        destination: str = "",
     ) -> tuple[int, bytes, bytes | None]:
         """Partition, key and value of a task's entry, for its transaction. ``ranges`` maps topic and partition to [first, next]."""
         wire = batch_topic.encode(
@@ -145,6 +150,7 @@ class BatchLog(Closing):
                 {topic: topic_ids[topic] for topic in positions if topic in topic_ids},
                 failed,
                 error,
+                destination,
             )
         )
         return _partition(settings), wire.key, wire.value
@@ -184,6 +190,12 @@ def lost_of(
 def unfinished_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
     """The partitions whose position stands in the entry of a change that was not finished."""
     return {partition for partition, (_, _, run, _) in _newest(entries).items() if run == ALTERING}
+
+
+def committed_by(entries: Sequence[BatchRecord], destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
+    """The partitions whose newest position an exactly-once destination of this name has committed too."""
+    here = _newest((entry for entry in entries if entry.destination == destination), topic_ids)
+    return {partition for partition, found in _newest(entries, topic_ids).items() if here.get(partition) == found}
 
 
 def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:

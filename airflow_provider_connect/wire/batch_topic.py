@@ -39,6 +39,8 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
         value["topic_ids"] = dict(record.topic_ids)
     if record.failed:
         value |= {"failed": record.failed, "error": record.error}
+    if record.destination:
+        value["destination"] = record.destination
     return WireRecord(key_bytes(record.task), dumps(value), [])
 
 
@@ -82,7 +84,9 @@ def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int) -
     distance = _distance(values.get("distance"))
     ids = {topic: cut(text_of(id, "topic id")) for topic, id in map_of(values.get("topic_ids", {}), "topic_ids").items()}
     failed, error = integer_of(values.get("failed", 0), "failed"), cut(text_of(values.get("error", ""), "error"), LONGEST_NOTE)
-    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *measured, ranges, known, distance, ids, failed, error, offset)
+    written_to = cut(text_of(values.get("destination", ""), "destination"))
+    found = *measured, ranges, known, distance, ids, failed, error, written_to, offset
+    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *found)
 
 
 def _distance(value: JsonValue) -> Distance | None:

@@ -77,6 +77,7 @@ class CommitChain:
     def commit(self, next_offset: int, files: list[tuple[str, str]]) -> None:
         """Publish files under their paths together with the next offset. Raises FencedException where another process has the chain."""
         last = self._taken()
+        self._refuse_restored(last, files)  # before anything refers to them
         row = replace(last.row, next_offset=next_offset)
         self._append(Link(last.number + 1, last.taken, row, self._writer, tuple(files)))  # 2
         self._publish(self._taken())  # 3
@@ -115,6 +116,17 @@ class CommitChain:
         for temporary, path in files:
             if not self._store.move(temporary, path):
                 raise FencedException(f"{temporary} is gone: another run of this connector has begun anew")
+
+    def _refuse_restored(self, last: Link, files: list[tuple[str, str]]) -> None:
+        """Raise StoreException where others have put an older state of the folder in place since the last commit: a link behind that one
+        would say that records are there which went with the newer state."""
+        new = [temporary for temporary, path in files if (temporary, path) not in last.files]  # those are of a call that comes again
+        if self._content(self._path(last.number)) == last.to_json() and all(map(self._store.file, new)):
+            return
+        newest = self._numbers()[-1:]
+        if newest and newest[0] > last.number:
+            return  # a newer claim, which the next step finds
+        raise StoreException(f"The commits in {self._links} or their files are not those of this run any more: the folder was restored")
 
     # Links
 

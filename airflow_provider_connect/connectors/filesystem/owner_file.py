@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -55,15 +55,20 @@ class OwnerFiles:
                 raise RetriableException(f"{self._path(partition)} has just been removed. A later try may succeed.")
 
     def _refuse_files(self, by_beginning: Mapping[str, TopicPartition], below: Iterable[str]) -> None:
-        beginnings, state = tuple(by_beginning), f"{joined(self._folder, STATE)}/"
+        for path in self.files(by_beginning, below):
+            name = path.rpartition("/")[2]
+            partition = next(partition for beginning, partition in by_beginning.items() if name.startswith(beginning))
+            raise ConfigException(
+                f"{path} has the name of a file that this connector is to write, and no owner of {partition} is recorded. "
+                f"{_WAY_OUT}, or move the files of {partition} elsewhere"
+            )
+
+    def files(self, beginnings: Iterable[str], below: Iterable[str]) -> Iterator[str]:
+        """The paths of the files below these folders whose names begin so."""
+        starts, state = tuple(beginnings), f"{joined(self._folder, STATE)}/"
         for file in itertools.chain.from_iterable(map(self._store.files, below)):
-            name = file.path.rpartition("/")[2]
-            if name.startswith(beginnings) and not file.path.startswith(state):
-                partition = next(partition for beginning, partition in by_beginning.items() if name.startswith(beginning))
-                raise ConfigException(
-                    f"{file.path} has the name of a file that this connector is to write, and no owner of {partition} is recorded. "
-                    f"{_WAY_OUT}, or move the files of {partition} elsewhere"
-                )
+            if file.path.rpartition("/")[2].startswith(starts) and not file.path.startswith(state):
+                yield file.path
 
     def _is_owned(self, partition: TopicPartition, owner: Owner) -> bool:
         """False: there is no owner."""

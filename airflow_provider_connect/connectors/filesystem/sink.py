@@ -7,6 +7,7 @@ and publishes the files that have ended by then; at the end of a run all files e
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
@@ -82,17 +83,30 @@ class FileSystemSinkTask(SinkTask):
                 found[partition] = row.next_offset
         return found if self.context.exactly_once else None
 
+    def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
+        beginning = self._settings.names.beginning(partition)
+        found = self._owners().files([beginning], self._folders([partition]))
+        numbers = (re.match(r"\d++", path.rpartition("/")[2].removeprefix(beginning)) for path in found)
+        return any(int(number[0]) >= (offset or 0) for number in numbers if number is not None)
+
     def _take_names(self, partitions: Collection[TopicPartition]) -> None:
         """Become the one whose records have the names of the partitions' files, or find that it is. Raises ConfigException."""
-        assert self._store is not None
-        folder, names, config = self._config[TOPICS_DIR].strip("/"), self._settings.names, self.context.config
-        name, scope, ids = config.get("name", ""), scope_of(self.context.claim), self.context.topic_ids
-        topics = [""] if config.get("transforms") else sorted({path_part(partition.topic) for partition in partitions})
-        OwnerFiles(self._store, folder).take(
+        name, scope, ids = self.context.config.get("name", ""), scope_of(self.context.claim), self.context.topic_ids
+        self._owners().take(
             {partition: Owner(name, scope, ids.get(partition.topic, "")) for partition in partitions},
-            names.beginning,
-            [joined(folder, topic) for topic in topics],
+            self._settings.names.beginning,
+            self._folders(partitions),
         )
+
+    def _owners(self) -> OwnerFiles:
+        assert self._store is not None
+        return OwnerFiles(self._store, self._config[TOPICS_DIR].strip("/"))
+
+    def _folders(self, partitions: Collection[TopicPartition]) -> list[str]:
+        """Those that may hold files of the partitions."""
+        folder = self._config[TOPICS_DIR].strip("/")
+        topics = [""] if self.context.config.get("transforms") else sorted({path_part(partition.topic) for partition in partitions})
+        return [joined(folder, topic) for topic in topics]
 
     def put(self, batch: Batch) -> None:
         if not batch.num_records:

@@ -200,6 +200,9 @@ class DeltaSession:
         """Keep rows for the commit."""
         self._offset_rows |= rows
 
+    def holds_records(self) -> bool:
+        return self._table is not None and self._table.get_add_actions().num_rows > 0
+
     def flush(self) -> None:
         """Delta writes data files in the commit. Where a commit was refused for its rows, they are written to a folder that is deleted
         again, with the table's columns, partitions and constraints: so the record at fault is found."""

@@ -29,6 +29,7 @@ from airflow_provider_connect.connectors.lake.iceberg_settings import (
     ROUTE_FIELD,
     TABLES,
     IcebergSettings,
+    TableSettings,
     checked_name,
 )
 from airflow_provider_connect.connectors.lake.iceberg_table import TableWriter
@@ -52,6 +53,7 @@ class IcebergSession:
         self._connector = config.originals.get("name", "")
         self._writers: dict[str, TableWriter] = {}
         self._rows: dict[TopicPartition, StoredRow | None] = {}
+        self._behind: dict[str, set[TopicPartition]] = {}  # tables beside home that went back, and the partitions whose rows they lack
         self.written: dict[str, Mapping[str, str]] = {}
 
     def begin(self) -> None:
@@ -84,21 +86,55 @@ class IcebergSession:
             writer.flush()
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        """The rows of the home table, if that is there."""
+        """The rows of the home table, if that is there. Where another table went back, its offset holds: the others have what follows."""
         try:
             stored = self._writer(self._settings.home, creates=False).stored
         except NoSuchTableError:
             return {}
-        return {partition: stored[partition].row for partition in partitions if partition in stored}
+        rows = {partition: stored[partition].row for partition in partitions if partition in stored}
+        for table in self._settings.tables:
+            if table.name != self._settings.home:
+                rows |= self._gone_back(table.name, {partition: (row, stored[partition].lineage) for partition, row in rows.items()})
+        return rows
+
+    def _gone_back(self, name: str, rows: Mapping[TopicPartition, tuple[OffsetRow, int]]) -> dict[TopicPartition, OffsetRow]:
+        """Those of the rows, each with its lineage, that are beyond what a table holds since it was rolled back, with its offset."""
+        try:
+            offsets = self._writer(name, creates=False).gone_back
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return {}
+        found = {}
+        for partition, (row, lineage) in rows.items():
+            there = offsets.get(partition)
+            if there is not None and there.lineage == lineage and row.next_offset is not None:
+                offset = there.row.next_offset or 0
+                if offset <= row.next_offset:
+                    self._behind.setdefault(name, set()).add(partition)
+                    found[partition] = replace(row, next_offset=offset)
+        return found
 
     def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
         """Keep rows for the commit."""
         stored = self._writer(self._settings.home).stored if rows else {}
         for partition, row in rows.items():
-            self._rows[partition] = None if row is None else _succeeding(stored.get(partition), row)
+            is_behind = any(partition in each for each in self._behind.values())
+            self._rows[partition] = None if row is None else _succeeding(stored.get(partition), row, goes_back=not is_behind)
+
+    def holds_records(self) -> bool:
+        """Of tables whose names stand in records nothing is known."""
+        return bool(self._settings.config[DYNAMIC]) or any(map(self._has_files, self._settings.tables))
+
+    def _has_files(self, own: TableSettings) -> bool:
+        try:
+            metadata = self._catalog.load_table(own.name).metadata
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return False
+        ref = metadata.refs.get(own.branch)
+        snapshot = metadata.current_snapshot() if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
+        return snapshot is not None and (snapshot.summary is None or snapshot.summary.additional_properties.get("total-data-files") != "0")
 
     def commit(self) -> None:
-        """1 each other table with rows 2 the home table."""
+        """1 each other table with rows 2 the home table 3 the offset in home to those that went back, which are no longer behind then."""
         written = {writer.location: writer.columns for writer in self._writers.values() if writer.has_rows}
         home = self._writers.pop(self._settings.home, None)
         for name, writer in self._writers.items():  # 1
@@ -106,8 +142,14 @@ class IcebergSession:
                 writer.commit(self._advanced(name) if self._rows else {})
         if home is not None:  # 2
             home.commit(self._rows)
+        rows, behind = dict(self._rows), self._behind
         self.written |= written
+        self._behind = {}
         self.begin()
+        for name, partitions in behind.items():  # 3
+            kept = {partition: row for partition, row in rows.items() if partition in partitions and row is not None}
+            self._writer(name, creates=False).commit(kept)
+        self._writers.clear()
 
     def _advanced(self, name: str) -> dict[TopicPartition, StoredRow | None]:
         """The rows for a table other than home. Raises FencedException where one of them belongs to a newer claim."""
@@ -195,10 +237,10 @@ def _missing(table: str) -> ConfigException:
     return ConfigException.of(AUTO_CREATE, "false", f"There is no table {table}. Create it, or set {AUTO_CREATE} to true.")
 
 
-def _succeeding(stored: StoredRow | None, row: OffsetRow) -> StoredRow:
+def _succeeding(stored: StoredRow | None, row: OffsetRow, *, goes_back: bool) -> StoredRow:
     """The row that replaces ``stored``. An offset that goes back, or was set by an admin, begins a new lineage."""
     if stored is not None:
         before, after = stored.row.next_offset, row.next_offset
-        if not row.is_altered and (before is None or (after is not None and after >= before)):
+        if not row.is_altered and (not goes_back or before is None or (after is not None and after >= before)):
             return replace(stored, row=row)
     return StoredRow(row, time.time_ns(), 0)

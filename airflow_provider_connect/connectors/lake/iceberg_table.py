@@ -30,7 +30,15 @@ from airflow_provider_connect.connectors.lake.iceberg_nulls import keep_nulls
 from airflow_provider_connect.connectors.lake.iceberg_settings import BRANCH, IcebergSettings, TableSettings
 from airflow_provider_connect.connectors.lake.names import Names, renamed
 from airflow_provider_connect.connectors.lake.rows import KeyColumns, field_at, keyed_rows, last_changes, projected, value_rows
-from airflow_provider_connect.connectors.lake.table_offsets import MAIN, StoredRow, StoredRows, property_name, stored_rows, to_text
+from airflow_provider_connect.connectors.lake.table_offsets import (
+    MAIN,
+    StoredRow,
+    StoredRows,
+    from_text,
+    property_name,
+    stored_rows,
+    to_text,
+)
 from airflow_provider_connect.errors import ConfigException, DataException, FencedException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
@@ -62,6 +70,12 @@ class TableWriter:
     def stored(self) -> StoredRows:
         """The offset rows as the table has them, in the state that the next commit asserts."""
         return stored_rows(self._table.metadata, self._connector, self._own.branch)
+
+    @property
+    def gone_back(self) -> StoredRows:
+        """The offset rows whose offset is another than the last one that was committed, since the table was rolled back."""
+        last = from_text(self._table.metadata.properties.get(property_name(self._connector, self._own.branch)))
+        return {at: each for at, each in self.stored.items() if at in last and each.row.next_offset != last[at].row.next_offset}
 
     @property
     def location(self) -> str:

@@ -49,6 +49,10 @@ class Session(Protocol):
     def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
         """Keep rows for the commit."""
 
+    def holds_records(self) -> bool:
+        """Whether a table that records go to has data, whoever has written it."""
+        ...
+
     def commit(self) -> None:
         """Commit what was taken. Does nothing if that is nothing."""
 
@@ -132,6 +136,9 @@ class LakeSink(TransactionalSink):
 
     def write_offsets(self, transaction: Session, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
         transaction.write_offsets(rows)
+
+    def holds_records(self, transaction: Session) -> bool:
+        return transaction.holds_records()
 
     def commit(self, connection: Session) -> None:
         connection.commit()

@@ -109,9 +109,11 @@ class SinkDelivery(Protocol):
 class CommitAfterPut:
     """At least once; exactly once, whose destination commits in the second step. 1 ``put`` 2 ``pre_commit`` 3 the group's offsets."""
 
-    def __init__(self, group: GroupCommit, step: StepHook = unobserved) -> None:
+    def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None) -> None:
+        """``check`` comes before each commit, and raises where there must not be one."""
         self._group = group
         self._step = step
+        self._check = check
         self._committed: dict[TopicPartition, int] = {}
         self._furthest: dict[TopicPartition, int] = {}  # a task that asked for a rewind may still return what it has written
         self._warned: set[TopicPartition] = set()
@@ -121,6 +123,7 @@ class CommitAfterPut:
             task.put(batch)
 
     def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
+        self._check()
         with self._step(CommitStep.PRE_COMMIT):  # 2
             vouched = checked_offsets("pre_commit", task.pre_commit(dict(positions)))
         self._warn_of_unread(vouched, positions)

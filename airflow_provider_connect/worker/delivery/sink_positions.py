@@ -89,7 +89,7 @@ class Origin(StrEnum):
 class KnownOffsets:
     """All that is known of one partition. ``mark`` is the metadata of the group's commit, ``is_fresh`` whether that is ours and young;
     ``destination`` is None where the destination has no offset; ``had_offset``: exactly once this very destination has committed the
-    group's offset too; ``end`` is the last stable offset, ``high`` the high watermark.
+    group's offset too, or the batch log's where the group has none; ``end`` is the last stable offset, ``high`` the high watermark.
     ``is_unfinished``: the batch log's position was being set over REST when the process that did it died."""
 
     beginning: int
@@ -102,6 +102,16 @@ class KnownOffsets:
     had_offset: bool = False
     batch_log: int | None = None
     is_unfinished: bool = False
+
+    @property
+    def committed(self) -> int | None:
+        """The group's offset; where it has lost that, the batch log's."""
+        return self.batch_log if self.group is None else self.group
+
+    @property
+    def went_back(self) -> bool:
+        """Whether the destination holds less than it has committed."""
+        return self.had_offset and self.committed is not None and (self.destination is None or self.destination < self.committed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +144,21 @@ def start_position(
     """
     ours = known.mark.startswith(CLAIM_MARK)
     origin, offset = _chosen(known, exactly_once=exactly_once, ours=ours)
-    if known.had_offset and known.group is not None and (known.destination is None or known.destination < known.group):
+    if known.went_back:
         _refuse_rollback(partition, known, rollback)
+    elif ours and origin is Origin.GROUP and known.destination is not None and offset is not None:
+        log.warning(
+            "The destination holds %s up to offset %d, and the settings that lead to it were others when %d was committed: the records "
+            "between are taken for those of another destination, and not delivered here. Set the offset to deliver them (PATCH "
+            "/connectors/«name»/offsets)",
+            *(partition, known.destination, offset),
+        )
+    if origin is Origin.DESTINATION and offset is not None and offset > known.high:
+        raise ConnectException(
+            f"The destination holds {partition} up to offset {offset}, and the topic ends at {known.high}: it has lost its end, as after "
+            "the restore of a broker or an unclean election. To deliver it again would double records. Set the offset to go on from "
+            "(PATCH /connectors/«name»/offsets)"
+        )
     if offset is None or not known.beginning <= offset <= known.high:
         if offset is not None and reset == "none":
             raise ConnectException(
@@ -160,20 +183,22 @@ def _chosen(known: KnownOffsets, *, exactly_once: bool, ours: bool) -> tuple[Ori
         return Origin.GROUP, known.group
     if known.batch_log is None:
         return Origin.RESET, None
-    if exactly_once and known.destination is not None and not known.is_unfinished:
-        return Origin.DESTINATION, known.destination
+    if exactly_once and not known.is_unfinished and (known.destination is not None or known.had_offset):
+        is_there = known.destination is not None
+        return (Origin.DESTINATION, known.destination) if is_there else (Origin.EMPTIED, known.beginning)
     return Origin.BATCH_LOG, known.batch_log
 
 
 def _refuse_rollback(partition: TopicPartition, known: KnownOffsets, rollback: Rollback) -> None:
     held = "no offset" if known.destination is None else f"offset {known.destination}"
-    text = f"The destination holds {held} of {partition}, and this connector has committed {known.group} there: it has been rolled back, "
+    text = f"The destination holds {held} of {partition}, and this connector has committed {known.committed} there: it has been rolled "
+    text += "back, restored or emptied"
     if rollback is Rollback.FAIL:
         raise ConnectException(
-            f"{text}restored or emptied. Set destination.rollback=redeliver to deliver again what it lacks; or set the offset to go on "
-            "from (PATCH /connectors/«name»/offsets)"
+            f"{text}. Set destination.rollback=redeliver to deliver again what it lacks (records that it still holds come twice then); or "
+            "set the offset to go on from (PATCH /connectors/«name»/offsets)"
         )
-    log.warning("%srestored or emptied. What it lacks is delivered again", text)
+    log.warning("%s. What it lacks is delivered again", text)
 
 
 def _warn_outside(partition: TopicPartition, known: KnownOffsets, offset: int, start: int) -> None:

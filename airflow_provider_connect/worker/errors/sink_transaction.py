@@ -84,6 +84,9 @@ class SinkTransaction(SinkTask):
         self._committed.update(found or {})
         return found
 
+    def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
+        return self._until_done("open", lambda: self._call(self._task.holds_records, partition, offset))
+
     def put(self, batch: Batch) -> None:
         """Start to write a batch, behind all that is not committed. RetriableException: nothing of it is taken, and the loop waits."""
         self._settle()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer
 
 from airflow_provider_connect.config.client_settings import client_config
-from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.errors import ConfigException, RetriableException, StoreTimeoutException
 from airflow_provider_connect.model.backfill import capped, not_before, read_partitions
 from airflow_provider_connect.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
 from airflow_provider_connect.model.connector_settings import Guarantee
@@ -74,13 +74,14 @@ COMMIT_SECONDS = 10.0
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
     """A sink's partitions, and what is known of its offsets outside its destination: those of the group and, where the group has lost them,
-    those of the batch log; ``unfinished`` where a change over REST was. ``has_external_commits``: another program has committed offsets, or
-    deleted them."""
+    those of the batch log; ``unfinished`` where a change over REST was, ``lost_here`` where this destination has committed them too.
+    ``has_external_commits``: another program has committed offsets, or deleted them."""
 
     partitions: Sequence[TopicPartition]
     committed: Mapping[TopicPartition, CommittedOffset]
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
     unfinished: Collection[TopicPartition] = ()
+    lost_here: Collection[TopicPartition] = ()
     has_external_commits: bool = False
 
 
@@ -101,7 +102,10 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._groups = GroupOffsets(settings, connection=connection)
         self._exactly_once = payload.guarantee == Guarantee.EXACTLY_ONCE
         self._topic_ids: Mapping[str, str] = {}
-        self._destination = ""  # in the group's marks
+        connector = environment.checked.connector
+        assert isinstance(connector, SinkConnector)
+        location = _settings_of_destination(connector, environment.checked.raw)
+        self._destination = destination_mark(location) if self._exactly_once else ""  # in the group's marks
         self._starts: dict[TopicPartition, int] = {}
         self._logged: dict[TopicPartition, int] = {}  # the positions in the batch log
         self._consumer = Consumer({**READER_SETTINGS, **config, "isolation.level": self._isolation, "group.id": group} | FORCED_SETTINGS)
@@ -138,7 +142,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             if not gone:
                 return KnownPartitions(every, committed, has_external_commits=moved)
             lost = store.lost(name, self._groups.retention_seconds(), time.time(), ids)
-            return KnownPartitions(every, committed, lost, store.unfinished(name), has_external_commits=moved or not gone <= lost.keys())
+            here = store.of_destination(name, self._destination, ids) if self._exactly_once else ()
+            unfinished, is_moved = store.unfinished(name), moved or not gone <= lost.keys()
+            return KnownPartitions(every, committed, lost, unfinished, here, has_external_commits=is_moved)
 
     def start(self, known: KnownPartitions) -> SinkLoop:
         environment, payload = self._environment, self._environment.payload
@@ -157,8 +163,6 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             has_external_commits=known.has_external_commits,
             errant_record_reporter=None if task.is_transactional else errant_records_of(environment, errors),
         )
-        if self._exactly_once:
-            self._destination = destination_mark(_settings_of_destination(connector, environment.checked.raw))
         self._stop_at_end(task)
         task.initialize(context)
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
@@ -168,8 +172,11 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._open.callback(sink.close, partitions)
         is_endless = payload.endless and not self._ranges
         ranges = {p: (start, ENDLESS if is_endless else max(start, ends[p])) for p, start in self._starts.items()}
-        at_most_once = payload.guarantee == Guarantee.AT_MOST_ONCE
-        delivery: SinkDelivery = (CommitBeforePut if at_most_once else CommitAfterPut)(self._commit, environment.step)
+        delivery: SinkDelivery
+        if payload.guarantee == Guarantee.AT_MOST_ONCE:
+            delivery = CommitBeforePut(self._commit, environment.step)
+        else:
+            delivery = CommitAfterPut(self._commit, environment.step, check=self._refuse_new_topics)
         reader = self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task))))
 
         def distance() -> Distance | None:
@@ -227,6 +234,18 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 if time.monotonic() + ANSWER_SECONDS > deadline:
                     raise
 
+    def _refuse_new_topics(self) -> None:
+        """Raise RetriableException where a topic was created anew since it was opened: what was read may be records of either, whose
+        offsets would be kept as those of the first. A broker that does not answer is for the commit to wait for."""
+        if not self._exactly_once:
+            return
+        known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
+        with suppress(StoreTimeoutException):
+            now = self._admin.topic_ids(known)
+            for topic, topic_id in known.items():
+                if now.get(topic, topic_id) != topic_id:
+                    raise RetriableException(f"Topic {topic} was created anew during this run: nothing of it is committed")
+
     def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The partitions of the connector's topics that this task owns; of a backfill, those in its ranges."""
         payload = self._environment.payload
@@ -241,7 +260,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         found = task.open(partitions) if partitions else None
         destination = None if found is None else checked_offsets("open", found)
         ends = capped(self._admin.end_offsets(partitions, read_committed=self._isolation == "read_committed"), self._ranges)
-        starts = self._decided(partitions, known, destination, ends)
+        starts = self._decided(task, partitions, known, destination, ends)
         self._starts = {p: s.offset for p, s in starts.items()}
         self._logged.update(self._starts)
         rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
@@ -256,6 +275,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
     def _decided(
         self,
+        task: SinkTask,
         partitions: Sequence[TopicPartition],
         known: KnownPartitions,
         destination: Mapping[TopicPartition, int] | None,
@@ -275,22 +295,27 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 mark="" if group is None else group.metadata,
                 is_fresh=group is not None and is_fresh(group.metadata, time.time()),
                 destination=None if destination is None else destination.get(partition),
-                had_offset=destination is not None and group is not None and is_of_destination(group.metadata, self._destination),
+                had_offset=destination is not None
+                and (partition in known.lost_here if group is None else is_of_destination(group.metadata, self._destination)),
                 batch_log=known.lost.get(partition),
                 is_unfinished=partition in known.unfinished,
             )
             starts[partition] = start_position(
-                partition, offsets, exactly_once=self._exactly_once, reset=self._reset, rollback=self._rollback(offsets.destination)
+                partition, offsets, exactly_once=self._exactly_once, reset=self._reset, rollback=self._rollback(task, partition, offsets)
             )
         return starts
 
-    def _rollback(self, held: int | None) -> Rollback:
-        """What follows where the destination has gone back to the offset ``held``, None: to no offset."""
+    def _rollback(self, task: SinkTask, partition: TopicPartition, offsets: KnownOffsets) -> Rollback:
+        """What follows where the destination has gone back. Records that it holds all the same would be doubled."""
         checked = self._environment.checked
         if chosen := checked.settings.destination_rollback:
             return Rollback(chosen)
         assert isinstance(checked.connector, SinkConnector)
-        return Rollback.FAIL if held is None and checked.connector.keeps_offsets_apart else Rollback.REDELIVER
+        if not offsets.went_back:
+            return Rollback.REDELIVER
+        held = offsets.destination
+        is_apart = held is None and checked.connector.keeps_offsets_apart
+        return Rollback.FAIL if is_apart or task.holds_records(partition, held) else Rollback.REDELIVER
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
         """A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need all."""
@@ -301,7 +326,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def _batch_log_of(self, offsets: Offsets) -> Sequence[ProducerRecord]:
         self._logged.update(offsets)
         ranges = {p: [self._starts[p], n] for p, n in self._logged.items() if n > self._starts.get(p, n)}
-        return self._batch_log(by_topic(ranges), by_topic(self._logged), self._topic_ids)
+        return self._batch_log(by_topic(ranges), by_topic(self._logged), self._topic_ids, self._destination)
 
 
 def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:

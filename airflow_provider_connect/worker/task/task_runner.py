@@ -102,6 +102,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         ranges: Mapping[str, Mapping[str, list[int]]],
         positions: Mapping[str, Mapping[str, int]],
         topic_ids: Mapping[str, str] = MappingProxyType({}),
+        destination: str = "",
     ) -> Sequence[ProducerRecord]:
         """What this task has delivered in this run so far, for the batch log. Empty where the task's transactions go to another cluster
         than the worker's own, which keeps the batch log."""
@@ -125,5 +126,6 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             distance=self._distance(),
             failed=metrics.records_skipped,
             error=self._last_error(),
+            destination=destination,
         )
         return [ProducerRecord(environment.settings.batch_topic, partition, key, value)]

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from airflow_provider_connect.errors import FencedException, RetriableException
+from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
 from airflow_provider_connect.sdk.schema import INT16_SCHEMA, INT64_SCHEMA
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.integration.jdbc.test_sink_modes import LOCAL, OPTIONAL, ROW
@@ -78,3 +78,48 @@ def test_rows_that_stay_locked_are_asked_for_again(target: TargetDatabase) -> No
         assert owner.locked_rows("SELECT id FROM notes") == [(1,)]
         with pytest.raises(RetriableException, match="has ended the transaction"):
             other.locked_rows("SELECT id FROM notes")
+
+
+def test_names_that_differ_in_case_have_offsets_of_their_own(target: TargetDatabase) -> None:
+    """MariaDB's collations hold them equal, Kafka does not."""
+    sink = Sink(target, {"auto.create": "true"}, ("notes", "Notes"))
+    for topic in ("notes", "Notes"):
+        sink.put([{"id": 1, "text": topic}], topic=topic)
+    sink.commit()
+    sink.end()
+    other = Sink(target, {"auto.create": "true", "name": "SINK"}, ("notes",))
+    assert other.offsets == {}
+    other.end()
+    assert Sink(target, {}, ("notes", "Notes"), claim_epoch=2).offsets == {"notes": 1, "Notes": 1}
+
+
+def test_an_older_table_of_offsets_that_cannot_tell_names_apart_is_refused(target: TargetDatabase) -> None:
+    Sink(target, {}).end()
+    target.run("ALTER TABLE connect_sink_offsets CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
+    with pytest.raises(ConfigException, match="connector sink and topic notes equal to those of connector SINK"):
+        Sink(target, {"name": "SINK"})
+    Sink(target, {}, claim_epoch=2).end()
+
+
+@pytest.mark.parametrize("engine", ["MyISAM", "Aria"])
+def test_a_table_without_transactions_is_refused_exactly_once(target: TargetDatabase, engine: str) -> None:
+    target.run(f"CREATE TABLE notes (id bigint, text varchar(9)) ENGINE={engine}")
+    sink = Sink(target, {})
+    sink.put_notes((1, "a"))
+    with pytest.raises(ConfigException, match=rf"notes is of engine {engine}, which has no transactions.*ENGINE=InnoDB"):
+        sink.commit()
+    again = Sink(target, {}, exactly_once=False)
+    again.put_notes((1, "a"))
+    again.commit()
+    assert again.notes() == [(1, "a")]
+    again.end()
+
+
+def test_the_table_of_offsets_has_transactions_whatever_the_default(target: TargetDatabase) -> None:
+    target.run("SET GLOBAL default_storage_engine=MyISAM")
+    try:
+        Sink(target, {}).end()
+    finally:
+        target.run("SET GLOBAL default_storage_engine=InnoDB")
+    sql = "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'connect_sink_offsets'"
+    assert target.rows(sql) == [("InnoDB",)]

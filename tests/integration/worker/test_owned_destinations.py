@@ -5,17 +5,24 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
-from deltalake import DeltaTable
+from confluent_kafka.admin import AdminClient
+from deltalake import DeltaTable, write_deltalake
 
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from tests.integration.lake.tables import table_of
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook
+from airflow_provider_connect.worker.task.sink_runner import SinkTaskRunner
+from tests.integration.lake.tables import catalog_in, rows_of, table_of
 from tests.integration.worker.destinations import KINDS, Kind, config, in_another_cluster, make_again, reason, run
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.integration.worker.note_runs import notes
+from tests.kafka_topics import HANG_SECONDS
 
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
@@ -110,15 +117,169 @@ def test_what_an_emptied_folder_lacks_is_delivered_again(environment: RunEnviron
     assert kind.ids(environment.folder) == list(range(15))
 
 
-def test_rows_without_their_offsets_are_not_doubled_without_a_word(environment: RunEnvironment, unique: str) -> None:
-    kind = KINDS["table"]
+def without_offsets(environment: RunEnvironment, name: str) -> None:
+    """Take away what keeps the offsets, and leave the records: hidden files, a folder of state, a table that is a copy of its rows."""
+    folder = environment.folder
+    match name:
+        case "file":
+            for path in folder.glob(".notes.txt*"):
+                path.unlink()
+        case "files":
+            shutil.rmtree(folder / "topics" / "_connect" / environment.connector)
+        case "delta":
+            rows = DeltaTable(folder / "notes").to_pyarrow_table()
+            shutil.rmtree(folder / "notes")
+            write_deltalake(folder / "notes", rows)
+        case "iceberg":
+            with closing(catalog_in(folder)) as catalog:
+                table = catalog.load_table("shop.notes")
+                rows = table.scan().to_arrow()
+                catalog.drop_table("shop.notes")
+                catalog.create_table("shop.notes", table.schema()).append(rows)
+        case "table":
+            in_database(environment, "DROP TABLE connect_sink_offsets")
+
+
+def emptied(environment: RunEnvironment, name: str) -> None:
+    """Take away the records."""
+    folder = environment.folder
+    match name:
+        case "file":
+            (folder / "notes.txt").rename(folder / "moved.txt")
+        case "files":
+            shutil.rmtree(folder / "topics" / name_of_topic(environment))
+        case "delta":
+            DeltaTable(folder / "notes").delete()
+        case "iceberg":
+            table_of(folder, "shop.notes").delete()
+        case "table":
+            in_database(environment, "DELETE FROM notes")
+
+
+def name_of_topic(environment: RunEnvironment) -> str:
+    """The only topic whose files there are."""
+    [name] = [path.name for path in (environment.folder / "topics").iterdir() if path.name != "_connect"]
+    return name
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_records_without_their_offsets_are_not_doubled_without_a_word(environment: RunEnvironment, unique: str, name: str) -> None:
+    kind = KINDS[name]
     given = with_ten(environment, unique, kind)
-    in_database(environment, "DROP TABLE connect_sink_offsets")
+    without_offsets(environment, name)
     send(environment.bootstrap, unique, notes(5, 10))
-    assert "The destination holds no offset of" in refusal(environment, given)
+    text = refusal(environment, given)
+    assert "The destination holds no offset of" in text
     assert kind.ids(environment.folder) == list(range(10))
-    in_database(environment, "DELETE FROM notes")
+    emptied(environment, name)
     delivers(environment, given | {"destination.rollback": "redeliver"})
+    assert kind.ids(environment.folder) == list(range(15))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_destination_that_is_restored_in_the_middle_of_a_run_gets_all(environment: RunEnvironment, unique: str, name: str) -> None:
+    kind, topic = KINDS[name], make_topic(environment.bootstrap, unique)
+    folder, backup = environment.folder / "data", environment.folder / "backup"
+    folder.mkdir()
+    given = {"name": environment.connector, "topics": topic} | kind.settings(folder)
+    for number in range(2):
+        send(environment.bootstrap, topic, notes(5, 5 * number))
+        delivers(environment, given)
+        if number == 0:
+            shutil.copytree(folder, backup)
+    send(environment.bootstrap, topic, notes(5, 10))
+    run(dataclasses.replace(environment, step=restoring(folder, backup)), given)
+    environment.runs += 1
+    for _ in range(2):
+        run(environment, given)
+    send(environment.bootstrap, topic, notes(5, 15))
+    delivers(environment, given)
+    assert kind.ids(folder) == list(range(20))
+
+
+def restoring(folder: Path, backup: Path) -> StepHook:
+    """Puts the backup in the place of the folder when the rows of a run are there and not committed."""
+
+    @contextmanager
+    def step(at: CommitStep) -> Iterator[None]:
+        if at is CommitStep.PRE_COMMIT and backup.exists():
+            shutil.rmtree(folder)
+            backup.rename(folder)
+        yield
+
+    return step
+
+
+def test_a_topic_that_is_created_anew_between_the_claim_and_the_first_read(
+    environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds enough records by then for the offset to be one of its own."""
+    kind, opened = KINDS["file"], SinkTaskRunner._open_partitions
+    given = with_ten(environment, unique, kind)
+    send(environment.bootstrap, unique, notes(5, 10))
+
+    def then_made_again(self: SinkTaskRunner, *arguments: Any) -> Any:
+        ends = opened(self, *arguments)
+        admin = AdminClient({"bootstrap.servers": environment.bootstrap})
+        admin.delete_topics([unique])[unique].result(HANG_SECONDS)
+        make_topic(environment.bootstrap, unique)
+        send(environment.bootstrap, unique, notes(20, 100))
+        return ends
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SinkTaskRunner, "_open_partitions", then_made_again)
+        assert "was created anew during this run" in refusal(environment, given)
+    delivers(environment, given)
+    assert kind.ids(environment.folder) == [*range(10), *range(100, 120)]
+
+
+def test_files_behind_an_offset_that_went_back_are_not_doubled(environment: RunEnvironment, unique: str) -> None:
+    kind, state = KINDS["files"], environment.folder / "topics" / "_connect"
+    topic = make_topic(environment.bootstrap, unique)
+    given = config(environment, kind, topic, flush_size="2")
+    for number in range(2):
+        send(environment.bootstrap, topic, notes(5, 5 * number))
+        delivers(environment, given)
+        if number == 0:
+            shutil.copytree(state, environment.folder / "backup")
+    shutil.rmtree(state)
+    (environment.folder / "backup").rename(state)
+    send(environment.bootstrap, topic, notes(5, 10))
+    assert "The destination holds offset 5 of" in refusal(environment, given | {"flush.size": "3"})
+    assert kind.ids(environment.folder) == list(range(10))
+
+
+@pytest.mark.parametrize("change", ["one table is rolled back", "the table of offsets is dropped"])
+def test_one_of_several_tables_went_back(environment: RunEnvironment, unique: str, change: str) -> None:
+    topic, tables, kept = make_topic(environment.bootstrap, unique), ("shop.notes", "shop.copy"), list[int]()
+    given = config(environment, KINDS["iceberg"], topic) | {"iceberg.tables": ",".join(tables)}
+    for number in range(2):
+        send(environment.bootstrap, topic, notes(5, 5 * number))
+        delivers(environment, given)
+        kept += [each.snapshot_id for each in table_of(environment.folder, "shop.copy").snapshots()][-1:]
+    send(environment.bootstrap, topic, notes(5, 10))
+    count = 15
+    if change == "one table is rolled back":
+        table_of(environment.folder, "shop.copy").manage_snapshots().rollback_to_snapshot(kept[0]).commit()
+        delivers(environment, given)
+    else:
+        with closing(catalog_in(environment.folder)) as catalog:
+            catalog.drop_table("connect.sink_offsets")
+        assert "The destination holds no offset of" in refusal(environment, given)
+        count = 10
+    for name in tables:
+        assert sorted(row["id"] for row in rows_of(environment.folder, name)) == list(range(count))
+
+
+def test_two_connectors_that_write_a_topic_into_one_file(environment: RunEnvironment, unique: str) -> None:
+    kind = KINDS["file"]
+    with_ten(environment, unique, kind)
+    second = dataclasses.replace(environment, connector=f"second-{unique}")
+    given = config(second, kind, unique)
+    assert f"that are those of connector {environment.connector}" in refusal(second, given)
+    other = make_topic(environment.bootstrap, f"other-{unique}")
+    send(environment.bootstrap, other, notes(5, 10))
+    delivers(second, given | {"topics": other})
     assert kind.ids(environment.folder) == list(range(15))
 
 

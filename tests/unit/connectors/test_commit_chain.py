@@ -76,6 +76,28 @@ def test_a_zombie_whose_link_was_removed_since_is_fenced(store: LocalStore) -> N
     assert chain(store).take("t-0", OffsetRow(None, "topic:3", 3)).next_offset == 6
 
 
+@pytest.mark.parametrize("lost", ["the file", "the newest link", "both"])
+def test_a_folder_that_was_restored_since_the_last_commit_takes_none(store: LocalStore, lost: str) -> None:
+    owner = taken(store, 1)
+    owner.commit(3, [(data(store, owner, "a"), "out/a")])
+    temporary = data(store, owner, "b")
+    for path in (*[temporary] * (lost != "the newest link"), *["state/links/00000000000000000001"] * (lost != "the file")):
+        store.remove(path)
+    with pytest.raises(StoreException, match="the folder was restored"):
+        owner.commit(5, [(temporary, "out/b")])
+    assert paths(store, "out") == ["out/a"]
+    held = 3 if lost == "the file" else None
+    assert chain(store).take("t-0", OffsetRow(None, "topic:2", 2)).next_offset == held
+
+
+def test_a_commit_whose_files_were_moved_in_part_may_come_again(store: LocalStore) -> None:
+    owner = taken(store, 1)
+    files = [(data(store, owner, "a"), "out/a"), (data(store, owner, "b"), "out/b")]
+    owner.commit(3, files)
+    owner.commit(3, files)
+    assert paths(store, "out") == ["out/a", "out/b"]
+
+
 @pytest.mark.parametrize("moved", range(3))
 def test_a_taker_finishes_the_commit_of_a_killed_process(store: LocalStore, moved: int) -> None:
     dying = taken(store, 1)

@@ -4,7 +4,7 @@ from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_log import lost_of, positions_of, unfinished_of
+from airflow_provider_connect.stores.batch_log import committed_by, lost_of, positions_of, unfinished_of
 from airflow_provider_connect.wire import batch_topic
 
 
@@ -41,6 +41,15 @@ def test_positions_of_a_topic_that_was_created_anew_mean_nothing() -> None:
     for ids, positions in (({"t": "first"}, {zero: 5}), ({"t": "second"}, {}), ({}, {zero: 5})):
         assert positions_of([decoded], ids) == lost_of([decoded], None, 10.0, ids) == positions
     assert positions_of([entry(0, "run-1", {"t": {0: 5}}, timestamp=1)], {"t": "second"}) == {zero: 5}  # an entry that knows no id
+
+
+def test_whose_destination_a_position_is() -> None:
+    older = replace(entry(0, "run-1", {"t": {0: 5, 1: 5}}, timestamp=1), destination="a")
+    newer = replace(entry(1, "run-2", {"t": {1: 7, 2: 7}}, timestamp=2), destination="b", claim=Claim(2, "t"))
+    entries = [older, newer, entry(2, "run-1", {"t": {3: 5}}, timestamp=1)]
+    entries = [each for each in (batch_topic.decode(*batch_topic.encode(each)[:2]) for each in entries) if isinstance(each, BatchRecord)]
+    assert committed_by(entries, "a") == {TopicPartition("t", 0)}
+    assert committed_by(entries, "b") == {TopicPartition("t", 1), TopicPartition("t", 2)}
 
 
 def entry(task: int, run: str, positions: dict[str, dict[int, int]], *, timestamp: int) -> BatchRecord:

@@ -81,6 +81,13 @@ def known(**given: object) -> KnownOffsets:
         pytest.param(
             True, {"batch_log": 60, "destination": 61}, Start(61, Origin.DESTINATION, False, True), id="expired: the destination's"
         ),
+        pytest.param(
+            True,
+            {"beginning": 5, "batch_log": 60, "had_offset": True},
+            Start(5, Origin.EMPTIED, True, True),
+            id="expired, and the destination was emptied: from the first record",
+        ),
+        pytest.param(True, {"batch_log": 60}, Start(60, Origin.BATCH_LOG, True, True), id="expired, another destination: the batch log's"),
         pytest.param(False, {"beginning": 50, "group": 40, "mark": OURS}, Start(50, Origin.RESET, False, True), id="retention took it"),
         pytest.param(False, {"group": 140, "mark": OURS}, Start(0, Origin.RESET, False, True), id="beyond the log: made anew"),
     ],
@@ -116,6 +123,14 @@ def test_a_destination_that_went_back_may_fail_the_run(held: int | None) -> None
             reset="earliest",
             rollback=Rollback.FAIL,
         )
+
+
+def test_a_topic_that_has_lost_its_end_is_not_delivered_again() -> None:
+    """As after an unclean election, or where a broker was restored: the records that are left lie at the destination."""
+    with pytest.raises(ConnectException, match=r"holds t-0 up to offset 140, and the topic ends at 100: it has lost its end.*PATCH"):
+        start_position(TP, known(group=140, mark=OURS, destination=140, had_offset=True), exactly_once=True, reset="earliest")
+    by_hand = known(group=140, destination=40)
+    assert start_position(TP, by_hand, exactly_once=True, reset="earliest").origin is Origin.RESET
 
 
 def test_a_mark_has_the_topic_and_the_destination() -> None:

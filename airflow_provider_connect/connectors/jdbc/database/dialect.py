@@ -13,7 +13,7 @@ from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, STRING_SCHEMA, TIME, TIMESTAMP, Schema, SchemaType
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,6 +63,13 @@ class Dialect:
     is_quoting: bool = True
     longest_name: int = 0
     in_bytes: bool = False
+
+    @property
+    def exact_text(self) -> str:
+        """The type of a key column in which no two texts are equal that differ, as in case."""
+        collation = {MYSQL: " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", MSSQL: " COLLATE Latin1_General_100_BIN2"}
+        collation[MARIADB] = collation[MYSQL]
+        return self.column_type(STRING_SCHEMA, is_key=True) + collation.get(self.name, "")
 
     @property
     def ignores_case(self) -> bool:

@@ -112,6 +112,7 @@ class JdbcSinkConnector(TransactionalSink):
         connection.store.close()
 
     def create_offsets(self, connection: SinkSession) -> None:
+        connection.store.needs_transactions = True
         self._offsets.create()
 
     def end_older(self, connection: SinkSession, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:

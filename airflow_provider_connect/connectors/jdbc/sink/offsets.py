@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
-from airflow_provider_connect.connectors.jdbc.database.database_options import ORACLE
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, ORACLE
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.settings import OFFSETS_TABLE
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
@@ -17,7 +17,7 @@ from airflow_provider_connect.connectors.jdbc.sink.target import text_literal
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA
+from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA
 
 
 class OffsetsTable:
@@ -36,7 +36,7 @@ class OffsetsTable:
         if self._exists():
             return
         dialect = self._store.dialect
-        text, key = dialect.column_type(STRING_SCHEMA, is_key=True), dialect.column_type(INT32_SCHEMA)
+        text, key = dialect.exact_text, dialect.column_type(INT32_SCHEMA)
         number = dialect.column_type(INT64_SCHEMA)
         filled = "NULL" if dialect.name == ORACLE else "NOT NULL"  # an empty text is null for Oracle
         columns = (
@@ -45,7 +45,8 @@ class OffsetsTable:
         )
         try:
             self._store.begin()
-            self._store.execute(f"CREATE TABLE {self._table} ({columns}, PRIMARY KEY (connector, topic, kafka_partition))")
+            engine = " ENGINE=InnoDB" if dialect.name in (MYSQL, MARIADB) else ""
+            self._store.execute(f"CREATE TABLE {self._table} ({columns}, PRIMARY KEY (connector, topic, kafka_partition)){engine}")
             self._store.commit()
         except (StatementException, RefusedException) as error:
             self._store.rollback()
@@ -69,10 +70,13 @@ class OffsetsTable:
         """The rows that exist, locked until the transaction ends."""
         rows: dict[TopicPartition, OffsetRow] = {}
         if partitions and self._exists():
-            columns = "topic, kafka_partition, next_offset, claim, claim_order, topic_id"
+            columns = "connector, topic, kafka_partition, next_offset, claim, claim_order, topic_id"
             sql = f"SELECT {columns} FROM {self._table} WHERE {self._where(partitions)} ORDER BY topic, kafka_partition"
-            found = ((*row[:-1], row[-1] or "") for row in self._store.locked_rows(sql))
-            rows = {TopicPartition(*row[:2]): OffsetRow(*row[2:]) for row in found}
+            for connector, topic, number, next_offset, claim, order, topic_id in self._store.locked_rows(sql):
+                partition = TopicPartition(topic, number)
+                if connector != self._connector or partition not in partitions:
+                    raise self._equal_names(connector, topic)
+                rows[partition] = OffsetRow(next_offset, claim, order, topic_id or "")
         self._found = frozenset(rows)
         return rows
 
@@ -109,6 +113,15 @@ class OffsetsTable:
         if not claim.is_altered:
             changes += f", session = {self._text(self._store.session)}"
         self._store.execute(f"UPDATE {self._table} SET {changes} WHERE {self._where(offsets)}")
+
+    def _equal_names(self, connector: str, topic: str) -> ConfigException:
+        """For a row of another connector or topic, whose name the table's collation holds equal, such as one that differs in case."""
+        return ConfigException.of(
+            OFFSETS_TABLE,
+            self._name,
+            f"The table holds the names of connector {connector} and topic {topic} equal to those of connector {self._connector}. Give "
+            "both columns a binary collation; or set another table for the newer connector.",
+        )
 
     def _exists(self) -> bool:
         self._is_there = self._is_there or self._store.read_table(self._name) is not None

@@ -76,6 +76,7 @@ class PostgresqlStore(AdbcDatabase):
     """One connection. Transactions are begun and ended by statements, so that none is open while nothing is written."""
 
     holds_others_up = False
+    needs_transactions = False  # all its tables have them
 
     def __init__(self, url: DatabaseUrl, dialect: Dialect, time_zone: str) -> None:
         super().__init__(url)

@@ -45,6 +45,7 @@ class RowStore(SqlAlchemyDatabase):
     """One connection."""
 
     session = ""
+    needs_transactions = False
 
     def __init__(self, url: DatabaseUrl, dialect: Dialect, time_zone: str) -> None:
         super().__init__(url)
@@ -110,9 +111,26 @@ class RowStore(SqlAlchemyDatabase):
         columns = {column.name: column for column in read_columns(self, self.url, name)}
         if not columns:
             return None
+        if self.needs_transactions and self.url.dialect in _MYSQLS:
+            self._refuse_no_transactions(name)
         key = frozenset(column.name for column in columns.values() if column.key_position)
         endings = self._endings(name) if self.url.dialect in _MYSQLS else {}
         return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name), endings=endings)
+
+    def _refuse_no_transactions(self, name: TableName) -> None:
+        """Rows in a table of MyISAM or Aria stay where their transaction is rolled back, and would come again."""
+        schema = "DATABASE()" if name.catalog is None else text_literal(name.catalog, self.dialect)
+        engines = self.rows(
+            "SELECT t.ENGINE FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE "
+            f"WHERE t.TABLE_SCHEMA = {schema} AND t.TABLE_NAME = {text_literal(name.table, self.dialect)} AND e.TRANSACTIONS <> 'YES'"
+        )
+        for (engine,) in engines:
+            raise ConfigException.of(
+                "delivery.guarantee",
+                "exactly_once",
+                f"Table {name} is of engine {engine}, which has no transactions. Make it a table of InnoDB (ALTER TABLE … ENGINE=InnoDB), "
+                "or set at_least_once.",
+            )
 
     def _endings(self, name: TableName) -> dict[str, str]:
         """What stands in MySQL's definition of each column behind the type: null or not, default, comment."""

@@ -28,6 +28,8 @@ class SinkStore(Database, Protocol):
     dialect: Dialect
     holds_others_up: bool
     """Whether a transaction that has written keeps all others from writing, so that it must be short."""
+    needs_transactions: bool
+    """Whether a table that cannot take rows back is refused when it is read. False, until it is set."""
     session: str
     """The connection's name for ``end_session``; empty where it has none."""
 
