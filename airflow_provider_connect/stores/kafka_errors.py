@@ -149,16 +149,18 @@ def translated(error: KafkaError | BaseException, stage: str) -> ConnectExceptio
 
 
 def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaError | BaseException:
-    """The error that ended the transaction of ``producer``, where ``error`` reports only that there is one (``_FATAL``, ``_STATE``);
-    ``error`` itself else.
+    """The error that ended the transaction of ``producer``, where ``error`` reports only that there is one (``_FATAL``, ``_STATE``, or a
+    SystemError without a cause); ``error`` itself else.
 
     A transactional producer that was fenced while its queue was filled, or one of whose records was refused, reports the cause to the next
-    transactional call alone.
+    transactional call alone. A fatal error that is met within a flush becomes a Python exception there and then, with which the callbacks
+    of that flush run; one that meets an exception of its own, and handles it, drops both.
     """
     found = error if isinstance(error, KafkaError) else kafka_error(error)
-    if found is None or found.code() not in _CAUSE_OF:
+    code = KafkaError._FATAL if found is None and isinstance(error, SystemError) else None if found is None else found.code()
+    if code not in _CAUSE_OF:
         return error
-    ask, answers = _CAUSE_OF[found.code()]
+    ask, answers = _CAUSE_OF[code]
     try:
         ask(producer)
     except KafkaException as refusal:

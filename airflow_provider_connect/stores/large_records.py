@@ -3,6 +3,8 @@
 A client refuses a record at the call, a broker in the delivery report, there a whole batch: then the largest record of it is named.
 """
 
+from collections.abc import Iterator
+
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from airflow_provider_connect.errors import RecordTooLargeException
@@ -22,21 +24,25 @@ class LargeRecords:
 
     def __init__(self, setting: str) -> None:
         self._setting = setting
-        self._largest: tuple[int, str, bytes] | None = None
+        self._failed: list[tuple[KafkaError, Message]] = []
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """The ``on_delivery`` of each record."""
-        if error is None or not is_too_large(error):
-            return
-        key = message.key() or b""
-        found = len(key) + len(message), message.topic() or "", key if isinstance(key, bytes) else key.encode()
-        self._largest = max(self._largest or found, found)
+        """The ``on_delivery`` of each record. Does as little as it can: see ``kafka_errors.cause_of``."""
+        if error is not None:
+            self._failed.append((error, message))
 
     def check(self) -> None:
         """Raises RecordTooLargeException if the broker has refused one."""
-        if self._largest is not None:
-            size, topic, key = self._largest
+        largest = max(self._refused(), default=None)
+        if largest is not None:
+            size, topic, key = largest
             raise _too_large(size, topic, key, f"Raise max.message.bytes of topic {topic}, whose default is the brokers' message.max.bytes")
+
+    def _refused(self) -> Iterator[tuple[int, str, bytes]]:
+        for error, message in self._failed:
+            if is_too_large(error):
+                key = message.key() or b""
+                yield len(key) + len(message), message.topic() or "", key if isinstance(key, bytes) else key.encode()
 
     def by_producer(self, topic: str, key: bytes, value: bytes | None) -> RecordTooLargeException:
         """The exception for a record that the producer itself has refused."""
