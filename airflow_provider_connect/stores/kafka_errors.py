@@ -157,7 +157,8 @@ def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaErro
     of that flush run; one that meets an exception of its own, and handles it, drops both.
     """
     found = error if isinstance(error, KafkaError) else kafka_error(error)
-    code = KafkaError._FATAL if found is None and isinstance(error, SystemError) else None if found is None else found.code()
+    is_lost = found is None and isinstance(error, SystemError)
+    code = KafkaError._FATAL if is_lost else KafkaError.NO_ERROR if found is None else found.code()
     if code not in _CAUSE_OF:
         return error
     ask, answers = _CAUSE_OF[code]

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Producer
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.errors import ConnectException, FencedException, StoreTimeoutException
+from airflow_provider_connect.errors import FencedException, RecordTooLargeException, StoreTimeoutException
 from airflow_provider_connect.model.ids import config_leader_id
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord
 from airflow_provider_connect.model.run import Claim
@@ -141,7 +141,7 @@ def test_rule_that_raises_or_gives_nothing_writes_nothing(settings: WorkerSettin
 def test_record_too_large_is_reported_and_the_store_lives_on(settings: WorkerSettings) -> None:
     with ConfigStore(settings) as store:
         store.create_connector("c", CONFIG)
-        with pytest.raises(ConnectException, match="Failed to write to config topic"):
+        with pytest.raises(RecordTooLargeException, match=r"The record connector-c of topic .* is too large: .* Raise max\.request\.size"):
             store.put_connector("c", CONFIG | {"a": "x" * 2_000_000})
         store.put_connector("c", CONFIG | {"a": "1"})
         assert store.read().connector_configs["c"] == CONFIG | {"a": "1"}
