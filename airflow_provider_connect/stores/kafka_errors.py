@@ -138,7 +138,7 @@ def translated(error: KafkaError | BaseException, stage: str) -> ConnectExceptio
     found = error if isinstance(error, KafkaError) else kafka_error(error)
     if found is None:
         return ConnectException(f"Kafka's client failed while {stage}: {error}")
-    text = f"Kafka refused {stage}: {found.str()} ({found.name()})"
+    text = f"Kafka refused {stage}: {found.str()} ({found.name()}){_HINTS.get(found.code(), '')}"
     if is_fenced(found):
         return FencedException(text)
     if found.code() in _MISSING and not found.txn_requires_abort():
@@ -146,6 +146,14 @@ def translated(error: KafkaError | BaseException, stage: str) -> ConnectExceptio
     if is_retriable(found):
         return StoreTimeoutException(f"Kafka failed for now while {stage}: {found.str()} ({found.name()})", stage=stage)
     return StoreException(text)
+
+
+_UNPACKED = (
+    ". The client unpacks no batch that becomes more than 100 MB, or than fetch.max.bytes where that is larger, and of zstd perhaps a third "
+    "of that. Set fetch.max.bytes (of a connector: consumer.override.fetch.max.bytes) to three times what the batch becomes, or set the "
+    "offset behind it"
+)
+_HINTS: Mapping[int, str] = {KafkaError._BAD_COMPRESSION: _UNPACKED}
 
 
 def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaError | BaseException:

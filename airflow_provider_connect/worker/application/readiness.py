@@ -55,6 +55,7 @@ WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting
 LEFT_OPEN = "a run that was killed has left a transaction open"  # which the next one ends as it takes over; it may stay open for a minute
 COMMITTED_SECONDS = 2.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _DOUBLINGS = 60.0, 3600.0, 10
+_ONE_BY_ONE = 20  # topics of which a consumer is asked; ten thousand would take minutes
 _CLOCK_SECONDS = 60.0  # by which clocks of two hosts may differ
 
 
@@ -365,8 +366,9 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
 def _topics(resolved: Mapping[str, str], settings: WorkerSettings, consumer: LogConsumer) -> dict[str, int]:
     """Partition counts of the sink's topics; a named topic that does not exist yet has nothing in it."""
     named = named_topics(resolved)
-    if not named:
-        return TopicAdmin(settings, sink_admin_overrides(resolved)).matching(resolved["topics.regex"])
+    if not named or len(named) > _ONE_BY_ONE:
+        admin = TopicAdmin(settings, sink_admin_overrides(resolved))
+        return admin.partitions(named) if named else admin.matching(resolved["topics.regex"])
     counts = {}
     for topic in named:
         try:

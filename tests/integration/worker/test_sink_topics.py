@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from airflow_provider_connect.model.run import RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 
@@ -43,3 +45,12 @@ def test_a_pattern_that_nothing_matches_yet_is_no_error(environment: RunEnvironm
     assert environment.readiness(config).state == "work"
     environment.run(config)
     assert environment.lines() == ["now"]
+
+
+def test_thousands_of_topics_are_asked_for_at_once(environment: RunEnvironment, unique: str) -> None:
+    """One by one, ten thousand kept the check of a run, in Airflow's own process, for minutes."""
+    config = environment.file_sink(",".join(f"{unique}.{number}" for number in range(5000)))
+    assert environment.run(config).state is RunState.DONE
+    begun = time.process_time()
+    assert environment.readiness(config).state == "no-work"
+    assert time.process_time() - begun < 5

@@ -66,6 +66,14 @@ def test_every_record_of_a_transaction_needs_its_offset() -> None:
         delivered_offsets([(None, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))], 0)
 
 
+def test_a_batch_that_the_client_does_not_unpack_names_the_setting_to_raise() -> None:
+    """Three kilobytes of zstd that become a hundred megabytes end each run: Java's client has no such limit."""
+    error = translated(KafkaError(KafkaError._BAD_COMPRESSION, "Decompression of message at 1 failed"), "reading topic t")
+    assert type(error) is StoreException
+    assert "reading topic t: Decompression of message at 1 failed" in error.message
+    assert "consumer.override.fetch.max.bytes" in error.message
+
+
 def test_skipped_records_are_counted_and_each_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     skipped = SkippedRecords("topic")
     for offset in (1, 2, 3):

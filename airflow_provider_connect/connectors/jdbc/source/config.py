@@ -70,6 +70,16 @@ def _check_zone(name: str, value: Any) -> None:
         raise ConfigException.of(name, value, "It must be a time zone such as UTC or Europe/Paris.") from error
 
 
+_FIRST_MS, _LAST_MS = -62_104_060_800_000, 253_370_764_799_999  # of the years 2 to 9998, which have a text in each time zone
+_LONGEST_MS: Final = 3_155_760_000_000
+"""A hundred years: what is longer leads beyond the times that databases have."""
+
+
+def _check_initial(name: str, value: Any) -> None:
+    if value is not None and value != FROM_NOW and not _FIRST_MS <= value <= _LAST_MS:
+        raise ConfigException.of(name, str(value), "It must be milliseconds since 1970 of a year from 2 to 9998, or -1 for now.")
+
+
 def _check_patterns(name: str, value: Any) -> None:
     if value is not None:
         TableFilter.of(value, []) if name == TABLE_INCLUDE else TableFilter.of([], value)
@@ -214,6 +224,7 @@ CONFIG_DEF: Final = ConfigDef(
         TIMESTAMP_INITIAL,
         Type.LONG,
         None,
+        validator=_check_initial,
         importance=Importance.LOW,
         group=_ROWS,
         doc="Where the first run begins: milliseconds since the epoch, or -1 for now. By default with the first row.",
@@ -255,7 +266,7 @@ CONFIG_DEF: Final = ConfigDef(
         TIMESTAMP_DELAY,
         Type.LONG,
         0,
-        validator=Range(0),
+        validator=Range(0, _LONGEST_MS),
         importance=Importance.HIGH,
         group=_CONNECTOR,
         doc="Rows younger than so many milliseconds, by the database's clock, are left to a later run, so that those of transactions that "
@@ -265,7 +276,7 @@ CONFIG_DEF: Final = ConfigDef(
         TIMESTAMP_OVERLAP,
         Type.LONG,
         0,
-        validator=Range(0),
+        validator=Range(0, _LONGEST_MS),
         importance=Importance.LOW,
         group=_CONNECTOR,
         doc="Modes with a timestamp column: how many milliseconds below the last timestamp that was read each run reads again, for rows "
