@@ -124,7 +124,8 @@ class FileStreamSinkTask(SinkTask):
             folder, name = self.allowed_paths.folder_of(FILE, path)
             is_shared = int(config.originals.get("tasks.max", "1")) > 1
             if self.context.exactly_once:
-                os.close(folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
+                with contextlib.suppress(FileNotFoundError):  # it is created once it is known to be another than the one committed
+                    os.close(folder.open(name, os.O_RDWR | os.O_APPEND))
                 _refuse_read_only(folder, _STATE)
                 self._claimed = ClaimedFile(
                     folder,

@@ -336,6 +336,23 @@ def test_moved_file_is_begun_anew_at_the_offsets_reached(tasks: Tasks, path: Pat
     assert [p.read_text() for p in (path.with_suffix(".1"), path.with_suffix(".2"), path)] == ["one\n", "two\n", "x\nthree\n"]
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_removed_file_is_begun_anew_though_its_inode_comes_again(tasks: Tasks, path: Path, is_committed: bool) -> None:
+    """File systems give the number of a removed file to the next one at once."""
+    path.write_text("kept\n")
+    task = tasks.opened(1)
+    if is_committed:
+        deliver(task, "one", upto=1)
+    task.stop()
+    path.unlink()
+    task = tasks(2)
+    assert task.open([ZERO]) == ({ZERO: 1} if is_committed else {})
+    deliver(task, "two", upto=2)
+    task.stop()
+    assert path.read_text() == "two\n"
+    assert tasks(3).open([ZERO]) == {ZERO: 2}
+
+
 def test_file_moved_while_it_is_written_to_is_noticed(tasks: Tasks, path: Path) -> None:
     task = tasks.opened(1)
     path.rename(path.with_suffix(".1"))
