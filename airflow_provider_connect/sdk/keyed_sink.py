@@ -33,7 +33,7 @@ class KeyedSink(TransactionalSink):
         """Make durable what was written. By default nothing: ``upsert`` returns when it is."""
 
     def write(self, transaction: Any, batch: Batch) -> None:
-        self.upsert(transaction, record_keys(batch), batch)
+        self.upsert(transaction, record_keys(batch, self.topic_ids), batch)
 
     def savepoint(self, transaction: Any) -> AbstractContextManager[None]:
         """Nothing is taken back: what a refused batch has written is written again."""
@@ -53,7 +53,9 @@ class KeyedSink(TransactionalSink):
         return ExactlyOnceSupport.UNSUPPORTED
 
 
-def record_keys(batch: Batch) -> list[str]:
-    """``topic/partition/offset`` of each record, as it lies in Kafka: transformations do not change it."""
+def record_keys(batch: Batch, topic_ids: Mapping[str, str]) -> list[str]:
+    """``topic/id/partition/offset`` of each record, as it lies in Kafka: transformations do not change it. By the topic's id, records of a
+    topic that was created anew replace none of the one before; without it, where Kafka gives none."""
     topic, partition = batch.topic_partition
-    return [f"{topic}/{partition}/{offset}" for offset in batch.kafka_offsets.to_pylist()]
+    where = "/".join(filter(None, (topic, topic_ids.get(topic), str(partition))))
+    return [f"{where}/{offset}" for offset in batch.kafka_offsets.to_pylist()]

@@ -112,7 +112,7 @@ class MemorySinkContext:
         """``guarantee`` None: ``exactly_once`` or else ``at_least_once``. ``scope`` stands for the Connect cluster. ``topic_ids`` None:
         each topic has one."""
         self.config = config
-        self.topic_ids = {p.topic: f"id of {p.topic}" for p in assignment} if topic_ids is None else topic_ids
+        self.topic_ids = {p.topic: f"id-of-{p.topic}" for p in assignment} if topic_ids is None else topic_ids
         self.assignment = assignment
         self.claim_epoch = claim_epoch
         self.claim = f"{scope}:{claim_epoch}"

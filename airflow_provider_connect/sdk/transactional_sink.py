@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
@@ -19,7 +20,7 @@ from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConne
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow
 from airflow_provider_connect.sdk.old_names import keeping_old_attributes
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.records import TopicPartition, may_be_same_topic
 from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
 
 _Result = TypeVar("_Result")
@@ -45,6 +46,8 @@ class TransactionalSink(SinkConnector):
     """How many RetriableExceptions may follow each other without a commit; the next one fails the task."""
     retries_setting: ClassVar[str] = "max_retries"
     """What sets ``max_retries``: named when a task fails by it."""
+    topic_ids: Mapping[str, str] = MappingProxyType({})
+    """In a task, the id of each topic whose id is known, as in ``SinkTaskContext.topic_ids``."""
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Each sink has a task class of its own, which knows it."""
@@ -110,6 +113,10 @@ class TransactionalSink(SinkConnector):
         all batches of the transaction are written again, on another connection, after each refused record."""
         return None
 
+    def check_new_topic(self, partition: TopicPartition, former: OffsetRow) -> None:
+        """Called where the destination has records of another topic of this name (``former.topic_id``): this one was created anew. Raises
+        ConfigException where its records would replace those."""
+
     def check_claims(self, transaction: Any) -> None:
         """Raises FencedException unless this task may still write. An author calls it in a transaction other than the framework's, such as
         one that changes a table. Does something only in a task, which sets it."""
@@ -158,7 +165,7 @@ class TransactionalSinkTask(SinkTask):
 
     def start(self, config: Config) -> None:
         self._sink = self.sink_class()
-        self._sink.config, self._sink.allowed_paths = config, self.allowed_paths
+        self._sink.config, self._sink.allowed_paths, self._sink.topic_ids = config, self.allowed_paths, self.context.topic_ids
         self._sink.check_claims = lambda transaction: self._check_rows(transaction, self._rows)  # type: ignore[method-assign]
         self._connector = config.originals.get("name", "")
         self._connection: Any = None  # Any: the author's
@@ -253,6 +260,9 @@ class TransactionalSinkTask(SinkTask):
                 raise _fenced(partition, found.get(partition), context.claim)
         adopts = context.config.get(ADOPT)
         taken = {p: found.get(p, claimant).taken(p, claimant, adopts=adopts) for p, claimant in claimants.items()}
+        for partition, row in found.items():
+            if not may_be_same_topic(row.topic_id, claimants[partition].topic_id):
+                self._sink.check_new_topic(partition, row)
         try:
             self._sink.write_offsets(transaction, self._connector, taken)
         except Exception as error:

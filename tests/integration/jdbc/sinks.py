@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -98,6 +98,7 @@ class Sink:
     exactly_once: bool = True
     guarantee: str | None = None
     reported: Reported | None = None
+    topic_ids: Mapping[str, str] | None = None
     offsets: dict[str, int] = field(default_factory=dict)
     task: SinkTransaction = field(init=False)
     context: SinkContext = field(init=False)
@@ -113,7 +114,12 @@ class Sink:
         partitions = [TopicPartition(topic, 0) for topic in self.topics]
         task = reaching(JdbcSinkTask())
         self.context = SinkContext(
-            config, partitions, claim_epoch=self.claim_epoch, exactly_once=self.exactly_once, guarantee=self.guarantee
+            config,
+            partitions,
+            claim_epoch=self.claim_epoch,
+            exactly_once=self.exactly_once,
+            guarantee=self.guarantee,
+            topic_ids=self.topic_ids,
         )
         task.initialize(self.context)
         task.start(JdbcSinkConnector.task_config(config))

@@ -211,7 +211,7 @@ def test_state_beside_the_file_holds_what_was_committed(tasks: Tasks, path: Path
         "length": 8,
         "inode": path.stat().st_ino,
         "offsets": {"words": {"0": 2}},
-        "topic_ids": {"words": "id of words"},
+        "topic_ids": {"words": "id-of-words"},
     }
 
 

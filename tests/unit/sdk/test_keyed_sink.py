@@ -19,8 +19,10 @@ from airflow_provider_connect.sdk import (
     KeyedSink,
     TopicPartition,
 )
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.keyed_sink import record_keys
-from airflow_provider_connect.sdk.testing import CommitStep, Fault, SinkConnectorSuite, run
+from airflow_provider_connect.sdk.testing import CommitStep, Fault, MemorySinkContext, SinkConnectorSuite, run
+from airflow_provider_connect.sdk.testing_calls import started
 from tests.columns import from_kafka
 
 P = TopicPartition("suite", 0)
@@ -87,8 +89,19 @@ def config() -> dict[str, str]:
 
 def test_keys_are_those_of_the_records_in_kafka() -> None:
     whole = batch("a", "b", "c", first=7)
-    assert record_keys(whole) == ["suite/0/7", "suite/0/8", "suite/0/9"]
-    assert record_keys(whole.slice(1).replace(topic="other", kafka_partition=5)) == ["suite/0/8", "suite/0/9"]
+    assert record_keys(whole, {"other": "x"}) == ["suite/0/7", "suite/0/8", "suite/0/9"]
+    moved = whole.slice(1).replace(topic="other", kafka_partition=5)
+    assert record_keys(moved, {"suite": "x", "other": "y"}) == ["suite/x/0/8", "suite/x/0/9"]
+
+
+def test_a_topic_that_was_created_anew_replaces_nothing(config: dict[str, str]) -> None:
+    """Reported for confluentinc/kafka-connect-elasticsearch (101, 374, 499): documents had positions in Kafka for versions, or for ids."""
+    for number, (id, value) in enumerate([("first", "a"), ("first", "a"), ("second", "b")], 1):
+        task = started(StoreSink(), config, MemorySinkContext(config, [P], claim_epoch=number, topic_ids={"suite": id}), ALL_ALLOWED)
+        task.open([P])
+        task.put(batch(value))
+        task.pre_commit({P: 1})
+    assert STORES[config["store"]] == {"suite/first/0/0": "a", "suite/second/0/0": "b"}
 
 
 def test_it_is_at_least_once_and_alters_offsets_without_the_store(config: dict[str, str]) -> None:
@@ -106,7 +119,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(fault: Fault, config: dict
     assert killed.is_killed
     again = [batch("a"), batch("b", "c", first=1)]
     run(StoreSink(), config, batches=again, claim_epoch=2, offsets=killed.offsets)
-    assert STORES[config["store"]] == {"suite/0/0": "a", "suite/0/1": "b", "suite/0/2": "c"}
+    assert STORES[config["store"]] == {f"suite/id-of-suite/0/{number}": value for number, value in enumerate("abc")}
 
 
 class Drops(StoreSink):

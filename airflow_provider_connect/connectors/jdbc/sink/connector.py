@@ -28,7 +28,10 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import (
     MAX_RETRIES,
     OFFSETS_TABLE,
     PK_FIELDS,
+    PK_MODE,
     RETRY_MS,
+    TABLE_FORMAT,
+    InsertMode,
     PkMode,
     SinkSettings,
     contradictions,
@@ -126,6 +129,17 @@ class JdbcSinkConnector(TransactionalSink):
 
     def write_offsets(self, transaction: SinkSession, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
         self._offsets.write(rows)
+
+    def check_new_topic(self, partition: TopicPartition, former: OffsetRow) -> None:
+        """With ``pk.mode=kafka`` a row's key is its position, which the first topic's records had too. An admin who resets the offsets
+        knows of it."""
+        settings = SinkSettings.of(self.config)
+        if settings.pk_mode is PkMode.KAFKA and settings.insert_mode is not InsertMode.INSERT and not former.is_altered:
+            reason = (
+                f"{partition} was another topic (id {former.topic_id}; it was created anew), whose rows have the same positions: records "
+                f"would replace them. Set {TABLE_FORMAT} to another table, or delete those rows; then reset the connector's offsets"
+            )
+            raise ConfigException.of(PK_MODE, settings.pk_mode, reason)
 
     def translated(self, error: Exception) -> Exception:
         """A lost connection is opened again after ``retry.backoff.ms``."""
