@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, refuse_nulls, rest_of
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records
 from airflow_provider_connect.connectors.jdbc.sink.settings import DELETE_ENABLED, InsertMode, SinkSettings
@@ -102,10 +103,19 @@ class SinkTables:
     def _needed(self, name: str, layout: Layout) -> tuple[TargetTable | None, list[str]]:
         """The table, and what has to be changed in it for these records."""
         target = table_name(name, self._store.dialect)
-        table = self._tables.get(name) or self._store.read_table(target)
+        known = self._tables.get(name)
+        if known is not None and self._fits(layout, known, target):
+            return known, []
+        table = self._store.read_table(target)  # another process may have changed what is known
         if table is not None:
             self._tables[name] = table
         return table, changes(self._named(layout, table), table, target, self._settings, self._store.dialect)
+
+    def _fits(self, layout: Layout, table: TargetTable, target: TableName) -> bool:
+        try:
+            return not changes(self._named(layout, table), table, target, self._settings, self._store.dialect)
+        except ConnectException:
+            return False
 
     def _named(self, layout: Layout, table: TargetTable | None) -> Layout:
         """The layout with the names of the table's columns, where the database ignores case."""

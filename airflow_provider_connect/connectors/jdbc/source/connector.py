@@ -37,7 +37,7 @@ from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import clock
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings, errors_of
-from airflow_provider_connect.connectors.jdbc.source.shares import Share, is_behind, planned_shares, shares_text
+from airflow_provider_connect.connectors.jdbc.source.shares import Share, planned_shares, reach_of, shares_text
 from airflow_provider_connect.connectors.jdbc.source.task import TABLES, JdbcSourceTask
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
@@ -107,7 +107,11 @@ class JdbcSourceConnector(SourceConnector):
             now = clock(database, settings) if settings.mode.has_timestamp else 0
             until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
             self._find_missing(found := sources(database, settings))
-            return any(_is_behind(database, settings, source, until, offsets) for source in found)
+            gone_back: list[str] = []
+            is_behind = any(_is_behind(database, settings, source, until, offsets, gone_back=gone_back) for source in found)
+        if gone_back:
+            self.missing = ". ".join(gone_back[:_MOST_ERRORS])
+        return is_behind
 
     def _find_missing(self, found: Collection[object]) -> None:
         if not found:
@@ -180,9 +184,16 @@ def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSourc
 
 
 def _is_behind(
-    database: Database, settings: SourceSettings, source: tuple[RowSource, bool], until: SourceOffset, offsets: OffsetReader
+    database: Database,
+    settings: SourceSettings,
+    source: tuple[RowSource, bool],
+    until: SourceOffset,
+    offsets: OffsetReader,
+    *,
+    gone_back: list[str],
 ) -> bool:
-    """Whether a source has rows that were not read. ``source`` comes with ``marked``'s answer."""
+    """Whether a source has rows that were not read. ``source`` comes with ``marked``'s answer. ``gone_back`` gets a sentence where a table
+    ends before what was read of it."""
     rows, is_only = source
     if rows.table is None:
         since = SourceOffset.of(offsets(QUERY_PARTITION))
@@ -191,7 +202,10 @@ def _is_behind(
     if settings.overlap and _has_late_rows(database, RowQuery.of(rows, settings), since):
         return True
     if settings.mode is Mode.INCREMENTING and rows.table is not None and rows.is_stored:
-        return is_behind(database, settings, rows, Share(Table(rows.table), is_only), offsets)
+        reached, greatest = reach_of(database, settings, rows, Share(Table(rows.table), is_only), offsets)
+        if reached is not None and greatest is not None and greatest < reached and settings.rows_to is None:
+            gone_back.append(rows.gone_back(greatest, reached))
+        return greatest is not None and (reached is None or greatest > reached)
     return database.has_row(RowQuery.of(rows, settings).any_row(since, until))
 
 

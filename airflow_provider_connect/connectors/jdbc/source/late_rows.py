@@ -13,13 +13,17 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
+from zoneinfo import ZoneInfo
 
+from airflow_provider_connect.connectors.jdbc.source.config import TIMESTAMP_OVERLAP
 from airflow_provider_connect.connectors.jdbc.source.offset import HASH_BYTES, SourceOffset
 from airflow_provider_connect.sdk.arrow import pa
 
 log = logging.getLogger(__name__)
 MOST_ROWS: Final = 5_000
+_MICROSECOND: Final = timedelta(microseconds=1)
 Key = tuple[int, ...]
 
 
@@ -120,3 +124,23 @@ def _first(near: tuple[int, bytes]) -> int:
 
 def _above(near: list[tuple[int, bytes]], low: int) -> list[tuple[int, bytes]]:
     return near[bisect.bisect_right(near, low, key=_first) :]
+
+
+def warn_of_repeated_times(reached_ns: int, until_ns: int, zone: str, overlap_ns: int, title: str) -> None:
+    """Where a zone's clocks were put back behind ``reached_ns``: rows that got the same local times again are before it, and never read."""
+    try:
+        local = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=reached_ns // 1000)).astimezone(ZoneInfo(zone))
+    except OverflowError:  # beyond the year 9999
+        return
+    first, second = (local.replace(fold=fold).utcoffset() or timedelta() for fold in (0, 1))
+    width_ns = (first - second) // _MICROSECOND * 1000
+    if overlap_ns < width_ns <= until_ns - reached_ns:
+        log.warning(
+            "%s: it was read up to %s, and behind that the clocks of %s were put back. Rows that got a time up to this one again are "
+            "passed over. Times in UTC have no such hour; where the column has local ones, %s=%d reads these rows, if it is set before",
+            title,
+            local.replace(tzinfo=None),
+            zone,
+            TIMESTAMP_OVERLAP,
+            width_ns // 1_000_000,
+        )

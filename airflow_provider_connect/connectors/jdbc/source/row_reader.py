@@ -19,7 +19,7 @@ from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException, ValueException
 from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
 from airflow_provider_connect.connectors.jdbc.source.config import FROM_NOW, INCREMENTING, Mode
-from airflow_provider_connect.connectors.jdbc.source.late_rows import LateRows
+from airflow_provider_connect.connectors.jdbc.source.late_rows import LateRows, warn_of_repeated_times
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, number_of
 from airflow_provider_connect.connectors.jdbc.source.read_ahead import NotYet, ReadAhead
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery, clock_query
@@ -129,6 +129,8 @@ class RowReader:
         _, greatest = database.rows(self._query.extent())[0]
         reached = self.offset.incrementing
         number = None if greatest is None else number_of(greatest)
+        if number is not None and reached is not None and number < reached and self._settings.rows_to is None:
+            log.warning("%s", self.source.gone_back(number, reached))
         if number is None or (reached is not None and number <= reached and not self._settings.overlap):
             return None
         return SourceOffset(number if reached is None else max(number, reached))
@@ -195,6 +197,8 @@ class RowReader:
             self._refuse_equal_numbers(page)
         offset = self._query.offset_at(page, page.num_rows - 1) if self._late is None else self._late.offset_after(page)
         value = self._query.reading.struct(page)
+        if not self._has_read:
+            self._warn_of_repeated_times()
         self.offset = offset
         return Batch(
             self.source.topic,
@@ -203,6 +207,11 @@ class RowReader:
             source_partition=self._partition,
             source_offset=self._json(offset),
         )
+
+    def _warn_of_repeated_times(self) -> None:
+        reached, until = self.offset.timestamp_ns, None if self._until is None else self._until.timestamp_ns
+        if reached is not None and until is not None:
+            warn_of_repeated_times(reached, until, self._query.time_zone, self._settings.overlap, self.source.name)
 
     def _end_of_part(self) -> Batch | None:
         """Numbers have gaps: without rows up to its end, a range that is read needs an offset of its own."""

@@ -54,6 +54,14 @@ class RowSource:
         """What error texts call it."""
         return "the query" if self.table is None else f"table {self.table}"
 
+    def gone_back(self, greatest: int, reached: int) -> str:
+        """For people, where the greatest number is below the one that was read last."""
+        column = "" if self.incrementing is None else f" of column {self.incrementing.name}"
+        return (
+            f"The greatest number{column} in {self.name} is {greatest}, and it was read up to {reached}: rows up to that number are not "
+            "read. If it was emptied or restored, or is another table, reset its offset"
+        )
+
 
 def table_source(database: Database, settings: SourceSettings, table: Table) -> RowSource:
     """Raises ConfigException for a table that is gone, and for columns that the mode cannot use."""

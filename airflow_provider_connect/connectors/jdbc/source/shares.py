@@ -121,13 +121,14 @@ def _parts(database: Database, settings: SourceSettings, share: Share, offset: O
     return [Share(share.table, share.is_only, TablePart(name, each, min(each.high, greatest), since)) for each in ranges]
 
 
-def is_behind(database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader) -> bool:
-    """Whether a table has a number behind what is read of it, in ranges or whole."""
+def reach_of(
+    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
+) -> tuple[int | None, int | None]:
+    """The number up to which a table is read, in ranges or whole, and its greatest; None for what there is not."""
     since, least, greatest = extent_of(database, settings, source, share, offset)
     if greatest is None:
-        return False
-    position = Progress.of(share.table.name, since, ranges_between(since, least, greatest), offset).position
-    return position is None or greatest > position
+        return since, None
+    return Progress.of(share.table.name, since, ranges_between(since, least, greatest), offset).position, greatest
 
 
 def extent_of(
