@@ -129,6 +129,8 @@ class FolderFiles:
     """The included files of a folder, listed again and again. One that has not changed since the last listing costs little but a stat."""
 
     names: NameFilter
+    links: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Included names that are links, which are not followed, and the files that they lead to: none, where there is none."""
     _stems: dict[str, str | None] = field(default_factory=dict)
     _found: dict[tuple[int, int], LogFile] = field(default_factory=dict)
     _sorted: Sequence[LogFile] = ()
@@ -141,6 +143,7 @@ class FolderFiles:
         """
         found: dict[tuple[int, int], LogFile] = {}
         stems: dict[str, str | None] = {}
+        self.links = {}
         for _ in range(MOST_LISTINGS):
             begun = time.time_ns()
             with _listed(folder) as (entries, descriptor):
@@ -154,6 +157,11 @@ class FolderFiles:
             self._sorted = sorted(found.values(), key=lambda file: (file.modified, not file.is_rotated, file.name))
         return self._sorted
 
+    @property
+    def found(self) -> Iterable[LogFile]:
+        """Those of the last listing."""
+        return self._found.values()
+
     def _add(
         self, entry: os.DirEntry[str], found: dict[tuple[int, int], LogFile], stems: dict[str, str | None], read: Container[int]
     ) -> None:
@@ -161,6 +169,8 @@ class FolderFiles:
         stem = stems[name] = self._stems[name] if name in self._stems else self.names.stem(name)
         if stem is None and entry.inode() in read and not self.names.is_excluded(name):
             stem = ""
+        if stem and entry.is_symlink():
+            self.links[name] = _target_of(entry)
         if stem is None or not entry.is_file(follow_symlinks=False):
             return
         try:
@@ -173,6 +183,15 @@ class FolderFiles:
             if file is None or (file.name, file.size, file.modified, file.stem) != (name, size, modified, stem):
                 file = LogFile(name, *key, size, modified, stem)
             found[key] = file
+
+
+def _target_of(link: os.DirEntry[str]) -> tuple[int, int]:
+    """The device and inode of what a link leads to."""
+    try:
+        status = link.stat()
+    except OSError:
+        return -1, -1
+    return status.st_dev, status.st_ino
 
 
 @contextlib.contextmanager

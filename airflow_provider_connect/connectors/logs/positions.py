@@ -62,6 +62,7 @@ class FolderPositions:
     _missing: dict[Identity, int] = field(default_factory=dict)
     _seen: set[Identity] = field(default_factory=set)
     _listed: list[list[int]] | None = None
+    _ends: dict[tuple[int, int, int, int], tuple[int, bytes]] = field(default_factory=dict)
     _rested: Sequence[LogFile] = ()
     _rest_ends: float = 0
     _now: int = 0
@@ -205,7 +206,7 @@ class FolderPositions:
                     return False
                 head = at(content, 0, FINGERPRINT_BYTES)
                 originals = (self._open_in(open_files, other) for other in files if _may_be_copied(other, file))
-                return any(original is not None and _is_part(file, content, head, original) for original in originals)
+                return any(original is not None and self._is_part(file, content, head, original) for original in originals)
         except (OSError, DamagedException):  # what it is shows once it is read
             return False
 
@@ -264,10 +265,34 @@ class FolderPositions:
         if original is None:
             return True  # renamed since: the next scan decides
         with closing(original):
-            if _is_part(file, content, head, original):
+            if self._is_part(file, content, head, original):
                 return True
             position = self.known.get(Identity(other.device, other.inode))
             return position is not None and position.bytes > 0 and not position.has_content_of(original)
+
+    def _is_part(self, file: LogFile, content: Content, head: bytes, original: Content) -> bool:
+        """Whether ``original`` begins with what ``file`` holds, by its first kilobyte and its last one; of a compressed file that may still
+        be written by its first one alone."""
+        begin = at(original, 0, FINGERPRINT_BYTES)
+        length = min(len(begin), len(head))
+        if not length or begin[:length] != head[:length]:
+            return False
+        if file.is_compressed and not self._is_final(file):
+            return True
+        end, tail = self._end(file, content)
+        return at(original, end - len(tail), len(tail)) == tail
+
+    def _end(self, file: LogFile, content: Content) -> tuple[int, bytes]:
+        """How many bytes can be read of a file, and the last ones. Compressed files are read once for that."""
+        if not isinstance(content, GzipContent):
+            length = min(file.size, FINGERPRINT_BYTES)
+            return file.size, at(content, file.size - length, length)
+        key = (file.device, file.inode, file.size, file.modified)
+        if key not in self._ends:
+            end = content.seek(sys.maxsize)
+            length = min(end, FINGERPRINT_BYTES)
+            self._ends[key] = end, at(content, end - length, length)
+        return self._ends[key]
 
     def _drop(self, identity: Identity) -> Position:
         self._missing.pop(identity, None)
@@ -309,16 +334,6 @@ class FolderPositions:
 def _may_be_copied(other: LogFile, file: LogFile) -> bool:
     """Whether ``file`` may be a copy of ``other``, by their names."""
     return other is not file and not other.is_compressed and other.stem == file.stem
-
-
-def _is_part(file: LogFile, content: Content, head: bytes, original: Content) -> bool:
-    """Whether ``original`` begins with what ``file`` holds, by its first kilobyte and, of what is not compressed, its last one."""
-    begin = at(original, 0, FINGERPRINT_BYTES)
-    length = min(len(begin), len(head))
-    if not length or begin[:length] != head[:length]:
-        return False
-    last = max(0, file.size - FINGERPRINT_BYTES)
-    return file.is_compressed or at(original, last, file.size - last) == at(content, last, file.size - last)
 
 
 def _head_of(content: Content) -> tuple[bytes, bool]:

@@ -45,6 +45,12 @@ class FolderScan:
             self.failures |= positions.failures
             yield folder, positions, unread
 
+    def links(self) -> list[str]:
+        """The included names that are links to what no folder of this share has: they are not read."""
+        read = {(file.device, file.inode) for files in self._files.values() for file in files.found}
+        links = ((path, name, at) for path, files in self._files.items() for name, at in files.links.items())
+        return sorted(text_of_path(os.path.join(path, name)) for path, name, at in links if at not in read)
+
     def has_files(self) -> bool:
         """Whether there is a file now, or a folder that cannot be listed, which a run reports. Reads no file and no offset."""
         return any(True for _ in self.files()) or bool(self.failures)

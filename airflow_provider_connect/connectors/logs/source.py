@@ -79,6 +79,7 @@ class LogSourceTask(SourceTask):
         self._unread: deque[tuple[AllowedFolder, FolderPositions, Unread]] = deque()
         self._opened: tuple[AllowedFolder, FolderPositions, Unread] | None = None
         self._put_off: deque[tuple[Flaw, AllowedFolder, FolderPositions, Unread]] = deque()
+        self._links: set[str] = set()  # that were named
         self._scans, self._next_scan = 0, 0.0
         self._is_incomplete = True  # whether a scan has not found all that there was
         self._fails_at_errors = str(config.originals.get(TOLERANCE, "none")).lower() != "all"
@@ -166,6 +167,9 @@ class LogSourceTask(SourceTask):
                 changes, positions.changes = positions.changes, []
                 self._ready.append([self._marker(*change) for change in changes])
             self._unread.extend((folder, positions, each) for each in unread)
+        if links := set(self._scan.links()) - self._links:
+            self._links |= links
+            log.warning("%s", links_text(sorted(links)))
         interval = self._config[POLL_MS] / 1000
         wait = min(max(interval, SCAN_SHARE * (time.thread_time() - begun)), MOST_INTERVALS * interval)
         self._next_scan = time.monotonic() + wait
@@ -275,6 +279,14 @@ def _many(piece: Piece, good: Batch, path: str, count: int) -> Iterator[Batch | 
     yield Flaw(DataException(text), end)
 
 
+def links_text(links: Sequence[str]) -> str:
+    """That ``links`` are not read, and what to do; empty where there are none."""
+    if not links:
+        return ""
+    named = ", ".join(links[:MOST_NAMED]) + (f" and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else "")
+    return f"Not read, as links are not followed: {named}. Name what they lead to in {PATHS}"
+
+
 class LogSourceConnector(SourceConnector):
     """Brings the lines of log files into a topic, one record a line or entry. Folders are divided among the tasks."""
 
@@ -299,10 +311,12 @@ class LogSourceConnector(SourceConnector):
         """Files may come later. A path out of what the worker allows is refused, and so is what is no pattern, format or encoding."""
         parsed = self.config_def.parse(config)
         self._refuse_wrong(parsed)
-        self._find_missing(parsed, has_files=FolderScan(parsed, self.allowed_paths, lambda _: None).has_files())
+        scan = FolderScan(parsed, self.allowed_paths, lambda _: None)
+        self._find_missing(parsed, scan, has_files=scan.has_files())
 
-    def _find_missing(self, config: Config, *, has_files: bool) -> None:
-        self.missing = None if has_files else f"There is no file like {', '.join(config[PATHS])}: nothing is read until there is"
+    def _find_missing(self, config: Config, scan: FolderScan, *, has_files: bool) -> None:
+        text = f"There is no file like {', '.join(config[PATHS])}: nothing is read until there is"
+        self.missing = None if has_files else links_text(scan.links()) or text
 
     def _refuse_wrong(self, parsed: Config) -> None:
         for pattern in LogSettings.of(parsed).patterns:
@@ -327,7 +341,7 @@ class LogSourceConnector(SourceConnector):
         scan = FolderScan(config, self.allowed_paths, offsets)
         if any(unread for _, _, unread in scan.unread()) or scan.failures:
             return True
-        self._find_missing(config, has_files=scan.has_seen_files)
+        self._find_missing(config, scan, has_files=scan.has_seen_files)
         return False
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here

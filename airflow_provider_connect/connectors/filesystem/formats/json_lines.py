@@ -20,20 +20,24 @@ from airflow_provider_connect.sdk.json.writer import column_text
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of, may_have_long_number
 from airflow_provider_connect.sdk.schema import Schema
 
-DECIMAL_FORMAT: Final = "json.decimal.format"
+DECIMAL_FORMAT, REPLACE_NULL = "json.decimal.format", "json.replace.null.with.default"
 _LINES_AT_ONCE: Final = 10_000
 _MARK: Final = b"\xef\xbb\xbf"  # that some programs begin a file with
 
 
 class JsonLines:
-    """Lines of JSON. ``json.decimal.format`` is BASE64 or NUMERIC. Blank lines are no records."""
+    """Lines of JSON. ``json.decimal.format`` is BASE64 or NUMERIC; with ``json.replace.null.with.default``, as in JsonConverter, null in a
+    field that has a default is written as that. Blank lines are no records."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
         decimals = options.get(DECIMAL_FORMAT, "BASE64").upper()
         if decimals not in ("BASE64", "NUMERIC"):
             raise ConfigException.of(DECIMAL_FORMAT, decimals, "Decimals are written as BASE64 or NUMERIC.")
-        self._rules = JsonRules(is_numeric=decimals == "NUMERIC")
+        fills = options.get(REPLACE_NULL, "true").lower()
+        if fills not in ("true", "false"):
+            raise ConfigException.of(REPLACE_NULL, fills, "Set true or false.")
+        self._rules = JsonRules(is_numeric=decimals == "NUMERIC", fills_defaults=fills == "true")
         self._encoding = checked_encoding(options.get(ENCODING, UTF_8))
 
     @property

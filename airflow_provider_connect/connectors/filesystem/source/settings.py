@@ -15,7 +15,7 @@ from airflow_provider_connect.connectors.filesystem.formats.content import ENCOD
 from airflow_provider_connect.connectors.filesystem.formats.csv import DELIMITER, HEADER
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, FORMATS, FileFormat, codec_of, file_format
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, location_of
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, Store, StoredFile
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, Store, StoredFile, is_hidden
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, OneOf, Range, Type
@@ -173,7 +173,7 @@ class SourceSettings:
             store.check_root(is_emptied=self.cleanup is Cleanup.DELETE)
 
     def _is_meant(self, path: str) -> bool:
-        if any(part.startswith((".", "_")) for part in path.split("/")) or UNFINISHED in path:
+        if is_hidden(path) or UNFINISHED in path:
             return False
         if self.cleanup is Cleanup.ARCHIVE and path.startswith(f"{self.finished_path}/"):
             return False

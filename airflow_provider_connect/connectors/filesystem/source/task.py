@@ -131,7 +131,7 @@ class FileSystemSourceTask(SourceTask):
         assert self._store is not None
         if self._store.left_out.text and self._config[NUMBER] == 0:
             log.warning("%s: %s", self._settings.url, self._store.left_out.text)
-        self._store.left_out.names.clear()
+        self._store.left_out.clear()
 
     def _begin(self, work: Work) -> list[Batch]:
         """Open a part, or return what is to be committed for work that reads nothing."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import BinaryIO, Final
 
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, is_hidden, joined
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 
@@ -149,11 +149,19 @@ class LocalStore:
                     found.append((f"{path}/", status))
                 elif stat.S_ISREG(status.st_mode) and path > after:
                     found.append((path, status))
+                elif stat.S_ISLNK(status.st_mode) and not is_hidden(path) and self._leads_out(path):
+                    self.left_out.links.add(path)
         for path, status in sorted(found, key=lambda entry: entry[0]):
             if not path.endswith("/"):
                 yield _stored(path, status)
             elif path > after or after.startswith(path):
                 yield from self._files(path.rstrip("/"), after)
+
+    def _leads_out(self, link: str) -> bool:
+        """What it leads to within the store is read under its own path, unless it is hidden."""
+        root = os.path.join(self._root.path, "")
+        target = os.path.realpath(root + link)
+        return not target.startswith(root) or is_hidden(target.removeprefix(root))
 
     def _folder(self, path: str) -> AllowedFolder:
         if not {".", ".."}.isdisjoint(path.split("/")):

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 import asyncssh
 
 from airflow_provider_connect.connectors.filesystem.stores.sftp_connection import SftpConnection, SftpLogin
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, is_hidden, joined
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class SftpStore:
         return StoredFile(path, status.size, status.mtime * 1000)
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        """Links are left out. Times are those of SFTP: whole seconds."""
+        """Links are not followed. Times are those of SFTP: whole seconds."""
         try:
             with self.explained(folder):
                 entries: list[Any] = self.call(lambda client: client.readdir(self._path(folder) or "/"))
@@ -115,11 +115,26 @@ class SftpStore:
                 found.append((f"{path}/", entry.attrs))
             elif entry.attrs.type == asyncssh.FILEXFER_TYPE_REGULAR and path > after:
                 found.append((path, entry.attrs))
+            elif entry.attrs.type == asyncssh.FILEXFER_TYPE_SYMLINK and not is_hidden(path) and self._leads_out(path):
+                self.left_out.links.add(path)
         for path, status in sorted(found, key=lambda each: each[0]):
             if not path.endswith("/"):
                 yield StoredFile(path, status.size, status.mtime * 1000)
             elif path > after or after.startswith(path):
                 yield from self.files(path.rstrip("/"), after)
+
+    def _leads_out(self, link: str) -> bool:
+        """What it leads to within the store is read under its own path, unless it is hidden. One that leads nowhere has no path on some
+        servers."""
+        try:
+            root, target = self._real(self._root or "/"), self._real(self._path(link))
+        except (asyncssh.SFTPError, OSError):
+            return True
+        root = f"{root.rstrip('/')}/"
+        return not target.startswith(root) or is_hidden(target.removeprefix(root))
+
+    def _real(self, path: str) -> str:
+        return str(self.call(lambda client: client.realpath(path)))
 
     def check_root(self, *, is_emptied: bool) -> None:
         with self.explained(""):

@@ -35,21 +35,32 @@ class StoredFile:
 
 @dataclass(slots=True)
 class LeftOut:
-    """Files that listings of a store have left out, as no path leads to them."""
+    """What listings of a store have left out: files that no path leads to, and links out of the store, which are not followed."""
 
     names: set[str] = field(default_factory=set)
+    links: set[str] = field(default_factory=set)
 
     def add(self, name: str) -> None:
         self.names.add(name.encode(errors="backslashreplace").decode())
 
+    def clear(self) -> None:
+        self.names.clear()
+        self.links.clear()
+
     @property
     def text(self) -> str:
         """For people; empty where there are none."""
-        if not self.names:
-            return ""
-        first, count = min(self.names), len(self.names)
-        which = f"The file {first!r} is" if count == 1 else f"{count} files, {first!r} the first of them, are"
-        return f"{which} not read: no path leads to a name like this. Rename what is to be read"
+        names = _left_out(self.names, "file", "no path leads to a name like this. Rename what is to be read")
+        links = _left_out(self.links, "link", "links are not followed. Set url to the folder that holds the files, or move them here")
+        return ". ".join(filter(None, (names, links)))
+
+
+def _left_out(names: set[str], kind: str, reason: str) -> str:
+    if not names:
+        return ""
+    first, count = min(names), len(names)
+    which = f"The {kind} {first!r} is" if count == 1 else f"{count} {kind}s, {first!r} the first of them, are"
+    return f"{which} not read: {reason}"
 
 
 class NewFile(Protocol):
@@ -125,6 +136,11 @@ def path_part(text: str) -> str:
     """``text`` as one part of a path: what means something there is percent-encoded, as Hive and Spark do in names of partitions."""
     part = _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
     return part if part.strip(".") else part.replace(".", "%2E")
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a part of a path begins as in names of files that are not meant as data."""
+    return any(part.startswith((".", "_")) for part in path.split("/"))
 
 
 def joined(*parts: str) -> str:
