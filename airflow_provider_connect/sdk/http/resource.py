@@ -38,6 +38,7 @@ OFFSET_KEYS: Final = frozenset({PAGE, LAST, PARENT_ROW, CHILD_PAGE, CHILD_LAST, 
 _POSITIONS: Final = frozenset({PAGE, LAST, PARENT_ROW, CHILD_PAGE, CHILD_LAST})
 MOST_EMPTY_PAGES: Final = 1_000
 MOST_CHECKED_PAGES: Final = 3
+_FEW_PAGES: Final = 2
 _EXPIRED: Final = frozenset({400, 404, 410, 422})
 _PLACEHOLDER: Final = re.compile(r"\{([\w.]+)\}")
 _SLICE_SECONDS: Final = 0.1
@@ -274,12 +275,13 @@ class ResourceReader:
     ) -> Iterator[tuple[Position | None, list[Row], Position | None] | None]:
         """The position of each page, its rows, and the position of the next one; None while the rate limit lets nothing be sent.
 
-        Raises ConnectException for pages without end: a position that comes again, the same body again, or nothing but empty pages."""
+        Raises ConnectException for pages without end: a position that comes again, the same rows again, whatever stands beside them in the
+        body, or nothing but empty pages."""
         target = self._client.target_of(self._filled(resource.path, parent_row, in_path=True))
         params = {
             name: self._filled(value, parent_row) if isinstance(value, str) else value for name, value in resource.params.items()
         } | dict(since)
-        seen, digest, empty = {_mark(position)}, b"", 0
+        seen, before, empty = {_mark(position)}, list[Row](), 0
         while True:
             while (seconds := self._client.wait_seconds()) > 0:
                 yield None
@@ -295,13 +297,13 @@ class ResourceReader:
                 following = self._client.target_of_url(str(following), answer.url)
             empty = 0 if rows else empty + 1
             is_again = following is not None and _mark(following) in seen
-            if following is not None and (is_again or (rows and answer.digest == digest) or empty > MOST_EMPTY_PAGES):
-                raise ConnectException(f"{resource.name}: pages without end: {_reason(is_again, bool(rows))}")
+            if following is not None and (is_again or (rows and rows == before) or empty > MOST_EMPTY_PAGES):
+                raise ConnectException(f"{resource.name}: pages without end: {_reason(is_again, len(seen), bool(rows))}")
             yield position, rows, following
             if following is None:
                 return
             seen.add(_mark(following))
-            position, digest = following, answer.digest
+            position, before = following, rows
 
     def _since(self, resource: Resource, since: Any) -> dict[str, Position]:
         if resource.incremental is None:
@@ -377,7 +379,12 @@ def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
     return list(dropwhile(is_below, rows))
 
 
-def _reason(is_again: bool, has_rows: bool) -> str:
+def _reason(is_again: bool, count: int, has_rows: bool) -> str:
+    """``count``: of the pages that were read."""
     if is_again:
         return "the position of a page comes again"
-    return "the same body comes again, as if the API did not know the parameter of the page" if has_rows else "too many are empty"
+    if not has_rows:
+        return "too many are empty"
+    if count <= _FEW_PAGES:
+        return "the same rows come again, as if the API did not know the parameter of the page"
+    return "the rows of the last page come again for each page behind it: name where the pages end (total=), or write a style that knows it"

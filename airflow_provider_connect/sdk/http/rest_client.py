@@ -6,7 +6,6 @@ a secret. httpx is imported when a client is created.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import threading
@@ -48,12 +47,11 @@ class RefusedException(ConnectException):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``links``: the URLs of the header ``Link``, by relation. ``digest`` is equal for equal bodies."""
+    """``links``: the URLs of the header ``Link``, by relation."""
 
     body: Any  # JSON
     links: Mapping[str, str]
     url: str
-    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,7 @@ class RestClient:
         title = f"GET {_shown_url(url)}"
         self._raise_for_status(received, title)
         body = None if received.status == 204 else self._parsed(received.content, title)
-        return Answer(body, received.links, str(url), hashlib.sha256(received.content).digest())
+        return Answer(body, received.links, str(url))
 
     def _redirected(self, target: str, params: Mapping[str, Position]) -> tuple[_Received, Any]:
         try:

@@ -488,7 +488,7 @@ ENDLESS: dict[str, tuple[Pagination, Any, str]] = {
         lambda asked: {"c": {"a": "b", "b": "c", "c": "a"}[asked.params.get("c", "a")]},
         "position of a page comes again",
     ),
-    "an unknown parameter": (OffsetPages(), lambda asked: [{"id": 1}], "the same body comes again"),
+    "an unknown parameter": (OffsetPages(), lambda asked: [{"id": 1}], "the same rows come again"),
     "the same URL": (NextUrlPages(), lambda asked: {"next": "/rows?page=2", "id": asked.params.get("page")}, "comes again"),
     "redirects": (SinglePage(), lambda asked: Answered(b"", 302, {"Location": "/rows"}), "more than 5 redirects"),
 }
