@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,8 @@ from airflow_provider_connect.sdk.expansion import MOST_LEVELS, check_fields, we
 from airflow_provider_connect.sdk.json.values import JsonRules, read_value, write_value
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, depth_of
 from airflow_provider_connect.sdk.schema import DECIMAL, STRING_SCHEMA, Schema, SchemaType
+
+log = logging.getLogger(__name__)
 
 ENUM: Final = "io.confluent.connect.json.Enum"
 _NAMESPACE: Final = "io.confluent.connect.json"
@@ -94,9 +97,18 @@ def _attributes(schema: Schema, rules: JsonSchemaRules) -> dict[str, Any]:
 def connect_schema_of_json(text: str, references: Mapping[str, str], rules: JsonSchemaRules, *, version: int | None = None) -> Schema:
     """The schema of values that the JSON Schema ``text`` describes; ``references`` are texts by the names that ``$ref`` uses.
 
+    Properties that no part of the schema names have no columns: the log names the objects that are known to have some.
+
     Raises SchemaException for what is no JSON Schema, and for what has no columns: several types for one value, types within themselves."""
     documents = {"": _parsed(text), **{name: _parsed(each) for name, each in references.items()}}
-    return _Reader(documents, rules).schema(documents[""], "", version=version)
+    reader = _Reader(documents, rules)
+    schema = reader.schema(documents[""], "", version=version)
+    if reader.nameless:
+        named = ", ".join(sorted(reader.nameless)[:_MOST_NAMED])
+        log.warning(
+            "JSON Schema %s: properties of %s without a name there are left out. %s", schema.name or "without a title", named, _REMEDY
+        )
+    return schema
 
 
 def _parsed(text: str) -> Any:
@@ -108,6 +120,9 @@ def _parsed(text: str) -> Any:
     raise SchemaException(f"The JSON Schema has more than {MAX_DEPTH} levels")
 
 
+_MOST_NAMED: Final = 5
+_REMEDY: Final = "Name them, or read the values with JsonConverter and without schemas"
+_NAMING: Final = frozenset({"properties", "$ref"})
 _TYPING: Final = frozenset({"type", "properties", "items", "$ref", "oneOf", "anyOf", "allOf", "enum", "const"})
 
 
@@ -148,6 +163,9 @@ class _Reader:
     rules: JsonSchemaRules
     open: set[str] = field(default_factory=set)
     count: int = 0
+    nameless: set[str] = field(default_factory=set)
+    """Objects with properties that have no name in the schema, by their paths."""
+    path: list[str] = field(default_factory=list)
 
     def schema(self, node: Any, document: str, *, version: int | None = None, optional: bool = False) -> Schema:
         self.count = check_fields(self.count + 1, "The JSON Schema")
@@ -204,6 +222,8 @@ class _Reader:
         parts = node["allOf"] if isinstance(node["allOf"], list) else []
         parts = [{name: value for name, value in node.items() if name != "allOf"}, *parts]
         required = [name for part in parts if isinstance(part, dict) for name in part.get("required", ())]
+        if any(isinstance(part, dict) and not _NAMING.isdisjoint(part) for part in parts):  # then no part is a map
+            parts = [{**part, "additionalProperties": False} if isinstance(part, dict) and "type" in part else part for part in parts]
         schemas = [self._part(part, document, required) for part in parts if isinstance(part, dict) and not _TYPING.isdisjoint(part)]
         if not schemas or any(each.type is not schemas[0].type for each in schemas):
             found = ", ".join(each.type.name for each in schemas) or "no type"
@@ -246,16 +266,23 @@ class _Reader:
         return Schema(SchemaType(given))
 
     def _object(self, node: Mapping[str, Any], given: Any, document: str) -> Schema:
-        if given == "map":
-            return Schema.map(STRING_SCHEMA, self.schema(node.get("additionalProperties"), document))
-        properties = node.get("properties") or {}
+        properties, others = node.get("properties") or {}, node.get("additionalProperties", True)
+        has_type = isinstance(others, dict) and not _TYPING.isdisjoint(others)
+        if given == "map" or (has_type and not properties and "patternProperties" not in node):
+            return Schema.map(STRING_SCHEMA, self.schema(others, document))
+        if "patternProperties" in node or has_type or (others is not False and not properties):
+            self.nameless.add(".".join(self.path) or "the value")
         if not isinstance(properties, dict) or not all(isinstance(each, dict) for each in properties.values()):
             raise SchemaException("The properties of a JSON Schema must be objects")
         required = node.get("required") or []
         positions = {name: each.get("connect.index", number) for number, (name, each) in enumerate(properties.items())}
         names = sorted(properties, key=lambda name: positions[name] if isinstance(positions[name], int) else 0)
         lenient = self.rules.optional_unless_required
-        fields = {name: self.schema(properties[name], document, optional=lenient and name not in required) for name in names}
+        fields = {}
+        for name in names:
+            self.path.append(name)
+            fields[name] = self.schema(properties[name], document, optional=lenient and name not in required)
+            self.path.pop()
         return Schema.struct(fields)
 
     def _with_attributes(self, schema: Schema, node: Mapping[str, Any], version: int | None, optional: bool) -> Schema:

@@ -119,3 +119,35 @@ def test_pointers_name_parts_by_their_escapes_and_numbers(pointer: str) -> None:
     named = {"tilde~field": {"type": "integer"}, "slash/field": {"type": "integer"}, "percent%field": {"type": "integer"}}
     node = {"definitions": {**named, "list": [{"type": "integer"}]}, "$defs": {"a": {"type": "integer"}}, "$ref": pointer}
     assert read(node) == INT64_SCHEMA
+
+
+STRUCT_A = Schema.struct({"a": INT64_SCHEMA})
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted"),
+    [
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, Schema.map(STRING_SCHEMA, INT64_SCHEMA)),
+        ({"type": "object", "properties": {}, "additionalProperties": A}, Schema.map(STRING_SCHEMA, STRUCT_A)),
+        ({"allOf": [{"type": "object", "additionalProperties": {"type": "integer"}}]}, Schema.map(STRING_SCHEMA, INT64_SCHEMA)),
+        ({"allOf": [A, {"type": "object", "additionalProperties": {"type": "integer"}}]}, STRUCT_A),
+        ({"type": "object", "allOf": [A]}, STRUCT_A),
+        ({"type": "object", "additionalProperties": False}, Schema.struct({})),
+        ({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {}}, STRUCT_A),
+    ],
+)
+def test_an_object_that_names_no_property_is_a_map(node: dict[str, Any], wanted: Schema, caplog: pytest.LogCaptureFixture) -> None:
+    """Reported for Confluent's converter (schema-registry, pull request 4476): all that such objects hold is lost."""
+    assert read(node) == wanted
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "more", [{"additionalProperties": {"type": "integer"}}, {"patternProperties": {"^x": {"type": "string"}}}, {"properties": {}}]
+)
+def test_properties_without_a_name_are_named_by_their_object(more: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """The same, of what no map can hold."""
+    outer = {"type": "object", "title": "shop.Order", "properties": {"a": {"type": "integer"}, "o": {"type": "object", **A, **more}}}
+    assert read(outer).field("o") is not None
+    assert "shop.Order" in caplog.text
+    assert "properties of o " in caplog.text
