@@ -12,8 +12,21 @@ import pytest
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
+from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
+from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkConnector
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.schema import DATE_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
+from airflow_provider_connect.sdk.records import SinkRecord
+from airflow_provider_connect.sdk.schema import (
+    DATE_SCHEMA,
+    INT8_SCHEMA,
+    INT16_SCHEMA,
+    INT64_SCHEMA,
+    STRING_SCHEMA,
+    TIMESTAMP_SCHEMA,
+    Schema,
+    decimal_schema,
+)
+from airflow_provider_connect.sdk.testing import run
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.delta_zombies import UPSERT, deliver
 from tests.integration.lake.notes import batches
@@ -107,3 +120,75 @@ def test_a_timestamp_reaches_a_column_of_longs_as_milliseconds(tmp_path: Path) -
     deliver_iceberg(iceberg_config(tmp_path), records, claim_epoch=2)
     found = sorted(row["at"] for row in table_of(tmp_path, "shop.notes").scan().to_arrow().to_pylist())
     assert found == [5, int(AT.timestamp() * 1000)]
+
+
+SMALL: Final = Schema.struct(
+    {"id": INT64_SCHEMA, "tiny": INT8_SCHEMA, "in": Schema.struct({"small": INT16_SCHEMA}), "list": Schema.array(INT8_SCHEMA)}
+)
+
+
+@pytest.mark.parametrize("lake", ["iceberg", "delta"])
+def test_small_numbers_below_zero_keep_their_sign(tmp_path: Path, lake: str) -> None:
+    """apache/flink-cdc 4146: -1 became 65535."""
+    value = {"id": 1, "tiny": -1, "in": {"small": -300}, "list": [-128, 127]}
+    if lake == "iceberg":
+        deliver_iceberg(iceberg_config(tmp_path), batches([value], SMALL))
+        assert table_of(tmp_path, "shop.notes").scan().to_arrow().to_pylist() == [value]
+    else:
+        assert sent(tmp_path, {}, batches([value], SMALL)) == [value]
+
+
+@pytest.mark.parametrize("upsert", [False, True])
+@pytest.mark.parametrize("evolve", [False, True])
+def test_a_field_that_changes_its_type_is_no_null(tmp_path: Path, evolve: bool, upsert: bool) -> None:
+    """delta-io/delta 1551: where columns are added, a value of another type became null."""
+    settings = (EVOLVE if evolve else {}) | (UPSERT if upsert else {}) | {"errors.tolerance": "all"}
+    deliver(config(tmp_path) | settings, batches([{"id": 1, "code": "12"}], CODE))
+    other = Schema.struct({"id": INT64_SCHEMA, "code": Schema.array(INT64_SCHEMA), "more": INT64_SCHEMA})
+    number = Schema.struct({"id": INT64_SCHEMA, "code": INT64_SCHEMA})
+    records = [
+        *batches([{"id": 2, "code": [5], "more": 1}], other, first=1),
+        *batches([{"id": 3, "code": 5}], number, first=2),
+        *batches([{"id": 4, "code": "x"}], CODE, first=3),
+    ]
+    done = run(DeltaSinkConnector(), config(tmp_path) | settings, batches=records, exactly_once=True, claim_epoch=2)
+    rows = {row["id"]: row["code"] for row in delta_rows(tmp_path / "notes")}
+    assert rows.pop(1) == "12"
+    assert rows.pop(4) == "x"
+    assert None not in rows.values()
+    assert {*rows, *(offset + 1 for offset in done.reporter.offsets)} == {2, 3}
+
+
+@pytest.mark.parametrize("lake", ["iceberg", "delta"])
+def test_two_topics_of_one_table_have_positions_of_their_own(tmp_path: Path, lake: str) -> None:
+    """delta-io/kafka-delta-ingest, pull request 23: positions were those of a partition, whatever its topic."""
+    topics = {"topics": "notes,others"}
+    settings, sink = (iceberg_config(tmp_path), IcebergSinkConnector) if lake == "iceberg" else (config(tmp_path), DeltaSinkConnector)
+
+    def records(topic: str, first: int, *ids: int) -> list[Batch]:
+        return Batch.from_sink_records(
+            SinkRecord(topic, 0, first + number, None, {"id": id, "code": topic}, None, CODE) for number, id in enumerate(ids)
+        )
+
+    for number, (topic, first, ids) in enumerate(
+        [("notes", 0, (1, 2, 3)), ("others", 0, (4,)), ("others", 1, (5,)), ("notes", 3, (6,))], 1
+    ):
+        run(sink(), settings | topics, batches=records(topic, first, *ids), exactly_once=True, claim_epoch=number)
+    rows = table_of(tmp_path, "shop.notes").scan().to_arrow().to_pylist() if lake == "iceberg" else delta_rows(tmp_path / "notes")
+    assert sorted((row["id"], row["code"]) for row in rows) == [
+        (1, "notes"),
+        (2, "notes"),
+        (3, "notes"),
+        (4, "others"),
+        (5, "others"),
+        (6, "notes"),
+    ]
+
+
+def test_a_column_that_is_new_has_its_first_value(tmp_path: Path) -> None:
+    """apache/iceberg pull request 9641: the record that brought a field had null in it."""
+    settings = iceberg_config(tmp_path) | {"iceberg.tables.evolve-schema-enabled": "true"}
+    deliver_iceberg(settings, batches([{"id": 1, "code": "a"}], CODE))
+    deliver_iceberg(settings, batches([{"id": 2, "code": "b", "date": "2018"}], WIDE, first=1), claim_epoch=2)
+    rows = {row["id"]: row["date"] for row in table_of(tmp_path, "shop.notes").scan().to_arrow().to_pylist()}
+    assert rows == {1: None, 2: "2018"}
