@@ -144,7 +144,7 @@ class EndlessPages(RestClient):
     def get(self, target: str, params: Mapping[str, Any]) -> Answer:
         self.count += 1
         following = f"{self.count:050000d}" if self.count < 400 else None
-        return Answer({"rows": [{"id": self.count}], "next": following}, {}, "", b"%d" % self.count)
+        return Answer({"rows": [{"id": self.count}], "next": following}, {}, "")
 
 
 def test_positions_of_pages_that_never_end_fill_no_memory() -> None:
