@@ -47,8 +47,16 @@ def check_s3(config: Config) -> None:
 def check_endpoint(config: Config) -> None:
     """Raise ConfigException for what is no address of a server."""
     endpoint = config[STORE_URL]
-    if endpoint and urlsplit(endpoint).scheme not in ("http", "https"):
+    if endpoint and scheme_of(endpoint) not in ("http", "https"):
         raise ConfigException.of(STORE_URL, endpoint, "It must be the address of a server: https://host:port.")
+
+
+def scheme_of(address: str) -> str:
+    """That of a URL; empty for what is none, such as ``http://[``."""
+    try:
+        return urlsplit(address).scheme
+    except ValueError:
+        return ""
 
 
 def s3_options(config: Config) -> dict[str, str | bool]:

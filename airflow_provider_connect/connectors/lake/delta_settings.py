@@ -104,7 +104,10 @@ def _check_address(config: Config, allowed: AllowedPaths) -> None:
             raise ConfigException.of(PATH, without_user(given), f"{_FORMS}.")
         allowed.resolved(PATH, given)
         return
-    parts = urlsplit(given)
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        raise ConfigException.of(PATH, without_user(given), f"{_FORMS}.") from None
     path = unquote(parts.path[1:]).rstrip("/")
     if not _BUCKET.fullmatch(parts.netloc) or not path or parts.query or parts.fragment or not {"", ".", ".."}.isdisjoint(path.split("/")):
         raise ConfigException.of(PATH, without_user(given), f"{_FORMS}, without credentials, a query or parts such as . and .. in it.")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from airflow_provider_connect.connectors.bucket_access import scheme_of
 from airflow_provider_connect.connectors.lake.iceberg_partitions import PartitionField, partition_fields
 from airflow_provider_connect.connectors.lake.lake_sink import retries_key, upsert_key
 from airflow_provider_connect.connectors.lake.table_offsets import MAIN
@@ -232,9 +233,9 @@ def catalog_options(config: Config, allowed: AllowedPaths) -> dict[str, str]:
     kind = catalog_kind(config)
     if kind == SQL:
         options["uri"] = database_address(config, allowed)
-    elif urlsplit(config[URI]).scheme not in ({REST: ("http", "https"), HIVE: ("thrift",)}[kind]):
+    elif scheme_of(config[URI]) not in ({REST: ("http", "https"), HIVE: ("thrift",)}[kind]):
         raise ConfigException.of(URI, config[URI], f"A {kind} catalog is reached by {'http or https' if kind == REST else 'thrift'}.")
-    if kind != REST and urlsplit(config[WAREHOUSE]).scheme not in S3_SCHEMES:
+    if kind != REST and scheme_of(config[WAREHOUSE]) not in S3_SCHEMES:
         options["warehouse"] = allowed.resolved(WAREHOUSE, config[WAREHOUSE].removeprefix("file://").removeprefix("file:"))
     return options
 

@@ -14,6 +14,8 @@ from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnecto
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
+from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkConnector
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.herder.checks import checked
 from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
@@ -92,6 +94,27 @@ def test_every_setting_takes_hostile_values_or_is_refused_by_name() -> None:
         is_named = key.rpartition(".")[2] in text or key.endswith(".plugin.version")  # of which Connect repeats the range alone
         assert not text or is_named, (*about, text[:500])
         assert len(text) < 300_000, about
+
+
+S3 = {"aws.access.key.id": "a", "aws.secret.access.key": "b"}
+ICEBERG = {"iceberg.tables": "a.b", "iceberg.catalog.type": "rest", "iceberg.catalog.uri": "http://h", "iceberg.catalog.warehouse": "w"}
+SQL_CATALOG = {"iceberg.catalog.type": "sql", "iceberg.catalog.uri": "jdbc:sqlite:/tmp/hostile.db"}
+
+
+@pytest.mark.parametrize(
+    ("connector", "given", "key"),
+    [
+        (IcebergSinkConnector, ICEBERG, "iceberg.catalog.uri"),
+        (IcebergSinkConnector, {**ICEBERG, **SQL_CATALOG}, "iceberg.catalog.uri"),
+        (IcebergSinkConnector, {**ICEBERG, **SQL_CATALOG}, "iceberg.catalog.warehouse"),
+        (DeltaSinkConnector, S3, "delta.table.path"),
+        (DeltaSinkConnector, {**S3, "delta.table.path": "s3://bucket/t"}, "store.url"),
+    ],
+)
+@pytest.mark.parametrize("value", ["http://u:p@[", "s3://[", "s3://a]b/c", "jdbc:postgresql://["])
+def test_an_address_that_is_no_url_is_refused_by_name(connector: type, given: dict[str, str], key: str, value: str) -> None:
+    config = {"name": "c", "connector.class": connector.__name__, "topics": "t", **given, key: value}
+    assert key in _refusal(config, InProcess(), partial(steering_errors, limits=DagLimits()), (key, value))
 
 
 def _refusal(config: Mapping[str, str | None], probe: InProcess, check: DagCheck, about: object) -> str:
