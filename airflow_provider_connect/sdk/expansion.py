@@ -66,7 +66,10 @@ def hopeless(bad: int, good: int) -> DataException:
 def check_unpacked(packed: int, unpacked: int, free: int = _MOST_UNPACKED) -> None:
     """Raise DataException where ``packed`` bytes have become more than anybody's data does. ``free`` bytes are always right."""
     if unpacked > max(free, packed * _MOST_TIMES):
-        raise DataException(f"{packed} bytes become more than {_MOST_TIMES} times as many ({unpacked} so far)")
+        raise DataException(
+            f"{packed} bytes become more than {_MOST_TIMES} times as many ({unpacked} so far), and no more of them is read. "
+            "If this data is right, write it anew with less compression"
+        )
 
 
 def check_bytes(size: int, what: str) -> None:
