@@ -29,7 +29,7 @@ def escape_unprintable(stream: TextIO) -> None:
 
 def quiet_libraries() -> None:
     """Have libraries that log every call log their warnings only. An admin may give them another level."""
-    for name in ("py4j", "httpx"):
+    for name in ("py4j", "httpx", "httpx2", "pyiceberg.io"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

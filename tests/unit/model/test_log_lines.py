@@ -115,3 +115,14 @@ def test_a_process_without_a_log_writes_from_info_on(monkeypatch: pytest.MonkeyP
     logging.getLogger("tests.far").debug("no")
     logging.getLogger("tests.far").info("yes")
     assert stream.getvalue() == "INFO tests.far: yes\n"
+
+
+@pytest.mark.parametrize("library", ["httpx2", "pyiceberg.io"])
+def test_a_library_that_logs_each_request_or_file_logs_its_warnings_alone(library: str) -> None:
+    before = logging.getLogger(library).level
+    try:
+        log_lines.quiet_libraries()
+        assert not logging.getLogger(library).isEnabledFor(logging.INFO)
+        assert logging.getLogger(library).isEnabledFor(logging.WARNING)
+    finally:
+        logging.getLogger(library).setLevel(before)
