@@ -84,13 +84,13 @@ class OwnerFiles:
         if found.is_same(owner):
             return True
         if found.connector != owner.connector:
-            whose = f"connector {found.connector} writes"
+            whose = f"connector {found.connector} writes here"
         elif found.scope != owner.scope:
-            whose = f"a connector of this name in another Connect cluster (config topic id {found.scope}) writes"
+            whose = f"a connector of this name in another Connect cluster (config topic id {found.scope}) writes here"
         else:
-            whose = f"this connector has written, when {partition.topic} was another topic (id {found.topic_id}; it was created anew),"
+            whose = f"this connector wrote here before the topic {partition.topic} (then with the id {found.topic_id}) was created anew"
         raise ConfigException(
-            f"Files of {partition} would replace those that {whose} here. {_WAY_OUT}; or move the files of {partition} elsewhere, and "
+            f"Files of {partition} would replace those that {whose}. {_WAY_OUT}; or move the files of {partition} elsewhere, and "
             f"remove {path}"
         )
 

@@ -59,7 +59,7 @@ def test_a_topic_that_was_created_anew_is_delivered_from_its_first_record(enviro
     make_again(environment, unique)
     send(environment.bootstrap, unique, notes(15, 100))
     if kind is KINDS["files"]:  # names of files hold offsets, which begin anew
-        assert "was another topic (id " in refusal(environment, given)
+        assert "(then with the id " in refusal(environment, given)
         assert kind.ids(environment.folder) == list(range(10))
         given |= {"topics.dir": "again"}
     delivers(environment, given)
