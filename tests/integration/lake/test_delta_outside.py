@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,7 @@ def five_and_five(folder: Path) -> list[int]:
     for run in range(2):
         deliver(config(folder), batches([note(5 * run + n) for n in range(5)], first=5 * run), claim_epoch=run + 1)
         versions.append(table(folder).version())
+        time.sleep(0.05)  # the next version has a time of its own
     return versions
 
 

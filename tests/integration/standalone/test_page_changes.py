@@ -159,7 +159,7 @@ def test_a_secret_is_kept_replaced_and_removed_by_the_form(page: Page, agent: Ag
     page.get_by_role("button", name="Change config").click()
     confirmed(page, "Change config")
     expect(page.get_by_text("The config is changed.")).to_be_visible()
-    assert account.read_text().splitlines()[-1] == "hunter2 other"
+    assert wait_for(lambda: account.read_text().splitlines()[-1] == "hunter2 other")
 
 
 def logins(file: Path) -> set[str]:

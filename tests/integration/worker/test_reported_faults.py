@@ -101,7 +101,7 @@ def test_a_pattern_matches_no_topic_of_the_brokers(environment: RunEnvironment, 
     send(environment.bootstrap, unique, ["one"])
     assert environment.run(environment.file_sink(unique)).state is RunState.DONE  # by now there are such topics
     config = {key: value for key, value in environment.file_sink("").items() if key != "topics"}
-    environment.put_config(config | {"topics.regex": f"__.*|{unique}"})
+    environment.put_config(config | {"topics.regex": f"__[ct].*|{unique}"})
     send(environment.bootstrap, unique, ["two"])
     assert environment.run().state is RunState.DONE
     assert environment.lines() == ["one", "two"]

@@ -18,7 +18,7 @@ def test_topics_that_match_are_searched_for_at_each_run(environment: RunEnvironm
     send(environment.bootstrap, other, ["only the end of its name matches"])
     config = environment.slow_sink("", tasks_max="2")
     del config["topics"]
-    config["topics.regex"] = rf"({unique}\..|[a-w_].*{unique}|__.*)"
+    config["topics.regex"] = rf"({unique}\..|[a-w_].*{unique}|__[ct].*)"
     result = environment.run(config)
     assert (result.state, result.error) == (RunState.DONE, None)
     assert sorted(environment.lines()) == sorted([*(f"a{number}" for number in range(30)), "b0", "b1"])
