@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import datetime
 import os
-import time
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
