@@ -1,6 +1,6 @@
 """Batches of records as no producer's library writes them: brokers check little more than their checksums and offsets.
 
-A batch that is small when it is compressed may have a value, or headers, of any size.
+A batch that is small when it is compressed may have a value of any size.
 """
 
 from __future__ import annotations
@@ -12,23 +12,19 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 _CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-_PRODUCE, _VERSION = 0, 7
+_PRODUCE, _VERSION, _ALL_REPLICAS = 0, 7, -1
 _NULL = -1
 _AT_ONCE = 1 << 20
 
 
-_HEADER = b"\x00\x01"  # without a name and a value
-
-
-def record(value_bytes: int, headers: int = 0) -> Iterable[bytes]:
-    """A record with a value of so many zeros and so many empty headers, in pieces."""
-    begin = b"\0" + _varint(0) + _varint(0) + _varint(_NULL) + _varint(value_bytes)
-    end = _varint(headers)
-    yield _varint(len(begin) + value_bytes + len(end) + headers * len(_HEADER))
+def record(value_bytes: int) -> Iterable[bytes]:
+    """A record with a value of so many zeros, in pieces."""
+    begin = b"\0" + varint(0) + varint(0) + varint(_NULL) + varint(value_bytes)
+    end = varint(0)  # headers
+    yield varint(len(begin) + value_bytes + len(end))
     yield begin
     yield from _repeated(b"\0", value_bytes)
     yield end
-    yield from _repeated(_HEADER, headers)
 
 
 def _repeated(unit: bytes, count: int) -> Iterable[bytes]:
@@ -37,18 +33,20 @@ def _repeated(unit: bytes, count: int) -> Iterable[bytes]:
     yield unit * (count % _AT_ONCE)
 
 
-def batch(codec: str, records: Iterable[bytes], count: int = 1) -> bytes:
-    """A batch of ``count`` records, which are the bytes of ``records`` before they are compressed."""
-    packed = _packed(codec, records)
-    rest = struct.pack(">hiqqqhii", _CODECS[codec], count - 1, 1000, 1000, -1, -1, -1, count) + packed
+def batch(codec: str, record: Iterable[bytes]) -> bytes:
+    """A batch of one record, whose bytes are ``record`` before they are compressed."""
+    packed = _packed(codec, record)
+    rest = struct.pack(">hiqqqhii", _CODECS[codec], 0, 1000, 1000, -1, -1, -1, 1) + packed
     checked = struct.pack(">ibI", -1, 2, crc32c(rest)) + rest
     return struct.pack(">qi", 0, len(checked)) + checked
 
 
-def send(bootstrap: str, topic: str, records: bytes) -> int:
+def send(bootstrap: str, topic: str, records: bytes, transactional_id: str | None = None) -> int:
     """Writes a batch to partition 0 of a topic; the broker's error code, 0 for none."""
     host, _, port = bootstrap.rpartition(":")
-    body = _text(None) + struct.pack(">hi", 1, 30_000) + struct.pack(">i", 1) + _text(topic) + struct.pack(">ii", 1, 0)
+    body = (
+        _text(transactional_id) + struct.pack(">hi", _ALL_REPLICAS, 30_000) + struct.pack(">i", 1) + _text(topic) + struct.pack(">ii", 1, 0)
+    )
     body += struct.pack(">i", len(records)) + records
     request = struct.pack(">hhi", _PRODUCE, _VERSION, 1) + _text("raw") + body
     with socket.create_connection((host, int(port)), 60) as connection:
@@ -81,7 +79,8 @@ def _text(text: str | None) -> bytes:
     return struct.pack(">h", -1) if text is None else struct.pack(">h", len(text.encode())) + text.encode()
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A number of 64 bits, also a negative one, as records and Avro have it."""
     number = number << 1 if number >= 0 else (-number << 1) - 1
     found = bytearray()
     while number > 0x7F:

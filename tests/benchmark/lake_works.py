@@ -26,6 +26,7 @@ from tests.benchmark.tables import rows_file
 from tests.benchmark.topics import Topics
 from tests.benchmark.works import TUNED_CONSUMER
 from tests.java_libraries import PINS
+from tests.raw_batches import varint
 from tests.registry_server import RegistryServer
 
 TUNED = "connect-tuned"
@@ -191,15 +192,5 @@ def _is_last(contestant: str, records: int) -> Callable[[bytes | None], bool]:
     """Spark's job keeps no order, and writes no markers of transactions: its last record is that of the last offset."""
     if contestant == SPARK:
         return lambda value: value is not None
-    begins = _zigzag(records)
+    begins = varint(records)
     return lambda value: value is not None and value[_HEADER_BYTES:].startswith(begins)
-
-
-def _zigzag(number: int) -> bytes:
-    """A positive number as Avro writes it."""
-    number *= 2
-    groups = bytearray()
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*groups, number])

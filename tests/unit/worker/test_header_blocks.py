@@ -12,16 +12,9 @@ import pyarrow.compute as pc
 import pytest
 
 from airflow_provider_connect.worker.delivery.header_blocks import MOST_HEADERS, headers_of_blocks
+from tests.raw_batches import varint
 
 Header = tuple[bytes, bytes | None]
-
-
-def varint(number: int) -> bytes:
-    left, found = (number << 1) ^ (number >> 63), b""
-    while left >= 0x80:
-        found += bytes([left & 0x7F | 0x80])
-        left >>= 7
-    return found + bytes([left])
 
 
 def block(headers: Sequence[Header], count: int | None = None) -> bytes:
