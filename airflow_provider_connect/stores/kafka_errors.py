@@ -165,8 +165,9 @@ def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaErro
     of that flush run; one that meets an exception of its own, and handles it, drops both.
     """
     found = error if isinstance(error, KafkaError) else kafka_error(error)
-    is_lost = found is None and isinstance(error, SystemError)
-    code = KafkaError._FATAL if is_lost else KafkaError.NO_ERROR if found is None else found.code()
+    if found is None and not isinstance(error, SystemError):
+        return error
+    code = KafkaError._FATAL if found is None else found.code()
     if code not in _CAUSE_OF:
         return error
     ask, answers = _CAUSE_OF[code]
