@@ -1,7 +1,7 @@
 """A process of the run is killed between any two steps of a commit; afterwards nothing is lost or doubled that must not be.
 
-At each step the run is one process without Spark. One step of a kind has a Spark application, in which another process is killed;
-``make soak`` has one for each step, and all databases.
+At each step the run is one process without Spark. One step of a source and one of a sink have a Spark application, in which another process
+is killed; ``make soak`` has one for each step, and all databases.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,10 @@ from tests.integration.worker.killed_run import run_and_kill
 AnyEnvironment = MirrorEnvironment | SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment
 MakeEnvironment = Callable[[str, str], AnyEnvironment]
 TRIES = 3
-ON_SPARK = {"source": 2, "sink": 3, "table sink": 1, "engine sink": 2, "driver sink": 3}  # a JVM, a worker, a driver, a JVM, a worker
-FAULTS = {kind: list(each_step_once(kind)) for kind in (*ON_SPARK, "table source", "mirror source")}
-ON_SPARK["table source"] = len(FAULTS["table source"]) - 2  # its transaction; all its steps are those of any source
-ON_SPARK["mirror source"] = -1  # none, and one step without Spark
+ON_SPARK = {"source": 2, "sink": 3}  # a JVM, a worker
+FAULTS = {
+    kind: list(each_step_once(kind)) for kind in (*ON_SPARK, "table sink", "engine sink", "driver sink", "table source", "mirror source")
+}
 IN_SOAK = ("engine sink", "driver sink")  # what is shown of a table is shown of PostgreSQL's
 OWN_STEPS = {"table sink": (1, 2), "table source": (2,), "mirror source": (2,)}  # the others are those of any sink and source
 
@@ -76,9 +76,7 @@ def test_a_process_without_spark(make: MakeEnvironment, kind: str, guarantee: st
 @pytest.mark.parametrize(
     ("kind", "guarantee", "fault"),
     [
-        pytest.param(
-            *case, id="{}, {}: {}".format(*case), marks=[] if number == ON_SPARK[kind] and kind not in IN_SOAK else pytest.mark.soak
-        )
+        pytest.param(*case, id="{}, {}: {}".format(*case), marks=[] if number == ON_SPARK.get(kind) else pytest.mark.soak)
         for kind in FAULTS
         for number, case in enumerate((kind, *fault) for fault in FAULTS[kind])
     ],

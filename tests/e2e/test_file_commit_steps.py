@@ -21,7 +21,6 @@ from tests.e2e.faults.steps import PAIRS, STEPS
 Make = Callable[[str], PairEnvironment]
 SAMPLE = {
     "local sink": ("after", "CommitChain._append"),
-    "hdfs sink": ("after", "WebHdfsStore.move"),
     "moto sink": ("after", "ObjectStore.move"),
     "iceberg sink": ("after", "SqlCatalog.commit_table"),
     "files source": ("after", "FileSystemSourceTask._clean"),

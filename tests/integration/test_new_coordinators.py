@@ -45,8 +45,8 @@ with ThreadPoolExecutor(20) as pool:
 """
 
 
-@pytest.mark.parametrize("version", [KAFKA, OLDEST_KAFKA])
-@pytest.mark.parametrize("program", [STORE, MIRROR, TOPICS], ids=["store", "mirror", "topics"])
+@pytest.mark.parametrize("version", [KAFKA, pytest.param(OLDEST_KAFKA, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("program", [STORE, pytest.param(MIRROR, marks=pytest.mark.soak), TOPICS], ids=["store", "mirror", "topics"])
 def test_a_broker_that_has_just_begun(program: str, version: str, tmp_path: Path) -> None:
     with KafkaServer(tmp_path, CACHE, {}, version=version) as server:
         command = [sys.executable, "-c", f"import sys\nfrom concurrent.futures import ThreadPoolExecutor\n{program}"]

@@ -7,18 +7,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from sqlalchemy import Connection, text
 
+from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
+from airflow_provider_connect.model.run import RunResult
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.standalone.files import read_connector_file
+from airflow_provider_connect.standalone.one_run import run_once
 from airflow_provider_connect.stores.backing import TopicBacking
 from tests.conftest import CACHE
 from tests.debian_packages import MissingServerError
@@ -83,6 +88,11 @@ class JavaRuns:
     def run(self, config: Path, **worker: str) -> tuple[int, str]:
         """Exit code and output."""
         return self.ended(self.start(config, **worker))
+
+    def run_here(self, config: Path) -> RunResult:
+        """In a thread of this process, as by a program that does other things."""
+        with ThreadPoolExecutor(1) as threads:
+            return threads.submit(run_once, read_connector_file(config), self.worker, Mask()).result(SECONDS)
 
     def ended(self, process: subprocess.Popen[str]) -> tuple[int, str]:
         """Exit code and output of all runs so far, in the order of their starts."""

@@ -15,6 +15,7 @@ from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.java.debezium.postgres import CLASS
+from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.model.upgrades import UpgradeState
 from airflow_provider_connect.plugins.catalog.java_location import write_record
 from airflow_provider_connect.plugins.catalog.plugin_kinds import Declared, PluginKind
@@ -135,8 +136,8 @@ def test_a_runs_own_heartbeats_do_not_keep_it_from_its_end(orders: Orders) -> No
     config = orders.config(heartbeat_interval_ms="100")
     orders.execute("INSERT INTO {orders} VALUES (1, 'new')")
     for _ in range(2):  # the second has nothing to read but heartbeats
-        code, output = orders.runs.run(config)
-        assert code == 0, output
+        result = orders.runs.run_here(config)
+        assert result.state is RunState.DONE, result.error
     assert orders.changes() == [("r", 1)]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
 from airflow_provider_connect.worker.task import bounded_sources
@@ -84,13 +85,13 @@ def test_a_failure_has_javas_trace_in_its_status(java_runs: JavaRuns, unique: st
 
 
 def test_a_record_that_is_too_large_fails_for_good_and_names_the_settings(java_runs: JavaRuns, unique: str) -> None:
-    create_topic(java_runs.settings.bootstrap_servers, unique, max_message_bytes="1200000")
-    java_runs.input.write_text(random.Random(1).randbytes(750_000).hex() + "\n")
+    create_topic(java_runs.settings.bootstrap_servers, unique, max_message_bytes="1050000")
+    java_runs.input.write_text(random.Random(1).randbytes(530_000).hex() + "\n")
     advice = "raise max.message.bytes of the topic, whose default is the brokers' message.max.bytes"
     own = "raise producer.override.max.request.size of the connector, and "
     for more, raised in (({}, own + advice.removeprefix("raise ")), ({"producer.override.max.request.size": "2000000"}, advice)):
-        code, output = java_runs.run(java_runs.source(unique, unique, **more))
-        assert code == 1, output
+        result = java_runs.run_here(java_runs.source(unique, unique, **more))
+        assert (result.state, result.retriable) == (RunState.FAILED, False)
         assert (java_runs.task(unique).trace or "").splitlines()[-1] == f"A record is too large: {raised}"
 
 

@@ -50,6 +50,7 @@ def errors(answer: Mapping[str, Any]) -> dict[str, list[str]]:
     return {each["value"]["name"]: each["value"]["errors"] for each in answer["configs"] if each["value"]["errors"]}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("plugin", "keys", "more"), [(SINK, 73, {"topics": "orders"}), (SOURCE, 76, {})])
 def test_mongodbs_own_connectors_have_all_their_keys(url: str, plugin: str, keys: int, more: dict[str, str]) -> None:
     answer = validated(url, {"connector.class": plugin, "connection.uri": NOWHERE, "database": "shop", **more})

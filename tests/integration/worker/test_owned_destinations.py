@@ -176,7 +176,9 @@ def test_records_without_their_offsets_are_not_doubled_without_a_word(environmen
     assert kind.ids(environment.folder) == list(range(15))
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("delta", "files", "table") else pytest.mark.soak) for name in KINDS]
+)
 def test_a_destination_that_is_restored_in_the_middle_of_a_run_gets_all(environment: RunEnvironment, unique: str, name: str) -> None:
     kind, topic = KINDS[name], make_topic(environment.bootstrap, unique)
     folder, backup = environment.folder / "data", environment.folder / "backup"
@@ -283,8 +285,15 @@ def test_two_connectors_that_write_a_topic_into_one_file(environment: RunEnviron
     assert kind.ids(environment.folder) == list(range(15))
 
 
-@pytest.mark.parametrize("expires", [False, True], ids=["kept", "expired"])
-@pytest.mark.parametrize("back_to", ["the first run", "the beginning"])
+@pytest.mark.parametrize(
+    ("back_to", "expires"),
+    [
+        pytest.param("the first run", False, marks=pytest.mark.soak),
+        ("the first run", True),
+        ("the beginning", False),
+        pytest.param("the beginning", True, marks=pytest.mark.soak),
+    ],
+)
 def test_what_a_rollback_has_removed_is_delivered_again(environment: RunEnvironment, unique: str, back_to: str, expires: bool) -> None:
     kind, topic = KINDS["iceberg"], make_topic(environment.bootstrap, unique)
     given, counts = config(environment, kind, topic), [1]
