@@ -1,6 +1,12 @@
 """Tables of settings in the documentation, made from the ConfigDefs: ``python -m tests.contract.config_tables`` brings them up to date.
 
-A page has the two comments ``config: «class name»`` and ``end of config``, each on a line of its own; what stands between is made here.
+A page has two comments, each on a line of its own; the text between them is made here. The second is ``end of config``, the first one of
+
+- ``config: A``: the settings of the class A,
+- ``config: A, B``: the settings that A and B define alike,
+- ``config: A, not B``: the settings of A that B does not define alike.
+
+Settings that are accepted and not used stand in a list below the table, by their reason.
 """
 
 from __future__ import annotations
@@ -15,7 +21,8 @@ from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalo
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, OneOf
 
 DOCS = Path(__file__).parents[2] / "docs"
-_TABLE = re.compile(r"(<!-- config: (\S+) -->\n).*?(<!-- end of config -->)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- config: ([^\n]+) -->\n).*?(<!-- end of config -->)", re.DOTALL)
+_NOT_USED = "Not used: "
 
 
 def pages() -> Iterable[Path]:
@@ -25,13 +32,45 @@ def pages() -> Iterable[Path]:
 
 def up_to_date(text: str) -> str:
     """The text of a page with its tables made anew."""
-    return _TABLE.sub(lambda match: f"{match[1]}{table_of(_definition(match[2]))}{match[3]}", text)
+    return _TABLE.sub(lambda match: f"{match[1]}{_rendered(_selected(match[2].split(', ')))}{match[3]}", text)
 
 
 def table_of(definition: ConfigDef) -> str:
     """One row a setting, in the order of the definition."""
-    rows = [f"| `{key.name}` | {key.type.value.lower()} | {_default(key)} | {_meaning(key)} |\n" for key in definition.keys.values()]
-    return "".join(["| setting | type | default | meaning |\n| --- | --- | --- | --- |\n", *rows]) if rows else "No settings.\n"
+    return _rendered(list(definition.keys.values()))
+
+
+def _selected(names: list[str]) -> list[ConfigKey]:
+    first, *others = names
+    keys = list(_definition(first).keys.values())
+    for other in others:
+        rows = {_row(key) for key in _definition(other.removeprefix("not ")).keys.values()}
+        keys = [key for key in keys if (_row(key) in rows) is not other.startswith("not ")]
+    return keys
+
+
+def _rendered(keys: list[ConfigKey]) -> str:
+    unused = [key for key in keys if key.doc.startswith(_NOT_USED)]
+    rows = [_row(key) for key in keys if key not in unused]
+    table = "".join(["| setting | type | default | meaning |\n| --- | --- | --- | --- |\n", *rows]) if rows else "No settings.\n"
+    reasons = dict.fromkeys(key.doc.removeprefix(_NOT_USED) for key in unused)
+    lines = [f"- {_names([key.name for key in unused if key.doc == _NOT_USED + reason], keys)}: {reason}\n" for reason in reasons]
+    return "".join([table, "\nAccepted and not used:\n\n", *lines]) if lines else table
+
+
+def _names(unused: list[str], keys: list[ConfigKey]) -> str:
+    """The names between commas; one pattern for all settings with a prefix that has no others."""
+    groups = {name: name.partition(".")[0] + "." for name in unused}
+    whole = {group for group in groups.values() if all(key.name in groups for key in keys if key.name.startswith(group))}
+    return ", ".join(
+        dict.fromkeys(
+            f"`{group}*`" if group in whole and list(groups.values()).count(group) > 2 else f"`{name}`" for name, group in groups.items()
+        )
+    )
+
+
+def _row(key: ConfigKey) -> str:
+    return f"| `{key.name}` | {key.type.value.lower()} | {_default(key)} | {_meaning(key)} |\n"
 
 
 def _definition(class_name: str) -> ConfigDef:

@@ -18,7 +18,7 @@ CLIENTS: Final = tuple(f"{side}.{kind}" for side in ("source", "target") for kin
 _RAW: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 RAW_CONVERTERS: Final = {"key.converter": _RAW, "value.converter": _RAW, "header.converter": _RAW}
 _LOW, _HIGH = Importance.LOW, Importance.HIGH
-_EACH_RUN: Final = "Not used: each run does it."
+_EACH_RUN: Final = "Not used: each run does this."
 _NO_METRICS: Final = "Not used: the metrics of runs have Kafka Connect's names."
 
 
@@ -47,9 +47,11 @@ def _of_every_client() -> Iterator[ConfigKey]:
             yield dataclasses.replace(key, doc=doc)
 
 
-_TOPICS: Final = _names("topics", ".*", "Topics to mirror: names and regular expressions, separated by commas, each for the whole name.")
-_NO_TOPICS: Final = _names("topics.exclude", r"mm2.*\.internal, .*\.replica, __.*", "Topics not to mirror, whatever `topics` holds.")
-_TOPIC_FILTER: Final = _class("topic.filter.class", f"{_MIRROR}.DefaultTopicFilter", "Only the default one.")
+_TOPICS: Final = _names(
+    "topics", ".*", "Topics to mirror: names and regular expressions, separated by commas, matched against the whole name."
+)
+_NO_TOPICS: Final = _names("topics.exclude", r"mm2.*\.internal, .*\.replica, __.*", "Topics to leave out even if `topics` matches them.")
+_TOPIC_FILTER: Final = _class("topic.filter.class", f"{_MIRROR}.DefaultTopicFilter", "Only the default class is supported.")
 _POLL_TIMEOUT: Final = _number("consumer.poll.timeout.ms", 1000, "How long one poll waits for records of the source cluster.")
 _LOCATION: Final = ConfigKey(
     "offset-syncs.topic.location",
@@ -57,20 +59,22 @@ _LOCATION: Final = ConfigKey(
     "source",
     validator=OneOf("source", "target"),
     importance=_LOW,
-    doc="The cluster in which the offset-syncs topic lies.",
+    doc="The cluster that holds the offset-syncs topic.",
 )
 _METRIC_NAMES: Final = ConfigKey("metric.names.formats", Type.LIST, "legacy", importance=_LOW, doc=_NO_METRICS)
 _SHARED: Final = (
     _flag("enabled", "Whether to mirror at all; `false`: runs have no tasks."),
-    ConfigKey("source.cluster.alias", importance=_HIGH, doc="The source cluster's alias, with which the names of mirrored topics begin."),
+    ConfigKey("source.cluster.alias", importance=_HIGH, doc="The source cluster's alias: the prefix of mirrored topics."),
     ConfigKey(
         "target.cluster.alias", Type.STRING, "target", importance=_HIGH, doc="The target cluster's alias. Its topics are not mirrored back."
     ),
-    _number("admin.timeout.ms", 60000, "How long an answer of either cluster may take."),
+    _number("admin.timeout.ms", 60000, "Timeout of requests to either cluster."),
     _class("replication.policy.class", f"{_MIRROR}.DefaultReplicationPolicy", "Default (`alias.topic`) or Identity (`topic`)."),
-    ConfigKey("replication.policy.separator", Type.STRING, ".", importance=_LOW, doc="Between alias and name."),
-    _flag("replication.policy.internal.topic.separator.enabled", "Whether MirrorMaker's own topics have that separator; `false`: a dot."),
-    _class("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin", "Only the default one."),
+    ConfigKey("replication.policy.separator", Type.STRING, ".", importance=_LOW, doc="Separator between alias and topic name."),
+    _flag(
+        "replication.policy.internal.topic.separator.enabled", "Whether MirrorMaker's internal topics use that separator; `false`: a dot."
+    ),
+    _class("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin", "Only the default class is supported."),
     ConfigKey("metric.reporters", Type.LIST, "org.apache.kafka.common.metrics.JmxReporter", importance=_LOW, doc=_NO_METRICS),
     *_of_every_client(),
 )
@@ -87,35 +91,35 @@ SOURCE: Final = ConfigDef(
         "Settings of topics that are not synced: names and regular expressions.",
     ),
     _TOPIC_FILTER,
-    _class("config.property.filter.class", f"{_MIRROR}.DefaultConfigPropertyFilter", "Only the default one."),
+    _class("config.property.filter.class", f"{_MIRROR}.DefaultConfigPropertyFilter", "Only the default class is supported."),
     _POLL_TIMEOUT,
-    _flag("refresh.topics.enabled", "Not used: each run reads which topics and partitions there are."),
+    _flag("refresh.topics.enabled", "Not used: each run lists topics and partitions."),
     _number("refresh.topics.interval.seconds", 600, _EACH_RUN),
-    _flag("sync.topic.configs.enabled", "Whether mirrored topics get the settings of their origins, at each run."),
+    _flag("sync.topic.configs.enabled", "Whether each run syncs the settings of source topics to mirrored topics."),
     _number("sync.topic.configs.interval.seconds", 600, _EACH_RUN),
-    _flag("sync.topic.acls.enabled", "Whether mirrored topics get the rights to read of their origins, at each run."),
+    _flag("sync.topic.acls.enabled", "Whether each run syncs the ACLs for reading to mirrored topics."),
     _number("sync.topic.acls.interval.seconds", 600, _EACH_RUN),
-    _number("replication.factor", 2, "Of topics that are created in the target cluster.", Type.INT),
-    _number("offset-syncs.topic.replication.factor", 3, "Of the offset-syncs topic.", Type.SHORT),
+    _number("replication.factor", 2, "Replication factor of topics created in the target cluster.", Type.INT),
+    _number("offset-syncs.topic.replication.factor", 3, "Replication factor of the offset-syncs topic.", Type.SHORT),
     _number("offset.lag.max", 100, "Not used: each commit writes an offset sync."),
     _LOCATION,
     _flag("emit.offset-syncs.enabled", "Whether to write offset syncs, which checkpoints need."),
-    _flag("heartbeats.replication.enabled", "Whether topics of heartbeats are mirrored, whatever `topics` holds."),
+    _flag("heartbeats.replication.enabled", "Whether heartbeats topics are mirrored even if `topics` does not match them."),
     _METRIC_NAMES,
 )
 CHECKPOINT: Final = ConfigDef(
     *_SHARED,
     _POLL_TIMEOUT,
-    _names("groups", ".*", "Consumer groups: names and regular expressions, separated by commas, each for the whole name."),
-    _names("groups.exclude", "console-consumer-.*, connect-.*, __.*", "Groups to leave out, whatever `groups` holds."),
-    _class("group.filter.class", f"{_MIRROR}.DefaultGroupFilter", "Only the default one."),
-    _flag("refresh.groups.enabled", "Not used: each run reads which groups there are."),
+    _names("groups", ".*", "Consumer groups: names and regular expressions, separated by commas, matched against the whole name."),
+    _names("groups.exclude", "console-consumer-.*, connect-.*, __.*", "Groups to leave out even if `groups` matches them."),
+    _class("group.filter.class", f"{_MIRROR}.DefaultGroupFilter", "Only the default class is supported."),
+    _flag("refresh.groups.enabled", "Not used: each run lists the groups."),
     _number("refresh.groups.interval.seconds", 600, _EACH_RUN),
     _flag("emit.checkpoints.enabled", "Whether to write checkpoints; `false`: runs have no tasks."),
     _number("emit.checkpoints.interval.seconds", 60, _EACH_RUN),
     _flag("sync.group.offsets.enabled", "Whether groups without members in the target cluster get the translated offsets.", default=False),
     _number("sync.group.offsets.interval.seconds", 60, _EACH_RUN),
-    _number("checkpoints.topic.replication.factor", 3, "Of the checkpoints topic.", Type.SHORT),
+    _number("checkpoints.topic.replication.factor", 3, "Replication factor of the checkpoints topic.", Type.SHORT),
     _LOCATION,
     _TOPIC_FILTER,
     _METRIC_NAMES,
@@ -124,7 +128,7 @@ HEARTBEAT: Final = ConfigDef(
     *_SHARED,
     _flag("emit.heartbeats.enabled", "Whether to write heartbeats; `false`: runs have no tasks."),
     _number("emit.heartbeats.interval.seconds", 1, "Not used: each run writes one heartbeat."),
-    _number("heartbeats.topic.replication.factor", 3, "Of the heartbeats topic.", Type.SHORT),
+    _number("heartbeats.topic.replication.factor", 3, "Replication factor of the heartbeats topic.", Type.SHORT),
 )
 
 
