@@ -72,7 +72,7 @@ FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, ENTRY_P
 PLUGINS = ("connectors", "converters", "transforms")
 MAY_IMPORT = {unit: set(allowed.split()) for floor in FLOORS for unit, allowed in floor.items()}
 
-# What README's picture shows of each floor and unit; ``python -m tests.unit.test_layers`` prints it.
+# What the picture in docs/architecture.md shows of each floor and unit; ``python -m tests.unit.test_layers`` prints it.
 TITLES = (
     "ground",
     "bytes and built-ins",
@@ -333,7 +333,7 @@ def test_the_table_allows_nothing_unused() -> None:
 
 
 def picture() -> str:
-    """The house as README shows it: the uppermost floor first."""
+    """The layers as docs/architecture.md shows them: the uppermost first."""
     width = max(map(len, PICTURE)) + 2
     lines = []
     for number in reversed(range(len(FLOORS))):
@@ -342,9 +342,9 @@ def picture() -> str:
     return "\n".join(lines)
 
 
-def test_the_readmes_picture_is_the_tables() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert readme.split("## The house", 1)[1].split("```")[1].strip("\n") == picture()
+def test_the_picture_of_the_architecture_is_the_tables() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert page.split("## Layers\n", 1)[1].split("```")[1].strip("\n") == picture()
 
 
 def reached_modules() -> dict[str, set[str]]:
