@@ -7,6 +7,7 @@ A status of ours carries the claim of the run that wrote it. A status without on
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from airflow_provider_connect.errors import shortened
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
@@ -50,6 +51,28 @@ class TaskStatus:
     @property
     def id(self) -> ConnectorTaskId:
         return ConnectorTaskId(self.connector, self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedStatuses:
+    """The FAILED statuses of a connector and its tasks that one process writes, under the claim it works for. Traces must hold no secrets;
+    they are shortened here."""
+
+    connector: str
+    worker_id: str
+    version: str | None
+    claim: Claim | None
+
+    def of_connector(self, trace: str) -> ConnectorStatus:
+        trace = shortened(trace)
+        return ConnectorStatus(self.connector, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim)
+
+    def of_task(self, task: int, trace: str, *, failures: int = 0) -> TaskStatus:
+        """``failures`` as in TaskStatus; 0: the failure delays no later run, since the check before a run has found it."""
+        trace = shortened(trace)
+        return TaskStatus(
+            self.connector, task, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim, failures=failures
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from airflow.sdk.log import mask_secret
 from airflow_provider_connect.config.masking import HideSecrets, Mask, mask_output
 from airflow_provider_connect.config.notifiers import without_notifiers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException, shortened, trace_of
+from airflow_provider_connect.errors import ConnectException, trace_of
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, own_option, run_directory
 from airflow_provider_connect.model.run import RunSpec
 from airflow_provider_connect.operators.definition import DefinesConnector
@@ -66,7 +66,7 @@ def started_readiness(
         raise
     except ConnectException as error:
         if not error.retriable:
-            _report_refused(connector, settings, shortened(mask(trace_of(error))), cache)
+            _report_refused(connector, settings, mask(trace_of(error)), cache)
         raise
     if found.state == "waiting":
         raise AirflowSkipException(f"Connector {connector} waits: {found.reason}")

@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, F
 from airflow_provider_connect.model.metric_names import TOTALS
 from airflow_provider_connect.model.run import Claim, RunSpec, TaskResult
 from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus
+from airflow_provider_connect.model.status import ConnectorStatus, FailedStatuses
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.transactional_producer import Fence
@@ -194,9 +194,7 @@ class ConnectorHost:
         log.error("Connector %s FAILED\n%s", self._name, without_framework(trace))
         if claim is not None:
             version = plugin_version(self._settings, self._name, state)
-            report_failed(
-                self._backing, ConnectorStatus(self._name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim)
-            )
+            report_failed(self._backing, FailedStatuses(self._name, self._worker_id, version, claim), trace)
         if not isinstance(error, ConnectException) or not error.retriable:
             return None
         self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)

@@ -18,7 +18,7 @@ from airflow_provider_connect.model.config_snapshot import ConfigSnapshot, hande
 from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.run import UNREPORTED, Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.model.status import ConnectorStatus, FailedStatuses
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.status_notes import StatusNotes
@@ -155,7 +155,8 @@ class Application:
                 words = self._switch.last_words(task) if is_lost else None
                 trace = self._mask(words or (_lost_trace(error) if is_lost else trace_of(error)))
                 results[task] = TaskResult(task, State.FAILED, trace, retriable=may_pass(error))
-                statuses.put_task(self._lost_status(plan, results[task]))
+                failed = FailedStatuses(plan.connector.name, self._worker_id, plan.connector.plugin.version, plan.claim)
+                statuses.put_task(failed.of_task(task, trace, failures=self._failures.get(task, 0) + 1))
             with lock:
                 if len(results) < len(plan.tasks):
                     self._note_progress(plan, results)
@@ -173,12 +174,6 @@ class Application:
             self._on_progress(RunResult(plan.connector.name, RunState.FAILED, plan.claim, known))
         except OSError as error:  # (a full disk is no reason to end what runs)
             log.warning("Connector %s: which of its tasks are done could not be noted: %s", plan.connector.name, error)
-
-    def _lost_status(self, plan: Plan, result: TaskResult) -> TaskStatus:
-        """What the task could not write itself."""
-        version, failures = plan.connector.plugin.version, self._failures.get(result.task, 0) + 1
-        name, trace, claim = plan.connector.name, result.trace, plan.claim
-        return TaskStatus(name, result.task, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim, failures=failures)
 
     def _payload(self, plan: Plan, task: int, known_topics: Sequence[str] | None) -> TaskPayload:
         spec = self._spec
@@ -211,8 +206,8 @@ class Application:
         log.error("Connector %s FAILED: %s%s", name, text, line_of_author(trace))
         if claim is not None:
             version = None if self._state is None else plugin_version(self._settings, name, self._state)
-            failed = ConnectorStatus(name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim)
-            report_failed(self._backing, failed, error, () if self._state is None else self._state.tasks(name))
+            failed = FailedStatuses(name, self._worker_id, version, claim)
+            report_failed(self._backing, failed, trace, error, () if self._state is None else self._state.tasks(name))
         result = RunResult(name, RunState.FAILED, claim, error=text, retriable=may_pass(error))
         if trial is not None:
             _judge(result, lambda: trial.failed(last_line(text)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -14,7 +13,7 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import CLAIM_FILE, PROGRESS_FILE, UNREPORTED, Claim, RunResult
 from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.model.status import ConnectorStatus, FailedStatuses
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.stores.backing import Backing
@@ -25,6 +24,7 @@ from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 
 WRITE_SECONDS = 10.0
+_WORKER_ID = f"{socket.gethostname()}:0"
 
 
 def report_lost(
@@ -59,14 +59,12 @@ def report_lost(
     reported = _reported(directory) | failed
     lost = [task for task in state.tasks(connector) if task not in reported and (tasks is None or task in tasks)]
     trace = "\n".join([f"The application ended with exit code {exit_code} and did not report this task.", *log_tail])
-    worker_id = f"{socket.gethostname()}:0"
-    writer = StatusWriter(settings, claim=claim)
-    for task in lost:
-        failures = 1 if (was := known.task(connector, task)) is None else was.failures + 1
-        status = TaskStatus(connector, task, State.FAILED, worker_id, trace=trace, version=version, claim=claim, failures=failures)
-        writer.put_task(status)
-    writer.flush(WRITE_SECONDS)
-    writer.close()
+    statuses = FailedStatuses(connector, _WORKER_ID, version, claim)
+    with closing(StatusWriter(settings, claim=claim)) as writer:
+        for task in lost:
+            failures = 1 if (was := known.task(connector, task)) is None else was.failures + 1
+            writer.put_task(statuses.of_task(task, trace, failures=failures))
+        writer.flush(WRITE_SECONDS)
     return lost
 
 
@@ -92,9 +90,10 @@ def report_unready(
 
     As in Kafka Connect, where a connector's tasks check its systems as they start. ``known`` is what was read of the config topic before.
     """
-    worker_id, trace = f"{socket.gethostname()}:0", f"{MissingException.__module__}.{MissingException.__qualname__}: {reason}"
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
-    _write_failed(settings, ConnectorStatus(connector, State.RUNNING, worker_id, version=version, claim=claim), tasks, trace)
+    with closing(StatusWriter(settings, claim=claim)) as writer:
+        trace = f"{MissingException.__module__}.{MissingException.__qualname__}: {reason}"
+        _put_failed_tasks(writer, FailedStatuses(connector, _WORKER_ID, version, claim), tasks, trace)
 
 
 def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cache: ConfigCache | None = None) -> None:
@@ -110,35 +109,35 @@ def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cach
         return
     if state.target_state(connector) is not TargetState.STARTED:
         return
-    worker_id, claim, version = f"{socket.gethostname()}:0", state.claims.get(connector), plugin_version(settings, connector, state)
-    failed = ConnectorStatus(connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim)
-    _write_failed(settings, failed, state.tasks(connector), trace)
+    statuses = FailedStatuses(connector, _WORKER_ID, plugin_version(settings, connector, state), state.claims.get(connector))
+    with closing(StatusWriter(settings, claim=statuses.claim)) as writer:
+        writer.put_connector(statuses.of_connector(trace))
+        for task in state.tasks(connector):
+            writer.put_task(statuses.of_task(task, trace))
+        writer.flush(WRITE_SECONDS)
 
 
-def _write_failed(settings: WorkerSettings, status: ConnectorStatus, tasks: Iterable[int], trace: str) -> None:
-    """Write the connector's ``status``, and under its claim that each of ``tasks`` FAILED."""
-    with closing(StatusWriter(settings, claim=status.claim)) as writer:
-        _put_failed(writer, status, tasks, trace)
+def report_failed(
+    backing: Backing, statuses: FailedStatuses, trace: str, error: Exception | None = None, tasks: Collection[int] = ()
+) -> None:
+    """Write that a connector FAILED because its config, plan or start did.
+
+    If ``error`` says that something outside is missing, its ``tasks`` are FAILED and the connector is RUNNING, as when the tasks find that
+    out themselves (``report_unready``). A connector without tasks is FAILED with the trace."""
+    with closing(backing.status_notes(statuses.claim)) as writer:
+        if isinstance(error, MissingException) and tasks:
+            _put_failed_tasks(writer, statuses, tasks, trace)
+        else:
+            writer.put_connector(statuses.of_connector(trace))
+            writer.flush(WRITE_SECONDS)
 
 
-def _put_failed(writer: StatusNotes, status: ConnectorStatus, tasks: Iterable[int], trace: str) -> None:
-    writer.put_connector(status)
+def _put_failed_tasks(writer: StatusNotes, failed: FailedStatuses, tasks: Iterable[int], trace: str) -> None:
+    """The connector itself is RUNNING."""
+    writer.put_connector(ConnectorStatus(failed.connector, State.RUNNING, failed.worker_id, version=failed.version, claim=failed.claim))
     for task in tasks:
-        writer.put_task(
-            TaskStatus(status.connector, task, State.FAILED, status.worker_id, trace=trace, version=status.version, claim=status.claim)
-        )
+        writer.put_task(failed.of_task(task, trace))
     writer.flush(WRITE_SECONDS)
-
-
-def report_failed(backing: Backing, failed: ConnectorStatus, error: Exception | None = None, tasks: Collection[int] = ()) -> None:
-    """Write that a connector FAILED whose config, plan or start did, under the claim in ``failed``. Its trace holds no secrets.
-
-    Where ``error`` is that something outside is missing, its ``tasks`` FAILED and the connector is RUNNING, as when tasks find that out
-    (``report_unready``). Without tasks, the connector has the trace."""
-    is_outside = isinstance(error, MissingException) and bool(tasks)
-    connector = replace(failed, state=State.RUNNING, trace=None) if is_outside else failed
-    with closing(backing.status_notes(failed.claim)) as writer:
-        _put_failed(writer, connector, tasks if is_outside else (), failed.trace or "")
 
 
 def plugin_version(settings: WorkerSettings, connector: str, state: ClusterConfigState) -> str | None:

@@ -27,8 +27,7 @@ from airflow_provider_connect.model.config_snapshot import handed_on
 from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.log_lines import LineReader, write_logs
 from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus
+from airflow_provider_connect.model.status import FailedStatuses
 from airflow_provider_connect.stores.backing import TopicBacking
 from airflow_provider_connect.stores.transactional_producer import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
@@ -130,9 +129,8 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     except Exception as error:
         worker_id = f"{socket.gethostname()}:{os.getpid()}"
         version = plugin_version(settings, spec.connector, state)
-        trace = mask(trace_of(error))
-        failed = ConnectorStatus(spec.connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim)
-        report_failed(backing, failed, error, state.tasks(spec.connector))
+        failed = FailedStatuses(spec.connector, worker_id, version, claim)
+        report_failed(backing, failed, mask(trace_of(error)), error, state.tasks(spec.connector))
         trial.failed(mask(message_of(error)))
         raise
     return {"tasks": list(plan.tasks), "claim": str(claim)}

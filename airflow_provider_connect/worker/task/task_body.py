@@ -36,7 +36,7 @@ from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.log_lines import write_logs
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.model.status import FailedStatuses
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
@@ -162,10 +162,8 @@ def _run(
     except BaseException as error:  # (the boundary: whatever a task raises makes it FAILED, SystemExit too)
         trace = shortened(mask(trace_of(_named(error, payload, settings))))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
-        name, task, claim, failures = payload.connector, payload.task, payload.claim, payload.failures + 1
-        statuses.put_task(
-            TaskStatus(name, task, State.FAILED, host.worker_id, trace=trace, version=version, claim=claim, failures=failures)
-        )
+        failed = FailedStatuses(payload.connector, host.worker_id, version, payload.claim)
+        statuses.put_task(failed.of_task(payload.task, trace, failures=payload.failures + 1))
         result = TaskResult(payload.task, State.FAILED, trace, may_pass(error))
         _count_committed(result, counted)
         result.metrics["last-error-timestamp"] = int(time.time() * 1000)

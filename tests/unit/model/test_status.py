@@ -4,11 +4,20 @@ import time
 
 import pytest
 
+from airflow_provider_connect.errors import MOST_CHARACTERS
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.model.status import (
+    ConnectorStatus,
+    FailedStatuses,
+    StatusRecord,
+    StatusState,
+    TaskStatus,
+    TopicReset,
+    TopicStatus,
+)
 
 OLD, NEW = Claim(5, "t"), Claim(9, "t")
 
@@ -129,3 +138,11 @@ def test_a_copy_and_its_original_change_apart() -> None:
     one.apply(TopicReset("a", "c"))
     assert (one.topics_of("c"), other.topics_of("c"), third.topics_of("c")) == (["b"], [], ["a", "b"])
     assert "c" not in other.topics
+
+
+def test_a_long_trace_is_shortened_in_every_failed_status() -> None:
+    failed, trace = FailedStatuses("c", "host:1", "4.3.1", None), "\n".join(["first", *["x" * 1000] * 10_000, "last"])
+    for status in (failed.of_connector(trace), failed.of_task(0, trace)):
+        lines = (status.trace or "").splitlines()
+        assert (status.state, lines[0], lines[-1]) == (State.FAILED, "first", "last")
+        assert len(status.trace or "") <= MOST_CHARACTERS
