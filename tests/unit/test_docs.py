@@ -76,10 +76,12 @@ def test_the_site_has_every_page_once() -> None:
     assert sorted(site.navigation()) == sorted(site.sources())
 
 
-def test_every_test_that_the_page_on_security_names_is_there() -> None:
+def test_every_test_that_the_threat_analysis_names_is_there() -> None:
     """``tests/….py::name``; a name alone, ``::name``, is of the file before it."""
     missing, file = [], ROOT
-    for path, name in re.findall(r"`(tests/[\w/]+\.py|…)?(?:::(\w+))?`", (ROOT / "docs" / "security.md").read_text(encoding="utf-8")):
+    for path, name in re.findall(
+        r"`(tests/[\w/]+\.py|…)?(?:::(\w+))?`", (ROOT / "docs" / "threat-analysis.md").read_text(encoding="utf-8")
+    ):
         file = ROOT / path if path.startswith("tests/") else file
         if (path or name) and (not file.is_file() or f"def {name or 'test_'}" not in file.read_text(encoding="utf-8")):
             missing.append(f"{file.relative_to(ROOT)}::{name}")
