@@ -62,8 +62,8 @@ _MAKERS: Final = ("com.", "io.", "org.")
 _USE: Final = {
     PluginKind.TRANSFORMATION: "for this one in Python use SqlTransform or one of your own (docs/transformations.md)",
     PluginKind.PREDICATE: "for this one in Python write one (docs/writing-transformations.md)",
-    PluginKind.CONVERTER: "for this one in Python write one (docs/writing-converters.md)",
-    PluginKind.HEADER_CONVERTER: "for this one in Python write one (docs/writing-converters.md)",
+    PluginKind.CONVERTER: "for this one in Python write one (docs/writing-transformations.md)",
+    PluginKind.HEADER_CONVERTER: "for this one in Python write one (docs/writing-transformations.md)",
 }
 _INSTEAD: Final = {
     "io.confluent.connect.replicator.util.ByteArrayConverter": "use org.apache.kafka.connect.converters.ByteArrayConverter",

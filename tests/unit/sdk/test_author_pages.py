@@ -25,8 +25,8 @@ def text_of(page: str, file: str) -> str:
     ("page", "file", "most_lines"),
     [
         ("functions.md", "plugins/shop.py", 15),  # an HTTP source, page by page
-        ("writing-sources.md", "src/shop/events.py", 60),  # the same as a class
-        ("writing-exactly-once-sinks.md", "src/shop/rows.py", 30),
+        ("writing-connectors.md", "src/shop/events.py", 60),  # the same as a class
+        ("writing-connectors.md", "src/shop/rows.py", 30),
     ],
 )
 def test_plugins_are_short(page: str, file: str, most_lines: int) -> None:
@@ -49,7 +49,7 @@ def loaded(page: str, file: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.mark.parametrize(
     ("page", "file", "name"),
     [
-        ("writing-exactly-once-sinks.md", "src/shop/rows.py", "RowsSinkConnector"),
+        ("writing-connectors.md", "src/shop/rows.py", "RowsSinkConnector"),
         ("testing-plugins.md", "tests/test_orders.py", "OrdersSink"),
     ],
 )
