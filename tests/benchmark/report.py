@@ -10,38 +10,6 @@ from tests.benchmark.race import Run
 from tests.benchmark.works import Aimed
 
 OURS, FIRST, SECOND = "ours", "ours-a", "ours-b"  # the last two race each other
-_INTRODUCTION = """\
-# Benchmarks
-
-Written by `make bench`; `make bench W=W1` runs one work and replaces its section. A real Kafka Connect is the peer, with its defaults
-(`connect-default`) and tuned as its experts do (`connect-tuned`: file source `batch.size=20000`, producer `linger.ms=20`,
-`batch.size=524288`, lz4; consumer `max.poll.records=20000`, `max.partition.fetch.bytes` 10 MiB). All use the same broker, the same
-lines of 100 bytes, `StringConverter` on both sides, one task and a topic of one partition.
-
-Seconds run from the request (`POST /connectors`; for ours the start of spark-submit) to the last record at the destination, where records
-are counted afterwards. Kafka Connect's worker is warm when the clock starts; our start-up counts. CPU is that of the worker's JVM until
-the last record has arrived; for ours of every process from spark-submit to the end of the last one. The broker's is not counted. Memory is
-the sum of resident sizes at its peak. Medians of the runs, contestants taking turns; the spread is that of our own contestant run
-against itself (A/A) in the same session: a difference smaller than that means nothing.
-
-W3, W4 and W4u go between a PostgreSQL (without fsync) and a topic: rows of six columns as JSON, with their schema where they come from the
-topic. The peers are Debezium's connectors (snapshot with `ExtractNewRecordState`; JDBC sink with `reWriteBatchedInserts`), tuned by
-`snapshot.fetch.size`, `max.batch.size` and `batch.size` besides.
-
-W5 and W5x mirror a topic of the broker into another one: `MirrorSource` beside MirrorMaker 2's connector on the same worker, with
-`ByteArrayConverter`. W5x delivers exactly once on both sides.
-
-W6, W7 and W8 move the same rows between a topic (JSON with its schema), Parquet files, an Iceberg table in a SQLite catalog, and a topic of
-Avro. The peers are a plain Spark batch job on the same `local[2]` master, and Apache Iceberg's sink on Kafka Connect. `spark` is Spark's
-Kafka source with `from_json`, or `to_avro` (without a registry's header) with its Kafka sink: its start-up counts, and it is never exactly
-once. Iceberg's sink commits every two seconds here, five minutes by default. Java's sinks for S3 and HDFS are not in Maven's central
-repository.
-
-`REST` asks `GET /connectors?expand=status&expand=info`, one request after another on one connection, timed to the answer's last byte. Ours
-is Airflow's API server, with a DAG for each connector and a user whose rights are checked each time; Kafka Connect's worker authenticates
-no client. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest. The page's
-list is `GET /connect/ui/connectors`, compressed, with 24 runs of each connector in the mirror.
-"""
 
 
 def spread_text(runs: Sequence[Run]) -> str:
@@ -78,11 +46,12 @@ def race_table(work: Aimed, runs: Sequence[Run]) -> str:
 
 
 def update_document(path: Path, sections: Mapping[str, str]) -> None:
-    """Puts the sections, by their headings, into the document; those of other works stay as they are."""
-    kept = _sections(path.read_text()) if path.exists() else {}
-    kept |= sections
+    """Replaces the sections by their headings. Those of other works, and the introduction before the first section, stay as they are."""
+    text = path.read_text() if path.exists() else "# Benchmarks\n"
+    introduction, *_ = text.split("\n## ")
+    kept = {**_sections(text), **sections}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([_INTRODUCTION, *(f"## {heading}\n\n{kept[heading]}" for heading in sorted(kept))]))
+    path.write_text("\n".join([introduction.strip("\n") + "\n", *(f"## {heading}\n\n{kept[heading]}" for heading in sorted(kept))]))
 
 
 def _row(work: Aimed, records: int, name: str, theirs: Sequence[Run], ours: Sequence[Run]) -> str:
