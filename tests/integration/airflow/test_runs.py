@@ -16,7 +16,7 @@ from tests.integration.airflow.conftest import SECRET, Airflow, long_input, wait
 from tests.integration.client.commands import Done, run_commands
 
 Connector = tuple[Path, dict[str, str]]
-_MIRROR = (Path(__file__).resolve().parents[3] / "docs" / "mirror.md").read_text()
+_MIRROR = (Path(__file__).resolve().parents[3] / "docs" / "sql-mirror.md").read_text()
 INTERVALS_AND_OFFSETS = re.findall(r"```sql\n(.*?)```", _MIRROR.partition("### Intervals and offsets")[2].partition("\n## ")[0], re.DOTALL)
 """The queries that the page shows: by the run, by the offset (PostgreSQL), and how far a sink was behind."""
 ENGINES = pytest.mark.parametrize("engine", ["spark", pytest.param("process", marks=pytest.mark.soak)])

@@ -1,4 +1,4 @@
-"""A thousand connectors at once, and a follower that has nothing to do. The durations are printed, and stand in docs/mirror.md."""
+"""A thousand connectors at once, and a follower that has nothing to do. The durations are printed."""
 
 import time
 
