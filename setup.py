@@ -1,7 +1,7 @@
 """What setup.cfg cannot say: the long description, whose links work outside the repository, and the project's addresses.
 
-``PROJECT_URL`` is the repository's address on the web, without a slash behind it. The release sets it. A build without it has no project
-addresses, and its long description names pages without linking to them: a relative link leads nowhere on a package index.
+``PROJECT_URL`` is the repository's address on the web, without a slash at its end. The release sets it. A build without it has no project
+addresses, and its long description has neither pictures nor links to pages: a relative link leads nowhere on a package index.
 """
 
 import os
@@ -11,11 +11,13 @@ from pathlib import Path
 from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
+_PICTURE = re.compile(r"!\[([^\]]*)\]\((?!https?://)([^)\s]+)\)\n*")
 _RELATIVE_LINK = re.compile(r"\[([^\]]*)\]\((?!https?://|#)([^)\s]+)\)")
 
 
 def long_description(text: str, project_url: str) -> str:
     """README's text with absolute links."""
+    text = _PICTURE.sub(rf"![\1]({project_url}/raw/main/\2)\n\n" if project_url else "", text)
     return _RELATIVE_LINK.sub(rf"[\1]({project_url}/blob/main/\2)" if project_url else r"\1", text)
 
 

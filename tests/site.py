@@ -16,7 +16,13 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "mkdocs.yml"
 TARGET = ROOT / ".dev" / "site" / "pages"
-_TOP = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "DECISIONS.md": "decisions.md", "CHANGELOG.md": "changelog.md"}
+_TOP = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "DECISIONS.md": "decisions.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security-policy.md",
+}
 _HEADING = re.compile(r"(#{1,6}) (.+?)\s*")
 _FENCE = re.compile(r"\s*(`{3,})(.*)")
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
@@ -105,7 +111,8 @@ def _link(target: str, folder: Path) -> str:
         return target
     names = {file: page for page, file in sources().items()}
     file = (folder / path).resolve()
-    return f"{names.get(file, path)}{hash_}{anchor}"
+    found = names.get(file) or (str(file.relative_to(ROOT / "docs")) if file.is_relative_to(ROOT / "docs") else path)
+    return f"{found}{hash_}{anchor}"
 
 
 def main() -> None:

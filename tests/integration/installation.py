@@ -16,7 +16,8 @@ from airflow_provider_connect.spark.java_runtime import find_java
 CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = CHECKOUT / ".dev" / "cache"
 NAME = "airflow-provider-connect["
-HEADING = "## Install into an Airflow that you have"
+CHECKOUTS_NAME = "'.[airflow]'"
+INSTALLATION, FIRST_CONNECTORS = "## Install\n", "## A first source and a first sink\n"
 
 
 def built_wheel(source: Path, target: Path) -> Path:
@@ -68,16 +69,17 @@ class EmptyHome:
             ("localhost:8080", f"localhost:{self.port}"),
             ("/data", str(self.data)),
             (NAME, f"{self._wheel}["),
+            (CHECKOUTS_NAME, f"'{self._wheel}[airflow]'"),
         ):
             text = text.replace(theirs, ours)
         return text
 
     def pieces(self, text: str, bootstrap: str) -> list[str]:
-        """README's section on the installation: what brings the packages, and the rest."""
-        section = text.partition(HEADING)[2].partition("\n## ")[0]
-        head, end, rest = self.adapted(section, bootstrap).partition("[airflow]'\n```\n")
-        assert end, f"README no longer installs the package under {HEADING!r}"
-        return [head + end, rest]
+        """README's sections that install the packages, and that run the first connectors."""
+        sections = [text.partition(f"\n{heading}")[2].partition("\n## ")[0] for heading in (INSTALLATION, FIRST_CONNECTORS)]
+        assert f"pip install {CHECKOUTS_NAME}\n```\n" in sections[0], f"README no longer installs the package under {INSTALLATION!r}"
+        assert sections[1], f"README no longer has {FIRST_CONNECTORS!r}"
+        return [self.adapted(section, bootstrap) for section in sections]
 
     def end(self) -> None:
         """Ends the programs that were started in the background of this home."""

@@ -67,8 +67,11 @@ def test_headings_of_one_text_have_anchors_of_their_own() -> None:
 
 
 def test_a_page_of_the_site_has_titles_anchors_and_blank_lines_before_lists() -> None:
-    text = "# Files\nThese:\n- one, [two](docs/jdbc.md#types)\n- three\n```python plugins/shop.py\n# four\n```\n"
-    page = "# Files { #files }\nThese:\n\n- one, [two](jdbc.md#types)\n- three\n" + '```python title="plugins/shop.py"\n# four\n```\n'
+    text = "# Files\n![a](docs/images/a.png)\nThese:\n- one, [two](docs/jdbc.md#types)\n- three\n```python plugins/shop.py\n# four\n```\n"
+    page = (
+        "# Files { #files }\n![a](images/a.png)\nThese:\n\n- one, [two](jdbc.md#types)\n- three\n"
+        + '```python title="plugins/shop.py"\n# four\n```\n'
+    )
     assert site.page_of(text, ROOT) == page
 
 

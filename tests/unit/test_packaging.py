@@ -26,7 +26,12 @@ def _given_to_setuptools(**variables: str) -> dict[str, str | dict[str, str]]:
 def test_a_release_links_to_its_repository() -> None:
     given = _given_to_setuptools(PROJECT_URL="https://git.example/us/connect/")
     readme = (ROOT / "README.md").read_text()
-    expected = [f"https://git.example/us/connect/blob/main/{link}" for link in _LINK.findall(readme) if "://" not in link]
+    expected = [
+        f"https://git.example/us/connect/{'raw' if link.startswith('docs/images/') else 'blob'}/main/{link}"
+        for link in _LINK.findall(readme)
+        if "://" not in link
+    ]
+    assert "![" in str(given["long_description"])
     assert len(expected) > 20
     assert [link for link in _LINK.findall(str(given["long_description"])) if "/us/connect/" in link] == expected
     assert given["project_urls"] == {
@@ -40,7 +45,8 @@ def test_a_release_links_to_its_repository() -> None:
 def test_a_build_that_knows_no_address_links_nowhere() -> None:
     given = _given_to_setuptools()
     assert [link for link in _LINK.findall(str(given["long_description"])) if "://" not in link] == []
-    assert "| settings · topics and clients · deployment |" in str(given["long_description"])
+    assert "- **Look up**: settings · commands · REST routes" in str(given["long_description"])
+    assert "![" not in str(given["long_description"])
     assert given["project_urls"] == {}
 
 

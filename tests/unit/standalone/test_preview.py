@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from airflow_provider_connect.standalone.preview import _lines, print_preview
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.wire import offset_topic
 
+ROOT = Path(__file__).resolve().parents[3]
 SECRET = "let me in, please"
 PLUGIN = """
 import json
@@ -84,6 +86,11 @@ def connector(function: str = "orders", **config: str) -> ConnectorFile:
     return ConnectorFile("c", {"name": "c", "connector.class": f"shop.{function}", "token": SECRET, **topic, **given})
 
 
+def readme(opening: str) -> str:
+    """What the README's code block that begins with ``opening`` holds."""
+    return (ROOT / "README.md").read_text(encoding="utf-8").partition(f"```{opening}\n")[2].partition("```")[0]
+
+
 def shown(capsys: pytest.CaptureFixture[str]) -> tuple[str, list[Mapping[str, Any]]]:
     """What was printed: the text before the records, and the records."""
     lines = capsys.readouterr().out.splitlines()
@@ -105,6 +112,18 @@ def test_records_are_shown_after_transformations_with_their_offsets(
         for number in (1, 3)
     ]
     assert [path for path in sorted(tmp_path.rglob("*.*")) if "__pycache__" not in path.parts] == before
+
+
+def test_the_readmes_source_has_the_records_that_the_readme_shows(
+    settings: WorkerSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plugins" / "shop.py").write_text(readme("python plugins/shop.py"))
+    definition = ast.parse(readme("python dags/shop_orders.py")).body[-1]
+    assert isinstance(definition, ast.Expr)
+    assert isinstance(definition.value, ast.Call)
+    name, config = map(ast.literal_eval, definition.value.args)
+    print_preview(ConnectorFile(name, {"name": name, **config}), settings, 10, Mask())
+    assert shown(capsys)[1] == [json.loads(line) for line in readme("json").splitlines()]
 
 
 def test_the_number_of_records_is_the_callers_and_secrets_are_hidden(settings: WorkerSettings, capsys: pytest.CaptureFixture[str]) -> None:
