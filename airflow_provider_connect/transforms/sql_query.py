@@ -280,7 +280,7 @@ def _checked_growth(node: Node) -> int:
 def _checked_function(node: Node) -> int:
     name = node["function_name"].lower()
     if name not in _FUNCTIONS or len(node["qualified_name"]["path"]) != 1:
-        raise _Refusal(f"the function {name}{_location(node)} cannot be used: docs/transformations.md lists those that can")
+        raise _Refusal(f"the function {name}{_location(node)} cannot be used: docs/sql-transform.md lists those that can")
     if node["filter"] or node["distinct"] or node["export_state"]:
         raise _Refusal(f"{name}{_location(node)} is not an aggregate: it has no FILTER and no DISTINCT")
     limit = _GROWING.get(name)

@@ -393,7 +393,7 @@ def test_every_function_that_is_allowed_exists_and_has_one_value_a_row() -> None
 
 
 def test_the_page_lists_the_functions() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "transformations.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "sql-transform.md").read_text(encoding="utf-8")
     table = page.split("<!-- functions -->\n")[1].split("<!-- end of functions -->")[0]
     rows = [f"| {subject} | {' '.join(f'`{name}`' for name in names.split())} |\n" for subject, names in FUNCTIONS.items()]
     assert table.replace("\\|", "|") == "".join(["| subject | functions and operators |\n| --- | --- |\n", *rows])
