@@ -1,4 +1,4 @@
-"""An operator that replays a sink's dead-letter records, in a cluster of this package; see docs/errors.md."""
+"""An operator that replays a sink's dead-letter records, in a cluster of this package; see docs/dead-letters.md."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
