@@ -5,10 +5,8 @@ Each loads at its first use: the check for new data, in every Airflow task, need
 """
 
 from airflow_provider_connect import lazy_names
-from airflow_provider_connect.sdk.old_names import with_old_names
 
-_load, __all__ = lazy_names(__name__)
-__getattr__ = with_old_names(__name__, _load)
+__getattr__, __all__ = lazy_names(__name__)
 
 
 def __dir__() -> list[str]:

@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.old_names import with_old_names
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.config_def import ConfigValue
-else:  # a type checker is to find the old names
-    __getattr__ = with_old_names(__name__)
 
 SETTING: Final = "connectors.allowed.paths"
 DATA_FOLDER: Final = "connect-data"

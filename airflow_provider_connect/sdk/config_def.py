@@ -11,12 +11,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_type import Password, Type, class_name_of, parse_type, shown
 from airflow_provider_connect.sdk.java_text import text_of
-from airflow_provider_connect.sdk.old_names import adopt_old_attributes, with_old_names
 
 __all__ = [
     "REQUIRED",
@@ -40,9 +39,6 @@ __all__ = [
     "parse_type",
     "shown",
 ]
-
-if not TYPE_CHECKING:  # a type checker is to find the old names
-    __getattr__ = with_old_names(__name__)
 
 
 class Importance(StrEnum):
@@ -365,7 +361,3 @@ class Plugin:
     version: ClassVar[str | None] = None
     """None: the version of the plugin's distribution."""
     config_def: ClassVar[ConfigDef] = ConfigDef()
-
-    def __init_subclass__(cls, **named: Any) -> None:
-        super().__init_subclass__(**named)
-        adopt_old_attributes(cls)

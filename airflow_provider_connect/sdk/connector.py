@@ -17,12 +17,9 @@ from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedP
 from airflow_provider_connect.sdk.allowed_spark import NO_SPARK, AllowedSpark
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, Password, Plugin, class_name_of
 from airflow_provider_connect.sdk.java_text import text_of
-from airflow_provider_connect.sdk.old_names import with_old_names
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask
-else:  # a type checker is to find the old names
-    __getattr__ = with_old_names(__name__)
 
 OffsetReader = Callable[[Mapping[str, object]], Mapping[str, object] | None]
 """The committed offset of a source partition; None where there is none."""

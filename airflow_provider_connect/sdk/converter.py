@@ -14,7 +14,6 @@ from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedP
 from airflow_provider_connect.sdk.arrow import np, pa
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.config_def import Plugin
-from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ class ColumnRun:
     column: pa.Array
 
 
-@keeping_old_attributes
 class Converter(Plugin):
     """Bytes on a topic ↔ data, for keys or for values.
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_connect.errors import ConfigException, FencedException
-from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import may_be_same_topic
 from airflow_provider_connect.sdk.task import SinkTaskContext
 
@@ -20,7 +19,6 @@ def scope_of(claim: str) -> str:
     return claim.rpartition(":")[0]
 
 
-@keeping_old_attributes
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
     """The state of one partition in the destination. ``next_offset`` None: no offset is known. ``claim_epoch`` orders the claims of one

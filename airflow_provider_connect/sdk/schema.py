@@ -12,14 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_provider_connect.errors import DataException, SchemaException
 from airflow_provider_connect.sdk.expansion import check_bytes, check_fields, weight_of
-from airflow_provider_connect.sdk.old_names import with_old_names
-
-if not TYPE_CHECKING:  # a type checker is to find the old names
-    __getattr__ = with_old_names(__name__)
 
 _NULL_BYTES: Final = 8  # of most types
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
-from airflow_provider_connect.sdk.old_names import adopt_old_attributes, keeping_old_attributes
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.batch import Batch
@@ -54,10 +53,6 @@ class Task:
     """Set by the framework before ``start``; used where batches become records."""
     allowed_paths: AllowedPaths = NOTHING_ALLOWED
     """The files of the host that this task may open. Set by the framework before ``initialize``."""
-
-    def __init_subclass__(cls, **named: Any) -> None:
-        super().__init_subclass__(**named)
-        adopt_old_attributes(cls)
 
     def datasets(self) -> Iterable[Dataset]:
         """What this task has read (a source) or written (a sink) outside of Kafka, for lineage events. The first thousand count.
@@ -252,7 +247,6 @@ class RolledBackException(ConnectException):
         self.why = why
 
 
-@keeping_old_attributes
 class SinkTask(Task):
     """Writes to a destination. ``initialize`` → ``start`` → ``open`` → ``put`` … ``pre_commit`` … → ``close`` → ``stop``.
 

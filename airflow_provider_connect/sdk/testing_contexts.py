@@ -9,7 +9,6 @@ from typing import Any
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.old_names import keeping_old_attributes, keeping_old_keywords
 from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, RangeReader, TransactionContext
 
@@ -92,11 +91,9 @@ class FakeReporter:
             self.report(records, error)
 
 
-@keeping_old_attributes
 class MemorySinkContext:
     """A sink task's context; what it is asked for is kept in attributes."""
 
-    @keeping_old_keywords(claim_order="claim_epoch")
     def __init__(
         self,
         config: Mapping[str, str],

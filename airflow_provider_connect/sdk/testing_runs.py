@@ -22,7 +22,6 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import Connector, SinkConnector, SourceConnector, listed_tasks, task_texts
-from airflow_provider_connect.sdk.old_names import keeping_old_keywords
 from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.task import CommitStep, SourceTask
 from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls, Steps, polls, started
@@ -87,7 +86,6 @@ def run(
 ) -> SinkRun: ...
 
 
-@keeping_old_keywords(claim_order="claim_epoch")
 def run(
     connector: SourceConnector | SinkConnector,
     config: Mapping[str, str],

@@ -15,7 +15,6 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.connector import SinkConnector
-from airflow_provider_connect.sdk.old_names import keeping_old_keywords
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.task import CommitStep, SinkTask
@@ -51,7 +50,6 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         """What lies in the destination now, in the order put: what ``values`` gave."""
         raise NotImplementedError
 
-    @keeping_old_keywords(claim_order="claim_epoch")
     def task(
         self, claim_epoch: int = 1, partitions: Collection[TopicPartition] | None = None, reporter: FakeReporter | None = None
     ) -> SinkTask:

@@ -19,14 +19,12 @@ from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow
-from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import TopicPartition, may_be_same_topic
 from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
 
 _Result = TypeVar("_Result")
 
 
-@keeping_old_attributes
 class TransactionalSink(SinkConnector):
     """A connector together with the calls that its tasks make to the destination.
 

@@ -13,7 +13,6 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, RangeReader, TransactionContext
 from airflow_provider_connect.stores.offset_store import SourceOffsets
@@ -102,7 +101,6 @@ class TaskSourceContext:
         return self._kafka
 
 
-@keeping_old_attributes
 class TaskSinkContext:
     """A sink task's context. The loop carries out what the task asks for after the task's call returns."""
 
