@@ -227,4 +227,3 @@ def test_what_our_plugins_import_authors_can_import(unit: str) -> None:
 
 def test_a_shell_completes_the_public_names() -> None:
     assert set(sdk.__all__) <= set(dir(sdk))
-    assert "OffsetOf" not in dir(sdk)  # an old name
