@@ -14,8 +14,8 @@ def describe(java: JavaRuntime) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = [f"{name} {version(name)}" for name in ("pyspark", "confluent-kafka", "pyarrow", "apache-airflow")]
     return (
-        f"{os.cpu_count()} cores of {_processor()}, {memory:.0f} GiB of memory, {platform.system()} {platform.release()}; "
-        f"Kafka and Kafka Connect {KAFKA_VERSION}, Java {java.version}, Python {platform.python_version()}, {', '.join(versions)}"
+        f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB; "
+        f"Kafka {KAFKA_VERSION}, Java {java.version}, Python {platform.python_version()}, {', '.join(versions)}"
     )
 
 

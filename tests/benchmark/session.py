@@ -95,7 +95,7 @@ class Session:
 
     def measured_on(self) -> str:
         """A sentence for the tables: when, and on which machine."""
-        return f"Measured on {date.today()}: {describe(self._java)}; {self._load:.1f} processes were running or waiting before."
+        return f"Measured on {date.today()}: {describe(self._java)}; load before: {self._load:.1f}."
 
     def _ladder_runs(self) -> int:
         return max(5, self._plan.runs)
