@@ -1,4 +1,4 @@
-"""The files of docs/rest-source.md, run."""
+"""The files of docs/rest-source.md and docs/rest-source-examples.md, run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from airflow_provider_connect.sdk.http.rest_source import RestSource
 from airflow_provider_connect.sdk.testing import SourceRun, run
 from tests.unit.sdk.http.api import Answered, Api, Asked
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "rest-source.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs"
+TEXT = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("rest-source.md", "rest-source-examples.md"))
 
 
 @pytest.fixture
 def plugins(tmp_path: Path) -> PluginCatalog:
-    """The files of the page, in ``plugin.path``."""
-    files = re.findall(r"^```python plugins/(\S+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    """The files of the pages, in ``plugin.path``."""
+    files = re.findall(r"^```python plugins/(\S+)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
     for name, text in files:
         (tmp_path / name).write_text(text)
     return PluginCatalog([str(tmp_path)])
