@@ -2,7 +2,7 @@
 
 A page has two comments, each on a line of its own; the text between them is made here. The second is ``end of config``, the first one of
 
-- ``config: A``: the settings of the class A,
+- ``config: A``: the settings of the class A, by its name with or without a package,
 - ``config: A, B``: the settings that A and B define alike,
 - ``config: A, not B``: the settings of A that B does not define alike.
 
@@ -74,7 +74,9 @@ def _row(key: ConfigKey) -> str:
 
 
 def _definition(class_name: str) -> ConfigDef:
-    plugin: Any = PluginCatalog().named(class_name)[-1].load()
+    catalog = PluginCatalog()
+    found = catalog.named(class_name) or [plugin for plugin in catalog.plugins() if plugin.class_name.endswith(f".{class_name}")]
+    plugin: Any = found[-1].load()
     definition: ConfigDef = plugin.config_def
     return definition
 
