@@ -6,7 +6,7 @@ SHARED := -n $(or $(JOBS),3)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test static units tests coverage contract bench chaos soak docs hashes ui
+.PHONY: help setup demo up down status check test static units tests coverage contract bench chaos soak docs dist hashes ui
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -76,8 +76,18 @@ docs: setup ## the documentation as a site with a search in .dev/site/html; a de
 ui: ## check and build the page's bundle; needs Node.js, which nothing else does
 	@cd ui && npm ci --no-audit --no-fund && npm run --silent build
 
+# What users install: all extras but those that constraints.txt does not pin (openlineage) and that tests need.
+EXTRAS := airflow client dev filesystem frames http jdbc lake mssql mysql oracle registry rest sftp spark sql standalone
+dist: setup ## wheel and sdist in dist/, with a CycloneDX SBOM of the pinned requirements; PROJECT_URL= the repository's address for links on a package index
+	@$(PY) -m venv .dev/dist/venv && .venv/bin/uv pip install -q --python .dev/dist/venv/bin/python --require-hashes -r requirements/bom.txt
+	@.venv/bin/uv build --quiet --clear --no-create-gitignore --python $(PY) --build-constraints requirements/build.txt --require-hashes --out-dir dist; code=$$?; rm -rf *.egg-info; exit $$code
+	@rm -f .dev/dist/requirements.* && $(HASHES) $(addprefix --extra ,$(EXTRAS)) setup.cfg --output-file .dev/dist/requirements.txt
+	@.dev/dist/venv/bin/cyclonedx-py requirements --output-reproducible --output-file .dev/dist/requirements.json .dev/dist/requirements.txt
+	@$(PY) -m tests.bom .dev/dist/requirements.json dist/*.whl
+
 HASHES := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --constraint constraints.txt
-hashes: setup ## requirements of the image with the hash of every file, after a change of setup.cfg or constraints.txt
+hashes: setup ## requirements of the image, make docs and make dist with the hash of every file, after a change of setup.cfg or constraints.txt
 	@echo setuptools | $(HASHES) - --output-file requirements/build.txt
 	@echo mkdocs-material | $(filter-out --constraint constraints.txt,$(HASHES)) - --output-file requirements/docs.txt
+	@echo cyclonedx-bom | $(filter-out --constraint constraints.txt,$(HASHES)) - --output-file requirements/bom.txt
 	@printf 'asyncpg\npsycopg2-binary\nsetuptools\n' | $(HASHES) --extra airflow --extra jdbc --extra mysql --extra filesystem --extra sftp --extra lake --extra registry --extra sql setup.cfg - --output-file requirements/image.txt

@@ -1,12 +1,19 @@
 """The metadata of the distribution: what a package index shows, and the licence that goes along."""
 
 import configparser
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bom import bill_of_materials
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -58,3 +65,56 @@ def test_the_licence_and_the_notice_are_there() -> None:
     assert "Version 2.0, January 2004" in licence
     assert "END OF TERMS AND CONDITIONS" in licence
     assert (ROOT / "NOTICE").read_text().startswith("airflow-provider-connect\n")
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    """With one requirement, and one of an extra."""
+    metadata = (
+        "Metadata-Version: 2.4\nName: airflow-provider-connect\nVersion: 0.1.0\nSummary: Connectors\nLicense: Apache-2.0\n"
+        'Requires-Dist: confluent-kafka<3\nRequires-Dist: Httpx>=0.27; extra == "client"\n\n# README'
+    )
+    path = tmp_path / "airflow_provider_connect-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("airflow_provider_connect-0.1.0.dist-info/METADATA", metadata)
+    return path
+
+
+def listed(*names: str) -> dict[str, Any]:
+    """What cyclonedx-bom writes of a file of requirements, a line each."""
+    components = [{"bom-ref": f"L{line}", "name": name, "description": f"line {line}"} for line, name in enumerate(names)]
+    return {"bomFormat": "CycloneDX", "metadata": {"tools": {}}, "components": components, "dependencies": [{"ref": "L0"}]}
+
+
+def test_the_bill_of_materials_names_the_wheel_and_its_direct_requirements(wheel: Path) -> None:
+    bill = bill_of_materials(listed("anyio", "confluent-kafka", "httpx"), wheel)
+    component = bill["metadata"]["component"]
+    assert component["purl"] == "pkg:pypi/airflow-provider-connect@0.1.0"
+    assert component["licenses"][0]["license"]["id"] == "Apache-2.0"
+    assert component["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}]
+    assert bill["components"] == [
+        {"bom-ref": "L0", "name": "anyio"},
+        {"bom-ref": "L1", "name": "confluent-kafka"},
+        {"bom-ref": "L2", "name": "httpx"},
+    ]
+    assert bill["dependencies"] == [{"ref": "L0"}, {"ref": "wheel", "dependsOn": ["L1", "L2"]}]
+
+
+def test_a_bill_of_materials_without_a_requirement_of_the_wheel_is_refused(wheel: Path) -> None:
+    with pytest.raises(ValueError, match="confluent-kafka<3"):
+        bill_of_materials(listed("anyio", "httpx"), wheel)
+
+
+def test_the_bill_of_materials_covers_every_extra_that_is_pinned() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    extras = re.search(r"^EXTRAS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert extras is not None
+    assert set(extras[1].split()) == set(setup["options.extras_require"]) - {"openlineage", "test"}
+
+
+@pytest.mark.parametrize("tools", ["docs.txt", "bom.txt"])
+def test_every_file_of_a_tool_is_known_by_its_hash(tools: str) -> None:
+    lines = (ROOT / "requirements" / tools).read_text().replace("\\\n", " ").splitlines()
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==\S+( ; .+?)?( +--hash=sha256:[0-9a-f]{64})+", line)] == []
