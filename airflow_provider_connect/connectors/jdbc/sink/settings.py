@@ -133,12 +133,11 @@ CONFIG_DEF = ConfigDef(
         importance=Importance.HIGH,
         validator=_url,
         group="Connection",
-        doc="Where the database is: jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, jdbc:mariadb://host/database, or a "
-        "SQLAlchemy or Airflow URL such as postgresql://user:password@host/database. ${airflow:conn_id:uri} takes it from an Airflow "
-        "Connection. Options of the URL that could run code or read files are refused.",
+        doc="Address of the database, such as jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, "
+        "postgresql://user:password@host/database, or ${airflow:conn_id:uri} for an Airflow Connection.",
     ),
-    ConfigKey(USER, Type.STRING, None, importance=Importance.HIGH, group="Connection", doc="User, where the address has none."),
-    ConfigKey(PASSWORD, Type.PASSWORD, None, importance=Importance.HIGH, group="Connection", doc="Password, where the address has none."),
+    ConfigKey(USER, Type.STRING, None, importance=Importance.HIGH, group="Connection", doc="User, unless the URL has one."),
+    ConfigKey(PASSWORD, Type.PASSWORD, None, importance=Importance.HIGH, group="Connection", doc="Password, unless the URL has one."),
     ConfigKey(
         INSERT_MODE,
         Type.STRING,
@@ -146,8 +145,8 @@ CONFIG_DEF = ConfigDef(
         validator=OneOf(*InsertMode, case_sensitive=False),
         importance=Importance.HIGH,
         group="Writes",
-        doc="insert: each record is a new row. upsert: a new row, or a change of the row of this key. update: a change of the row of this "
-        "key; nothing where there is none.",
+        doc="insert: each record adds a row. upsert: adds a row or changes that of its key. update: changes the row of its key, if it "
+        "exists.",
     ),
     ConfigKey(
         DELETE_ENABLED,
@@ -162,7 +161,7 @@ CONFIG_DEF = ConfigDef(
         50_000,
         validator=Range(1, 1_000_000),
         group="Writes",
-        doc="How many records of a table are written with one statement, at the most.",
+        doc="Maximum records of a table in one statement.",
     ),
     ConfigKey(
         TABLE_FORMAT,
@@ -170,7 +169,7 @@ CONFIG_DEF = ConfigDef(
         TOPIC,
         validator=NonEmptyString(),
         group="Tables",
-        doc="Name of the table, with ${topic} for the topic's name. Text before a dot is the schema, where the database has schemas.",
+        doc="Name of the table; ${topic} stands for the topic's name. Text before a dot is the schema.",
     ),
     ConfigKey(
         TABLE_PATTERN,
@@ -178,7 +177,7 @@ CONFIG_DEF = ConfigDef(
         "",
         validator=_pattern,
         group="Tables",
-        doc="Regular expression for whole topic names. What its first group finds, or else all of it, is what ${topic} stands for.",
+        doc="Regular expression for whole topic names. ${topic} stands for its first group, or for the whole match.",
     ),
     ConfigKey(
         PK_MODE,
@@ -187,15 +186,15 @@ CONFIG_DEF = ConfigDef(
         validator=OneOf(*PkMode, case_sensitive=False),
         importance=Importance.HIGH,
         group="Tables",
-        doc="Where the primary key comes from: none, kafka (topic, partition and offset), record_key or record_value.",
+        doc="Source of the primary key: none, kafka (topic, partition and offset), record_key or record_value.",
     ),
     ConfigKey(
         PK_FIELDS,
         Type.LIST,
         "",
         group="Tables",
-        doc="Columns of the primary key. kafka: the names of the three columns. record_key: fields of the key, all if there are none here; "
-        "for a key that is a single value, the column's name. record_value: fields of the value.",
+        doc="Columns of the primary key. kafka: names of the three columns. record_key: fields of the key (default: all), or the "
+        "column's name for a key that is a single value. record_value: fields of the value.",
     ),
     ConfigKey(
         FIELDS,
@@ -203,15 +202,15 @@ CONFIG_DEF = ConfigDef(
         "",
         group="Tables",
         alias="fields.include",
-        doc="Fields of the value that are written besides the key. None: all.",
+        doc="Fields of the value to write, besides the key. Empty: all.",
     ),
-    ConfigKey(AUTO_CREATE, Type.BOOLEAN, False, group="Tables", doc="Whether a missing table is created, from the records' schema."),
+    ConfigKey(AUTO_CREATE, Type.BOOLEAN, False, group="Tables", doc="Whether to create missing tables from the records' schema."),
     ConfigKey(
         AUTO_EVOLVE,
         Type.BOOLEAN,
         False,
         group="Tables",
-        doc="Whether a table gets the columns that records have and it lacks, and wider ones where numbers have become wider.",
+        doc="Whether to add missing columns, and to widen columns for wider numbers.",
     ),
     ConfigKey(
         TIME_ZONE,
@@ -219,7 +218,7 @@ CONFIG_DEF = ConfigDef(
         "UTC",
         validator=_time_zone,
         group="Writes",
-        doc="Time zone of timestamps in columns that have no zone themselves.",
+        doc="Time zone of columns that hold date and time without a zone.",
     ),
     ConfigKey(
         QUOTES,
@@ -227,8 +226,8 @@ CONFIG_DEF = ConfigDef(
         "always",
         validator=OneOf("always", "never", case_sensitive=False),
         group="Tables",
-        doc="always: names of tables and columns are taken letter for letter. never: as the database writes unquoted names, so PostgreSQL "
-        "in lower case.",
+        doc="always: names of tables and columns are quoted. never: only plain names are accepted, as the database writes unquoted "
+        "names (PostgreSQL: lower case).",
     ),
     ConfigKey(
         MAX_RETRIES,
@@ -236,16 +235,15 @@ CONFIG_DEF = ConfigDef(
         10,
         validator=Range(0),
         group="Errors",
-        doc="How often a commit is tried again after the connection was lost, a deadlock or a serialization failure.",
+        doc="Retries of a commit after a lost connection, a deadlock or a serialization failure.",
     ),
-    ConfigKey(RETRY_MS, Type.INT, 3000, validator=Range(0), group="Errors", doc="Milliseconds before such a try."),
+    ConfigKey(RETRY_MS, Type.INT, 3000, validator=Range(0), group="Errors", doc="Milliseconds between retries."),
     ConfigKey(
         OFFSETS_TABLE,
         Type.STRING,
         "connect_sink_offsets",
         validator=NonEmptyString(),
         group="Delivery",
-        doc="Table for the offsets of exactly-once delivery, created if it is missing. Connectors of one Connect cluster share it; two "
-        "clusters that have connectors and topics of one name need two.",
+        doc="Table for the offsets of exactly-once delivery, created if missing. Connectors of one Connect cluster share it.",
     ),
 )

@@ -94,12 +94,11 @@ CONFIG_DEF: Final = ConfigDef(
         validator=_check_url,
         importance=Importance.HIGH,
         group=_DATABASE,
-        doc="Where the database is: jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, jdbc:mariadb://host/database, or a "
-        "SQLAlchemy or Airflow URL such as postgresql://user:password@host/database. ${airflow:conn_id:uri} takes it from an Airflow "
-        "Connection. Options of the URL that could run code or read files are refused.",
+        doc="Address of the database, such as jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, "
+        "postgresql://user:password@host/database, or ${airflow:conn_id:uri} for an Airflow Connection.",
     ),
-    ConfigKey(USER, Type.STRING, None, importance=Importance.HIGH, group=_DATABASE, doc="The user to log in as."),
-    ConfigKey(PASSWORD, Type.PASSWORD, None, importance=Importance.HIGH, group=_DATABASE, doc="The user's password."),
+    ConfigKey(USER, Type.STRING, None, importance=Importance.HIGH, group=_DATABASE, doc="User, unless the URL has one."),
+    ConfigKey(PASSWORD, Type.PASSWORD, None, importance=Importance.HIGH, group=_DATABASE, doc="Password, unless the URL has one."),
     ConfigKey(
         ATTEMPTS,
         Type.INT,
@@ -107,7 +106,7 @@ CONFIG_DEF: Final = ConfigDef(
         validator=Range(1),
         importance=Importance.LOW,
         group=_DATABASE,
-        doc="How often to try to get a connection, also one that was lost while rows were read, before the task fails.",
+        doc="Attempts to connect, also after a lost connection, before the task fails.",
     ),
     ConfigKey(
         BACKOFF,
@@ -125,7 +124,7 @@ CONFIG_DEF: Final = ConfigDef(
         alias="table.whitelist",
         validator=_check_patterns,
         group=_DATABASE,
-        doc="The tables to read: names, with or without schema and database, and regular expressions of whole names. Empty: all tables.",
+        doc="Tables to read: names, with or without schema and database, and regular expressions for whole names. Empty: all tables.",
     ),
     ConfigKey(
         TABLE_EXCLUDE,
@@ -134,23 +133,30 @@ CONFIG_DEF: Final = ConfigDef(
         alias="table.blacklist",
         validator=_check_patterns,
         group=_DATABASE,
-        doc="The tables not to read, in the same form. Stronger than table.include.",
+        doc="Tables not to read, in the same form. Takes precedence over table.include.",
     ),
     ConfigKey(
         CATALOG_PATTERN,
         Type.STRING,
         None,
         group=_DATABASE,
-        doc="Only tables of catalogs like this, with % and _ as in SQL's LIKE. A catalog is what most call a database.",
+        doc="Only tables of catalogs (databases) that match, with % and _ as in SQL's LIKE.",
     ),
-    ConfigKey(SCHEMA_PATTERN, Type.STRING, None, importance=Importance.HIGH, group=_DATABASE, doc="Only tables of schemas like this."),
+    ConfigKey(
+        SCHEMA_PATTERN,
+        Type.STRING,
+        None,
+        importance=Importance.HIGH,
+        group=_DATABASE,
+        doc="Only tables of schemas that match, in the same form.",
+    ),
     ConfigKey(
         TABLE_TYPES,
         Type.LIST,
         "TABLE",
         importance=Importance.LOW,
         group=_DATABASE,
-        doc="The kinds of tables to read: TABLE, VIEW, MATERIALIZED VIEW, FOREIGN TABLE.",
+        doc="Kinds of tables to read: TABLE, VIEW, MATERIALIZED VIEW, FOREIGN TABLE.",
     ),
     ConfigKey(
         NUMERIC_PRECISION_MAPPING,
@@ -167,8 +173,9 @@ CONFIG_DEF: Final = ConfigDef(
         validator=lambda name, value: None if value is None else OneOf(*NumericMapping, case_sensitive=False)(name, value),
         importance=Importance.LOW,
         group=_DATABASE,
-        doc="What becomes of NUMERIC and DECIMAL columns: none (Connect's Decimal), precision_only (integers of up to 18 digits become "
-        "integers), best_fit (and numbers of up to 18 digits doubles), best_fit_eager_double (all that have digits after the point).",
+        doc="NUMERIC and DECIMAL columns become: none: Connect's Decimal. precision_only: integers, if they have up to 18 digits and no "
+        "digits after the point. best_fit: also doubles, if they have up to 18 digits. best_fit_eager_double: doubles whenever they "
+        "have digits after the point.",
     ),
     ConfigKey(
         AS_TEXT,
@@ -176,8 +183,8 @@ CONFIG_DEF: Final = ConfigDef(
         "",
         importance=Importance.LOW,
         group=_DATABASE,
-        doc="Columns whose values become STRING, as the database writes them: column, or table.column. For numbers that no Decimal holds "
-        "(NaN, infinity, more digits than its schema), and where each digit of a time or float matters.",
+        doc="Columns that become STRING, as the database writes them: column, or table.column. For numbers that no Decimal holds (NaN, "
+        "infinity, too many digits), and to keep each digit of a time or float.",
     ),
     ConfigKey(
         TIME_ZONE,
@@ -185,7 +192,7 @@ CONFIG_DEF: Final = ConfigDef(
         "UTC",
         validator=_check_zone,
         group=_DATABASE,
-        doc="The time zone of columns that hold date and time without a zone.",
+        doc="Time zone of columns that hold date and time without a zone.",
     ),
     ConfigKey(
         QUOTE_IDENTIFIERS,
@@ -193,7 +200,8 @@ CONFIG_DEF: Final = ConfigDef(
         "always",
         validator=OneOf("always", "never", case_sensitive=False),
         group=_DATABASE,
-        doc="Whether names of tables and columns stand in quotes. Without quotes only plain names are accepted.",
+        doc="always: names of tables and columns are quoted. never: only plain names are accepted, as the database writes unquoted "
+        "names (PostgreSQL: lower case).",
     ),
     ConfigKey(
         MODE,
@@ -202,23 +210,22 @@ CONFIG_DEF: Final = ConfigDef(
         importance=Importance.HIGH,
         group=_ROWS,
         dependents=(INCREMENTING, TIMESTAMP, NON_NULL),
-        doc="bulk: all rows at each run. incrementing: rows whose column is greater than before; changes of rows are not seen. timestamp: "
-        "rows whose timestamp is later than before. timestamp+incrementing: both columns together, the safest way to see new and changed "
-        "rows.",
+        doc="bulk: all rows in each run. incrementing: new rows. timestamp: new and changed rows. timestamp+incrementing: the same, "
+        "with both columns; safest.",
     ),
     ConfigKey(
         INCREMENTING,
         Type.STRING,
         "",
         group=_ROWS,
-        doc="The column that grows with each new row: an integer, or a decimal without digits after the point, that is never null.",
+        doc="Column that grows with each new row: whole numbers, never null.",
     ),
     ConfigKey(
         TIMESTAMP,
         Type.LIST,
         "",
         group=_ROWS,
-        doc="The column that holds when a row was changed last. Of several, the first that is not null counts.",
+        doc="Column with the time of a row's last change. Of several, the first that is not null applies.",
     ),
     ConfigKey(
         TIMESTAMP_INITIAL,
@@ -227,7 +234,7 @@ CONFIG_DEF: Final = ConfigDef(
         validator=_check_initial,
         importance=Importance.LOW,
         group=_ROWS,
-        doc="Where the first run begins: milliseconds since the epoch, or -1 for now. By default with the first row.",
+        doc="Start of the first run: milliseconds since the epoch, or -1 for now. Default: the first row.",
     ),
     ConfigKey(
         ROWS_FROM,
@@ -235,8 +242,8 @@ CONFIG_DEF: Final = ConfigDef(
         None,
         importance=Importance.LOW,
         group=_ROWS,
-        doc="Only rows from here on: a number of the incrementing column; in modes with a timestamp column a time with its zone, such as "
-        "2026-01-31T14:00:00Z. For a connector that reads one range, as a backfill does.",
+        doc="Only rows from this number of the incrementing column, or with a timestamp column from this time with its zone, such as "
+        "2026-01-31T14:00:00Z. For backfills.",
     ),
     ConfigKey(
         ROWS_TO,
@@ -252,15 +259,15 @@ CONFIG_DEF: Final = ConfigDef(
         True,
         importance=Importance.LOW,
         group=_ROWS,
-        doc="Refuse to run where the incrementing column, or all timestamp columns, may be null. Rows that are null there are never read.",
+        doc="Refuse a run if the incrementing column, or all timestamp columns, may be null. Rows with null there are never read.",
     ),
     ConfigKey(
         QUERY,
         Type.STRING,
         "",
         group=_ROWS,
-        doc="A query whose rows are read instead of tables. May have its own WHERE; in all modes but bulk its rows must have the columns "
-        "named above. Goes to the topic that topic.prefix names.",
+        doc="Read the rows of this query instead of tables. It may have its own WHERE. In all modes except bulk it must return the "
+        "mode's columns.",
     ),
     ConfigKey(
         TIMESTAMP_DELAY,
@@ -269,8 +276,8 @@ CONFIG_DEF: Final = ConfigDef(
         validator=Range(0, _LONGEST_MS),
         importance=Importance.HIGH,
         group=_CONNECTOR,
-        doc="Rows younger than so many milliseconds, by the database's clock, are left to a later run, so that those of transactions that "
-        "commit late are not passed over. Rows of the second, or in PostgreSQL of the column's tick, that is not over yet always wait.",
+        doc="Rows younger than this, by the database's clock, are left to a later run, so that transactions that commit late are not "
+        "missed.",
     ),
     ConfigKey(
         TIMESTAMP_OVERLAP,
@@ -279,8 +286,8 @@ CONFIG_DEF: Final = ConfigDef(
         validator=Range(0, _LONGEST_MS),
         importance=Importance.LOW,
         group=_CONNECTOR,
-        doc="Modes with a timestamp column: how many milliseconds below the last timestamp that was read each run reads again, for rows "
-        "that become visible late. Each of them is sent once. The offset remembers the rows within it, at most 5,000.",
+        doc="Modes with a timestamp column: each run reads again this many milliseconds below the last timestamp, for rows that become "
+        "visible late. Each row is sent once. The offset remembers up to 5,000 rows.",
     ),
     ConfigKey(
         INCREMENTING_OVERLAP,
@@ -289,7 +296,7 @@ CONFIG_DEF: Final = ConfigDef(
         validator=Range(0),
         importance=Importance.LOW,
         group=_CONNECTOR,
-        doc="Mode incrementing: the same in numbers of the incrementing column. A table is then read by one task.",
+        doc="Mode incrementing: the same, in numbers of the incrementing column. The table is then read by one task.",
     ),
     ConfigKey(
         OPEN_TRANSACTIONS,
@@ -298,16 +305,15 @@ CONFIG_DEF: Final = ConfigDef(
         validator=Range(0),
         importance=Importance.LOW,
         group=_CONNECTOR,
-        doc="PostgreSQL: how many milliseconds to wait for transactions that are writing to a table when a run begins to read it, since "
-        "they may commit rows that belong before those already seen. Where they go on longer, the table is left to the next run. 0: do not "
-        "wait, and accept that such rows are never read.",
+        doc="PostgreSQL: maximum wait for transactions that are writing to a table when a run begins to read it. After that, the table "
+        "is left to the next run. 0: do not wait, and accept that their rows may be missed.",
     ),
     ConfigKey(
         TOPIC_PREFIX,
         Type.STRING,
         importance=Importance.HIGH,
         group=_CONNECTOR,
-        doc="What stands before the table's name in the name of its topic; with query, the whole name of the topic.",
+        doc="Prefix of the table's name in the topic's name; with query, the whole name of the topic.",
     ),
     ConfigKey(
         BATCH_ROWS,
@@ -316,7 +322,6 @@ CONFIG_DEF: Final = ConfigDef(
         validator=Range(1),
         importance=Importance.LOW,
         group=_CONNECTOR,
-        doc="At most so many rows go on at once, and some 4 MiB of them, but for rows that must stay together because their timestamps "
-        "are equal.",
+        doc="Maximum rows of a batch, of about 4 MiB. Rows with equal timestamps stay together.",
     ),
 )
