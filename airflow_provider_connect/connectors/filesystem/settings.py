@@ -117,41 +117,42 @@ CONFIG_DEF = ConfigDef(
         default="topics",
         validator=_folder,
         importance=Importance.HIGH,
-        doc="The folder of the data, below that of url. State is kept in its folder _connect.",
+        doc="Folder of the data, below that of url. State is in its folder _connect.",
     ),
     ConfigKey(
         FORMAT,
         default="json",
         alias="format.class",
         importance=Importance.HIGH,
-        doc="The format of the files: json (a line a record), csv, parquet, avro, orc or bytes; or a class name such as "
+        doc="Format of the files: json (a line for each record), csv, parquet, avro, orc or bytes; or a class name such as "
         "io.confluent.connect.s3.format.parquet.ParquetFormat.",
     ),
     ConfigKey(
         COMPRESSION,
         default=None,
-        doc="The codec of the files, one that the format has. By default the format's own.",
+        doc="Codec of the files. Default: that of the format.",
     ),
     ConfigKey(
         FLUSH_SIZE,
         Type.INT,
         NO_LIMIT,
         importance=Importance.HIGH,
-        doc="The open files of a topic partition end after so many of its records. -1: no limit.",
+        doc="The open files of a topic partition end after this many of its records. -1: no limit.",
     ),
-    ConfigKey(ROTATE_BYTES, Type.LONG, NO_LIMIT, doc="They end after so many bytes, about. -1: no limit."),
+    ConfigKey(ROTATE_BYTES, Type.LONG, NO_LIMIT, doc="They end after about this many bytes. -1: no limit."),
     ConfigKey(
         ROTATE_MS,
         Type.LONG,
         NO_LIMIT,
         importance=Importance.HIGH,
-        doc="They end before a record whose time (timestamp.extractor) is so much later than that of their first. -1: no limit.",
+        doc="They end before a record whose time (timestamp.extractor) is this many milliseconds later than that of the first. -1: no "
+        "limit.",
     ),
     ConfigKey(
         ROTATE_SCHEDULE_MS,
         Type.LONG,
         NO_LIMIT,
-        doc="They end at each multiple of so many milliseconds, counted from midnight in timezone. -1: no such limit.",
+        doc="They end at each multiple of this many milliseconds since midnight in timezone. -1: no limit.",
     ),
     ConfigKey(
         PARTITIONER,
@@ -161,10 +162,10 @@ CONFIG_DEF = ConfigDef(
         doc="How records are divided into folders, by a simple or full class name: DefaultPartitioner (partition=«number»), "
         "FieldPartitioner (partition.field.name), TimeBasedPartitioner (path.format), DailyPartitioner, HourlyPartitioner.",
     ),
-    ConfigKey(FIELDS, Type.LIST, [], doc="The fields of FieldPartitioner; points separate the names of nested ones."),
+    ConfigKey(FIELDS, Type.LIST, [], doc="Fields of FieldPartitioner; nested names are separated by dots."),
     ConfigKey(DURATION_MS, Type.LONG, NO_LIMIT, doc="The length of the periods of TimeBasedPartitioner."),
     ConfigKey(PATH_FORMAT, default="", doc="The folder of a period: 'year'=YYYY/'month'=MM/'day'=dd, with the letters of Java's dates."),
-    ConfigKey(LOCALE, default="en", doc="The language of path.format. Names of days and months are English alone."),
+    ConfigKey(LOCALE, default="en", doc="Language of path.format. Only English is supported."),
     ConfigKey(TIME_ZONE, default="UTC", validator=_time_zone, doc="The time zone of periods and schedules."),
     ConfigKey(
         EXTRACTOR,
@@ -181,30 +182,30 @@ CONFIG_DEF = ConfigDef(
         NULL_VALUES,
         default="fail",
         validator=OneOf("fail", "ignore"),
-        doc="What a record without a value does: fail as refused, or ignore to leave it out.",
+        doc="What happens to a record without a value: fail (bad record), or ignore (left out).",
     ),
     ConfigKey(
         COMPATIBILITY,
         default=Compatibility.NONE.value,
         validator=OneOf(*Compatibility, case_sensitive=False),
-        doc="What a change of the values' schema does. NONE: the files end. BACKWARD and FULL: they end at a newer version of the "
-        "schema, and values of older ones are projected to it. FORWARD: they end at an older one, and newer values are projected.",
+        doc="Effect of a change of the values' schema. NONE: the files end. BACKWARD, FULL: they end at a newer version, and older "
+        "values are projected to it. FORWARD: they end at an older version, and newer values are projected to it.",
     ),
-    ConfigKey(DELIMITER, default="+", validator=_folder, importance=Importance.LOW, doc="What separates the parts of a file's name."),
+    ConfigKey(DELIMITER, default="+", validator=_folder, importance=Importance.LOW, doc="Separator of the parts of a file's name."),
     ConfigKey(
         DIGITS,
         Type.INT,
         10,
         validator=Range(at_least=0, at_most=20),
         importance=Importance.LOW,
-        doc="To how many digits offsets in names are filled with zeros.",
+        doc="Number of digits of offsets in names, padded with zeros.",
     ),
     ConfigKey(
         MOST_OPEN,
         Type.INT,
         50,
         validator=Range(at_least=1, at_most=1000),
-        doc="A topic partition's open files end when there are more than so many: each takes memory.",
+        doc="The open files of a topic partition end when there are more than this: each takes memory.",
     ),
 )
 

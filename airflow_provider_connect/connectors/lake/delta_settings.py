@@ -35,15 +35,15 @@ CONFIG_DEF = ConfigDef(
         PATH,
         importance=Importance.HIGH,
         group="Table",
-        doc="The table's folder, below the allowed paths, or s3://bucket/path. The folder above it, or the bucket, must exist.",
+        doc="Folder of the table below the allowed paths, or s3://bucket/path. Its parent folder, or the bucket, must exist.",
     ),
     ConfigKey(
-        AUTO_CREATE, Type.BOOLEAN, False, group="Table", doc="Whether a missing table is created, from the schema of its first records."
+        AUTO_CREATE, Type.BOOLEAN, False, group="Table", doc="Whether to create a missing table from the schema of its first records."
     ),
-    ConfigKey(EVOLVE, Type.BOOLEAN, False, group="Table", doc="Whether the table gets the columns that records have and it lacks."),
-    ConfigKey(PARTITION_BY, Type.LIST, "", validator=ListOf(unique=True), group="Table", doc="The partition columns of a new table."),
+    ConfigKey(EVOLVE, Type.BOOLEAN, False, group="Table", doc="Whether to add missing columns."),
+    ConfigKey(PARTITION_BY, Type.LIST, "", validator=ListOf(unique=True), group="Table", doc="Partition columns of a new table."),
     upsert_key(UPSERT),
-    ConfigKey(ID_COLUMNS, Type.LIST, "", validator=ListOf(unique=True), group="Writes", doc="The columns that identify a row."),
+    ConfigKey(ID_COLUMNS, Type.LIST, "", validator=ListOf(unique=True), group="Writes", doc="Columns that identify a row."),
     retries_key("another writer was faster, or the store was not reached"),
     *(replace(key, group="Store", doc=_KEY_DOC if key.name == ACCESS_KEY else key.doc) for key in S3_KEYS),
 )

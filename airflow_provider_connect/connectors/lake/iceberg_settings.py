@@ -274,42 +274,42 @@ CONFIG_DEF = ConfigDef(
         "",
         importance=Importance.HIGH,
         group="Tables",
-        doc="The tables to write to, each as namespace.table. Of several, each takes all records, or those that its route-regex selects.",
+        doc="Tables to write to, as namespace.table. Each of several gets all records, or those that its route-regex selects.",
     ),
     ConfigKey(
         ROUTE_FIELD,
         Type.STRING,
         None,
         group="Tables",
-        doc="The field of the value whose text selects a record's table: a field in a struct is written with dots.",
+        doc="Field of the value whose text selects a record's table; dots separate the names of inner fields.",
     ),
-    ConfigKey(DYNAMIC, Type.BOOLEAN, False, group="Tables", doc="Whether the route field holds the name of the table, in any case."),
+    ConfigKey(DYNAMIC, Type.BOOLEAN, False, group="Tables", doc="Whether the route field holds the table's name, in any case."),
     ConfigKey(
-        AUTO_CREATE, Type.BOOLEAN, False, group="Tables", doc="Whether a missing table is created, from the schema of its first records."
+        AUTO_CREATE, Type.BOOLEAN, False, group="Tables", doc="Whether to create missing tables from the schema of their first records."
     ),
     ConfigKey(
         EVOLVE,
         Type.BOOLEAN,
         False,
         group="Tables",
-        doc="Whether a table gets the columns that records have and it lacks, and wider types where numbers have become wider.",
+        doc="Whether to add missing columns, and to widen types for wider numbers.",
     ),
     ConfigKey(
         FORCE_OPTIONAL,
         Type.BOOLEAN,
         False,
         group="Tables",
-        doc="Whether new columns may be null, with all that is in them, even where fields may not.",
+        doc="Whether new columns are optional at any depth, even if fields are required.",
     ),
     ConfigKey(
-        IGNORES_CASE, Type.BOOLEAN, False, group="Tables", doc="Whether fields go to columns whose names differ in case, at any depth."
+        IGNORES_CASE, Type.BOOLEAN, False, group="Tables", doc="Whether names of fields and columns match regardless of case, at any depth."
     ),
     ConfigKey(
         ID_COLUMNS,
         Type.LIST,
         "",
         group="Writes",
-        doc="The columns that identify a row. iceberg.table.«table».id-columns sets them for one table.",
+        doc="Columns that identify a row. iceberg.table.«table».id-columns sets them for one table.",
     ),
     upsert_key(UPSERT),
     ConfigKey(
@@ -326,8 +326,7 @@ CONFIG_DEF = ConfigDef(
         MAIN,
         validator=NonEmptyString(),
         group="Writes",
-        doc="The branch that is written to; one that is missing begins at the head of main. "
-        "iceberg.table.«table».commit-branch sets it for one table.",
+        doc="Branch to write to. A missing one starts at the head of main. iceberg.table.«table».commit-branch sets it for one table.",
     ),
     ConfigKey(
         OFFSETS_TABLE,
@@ -335,18 +334,18 @@ CONFIG_DEF = ConfigDef(
         "connect.sink_offsets",
         validator=NonEmptyString(),
         group="Delivery",
-        doc="A table without columns that keeps the offsets where records may go to more than one table. Created if it is missing.",
+        doc="Table for offsets if records may go to several tables. Created if missing.",
     ),
     retries_key("the catalog or the store was not reached"),
-    ConfigKey(CATALOG_NAME, Type.STRING, "iceberg", group="Catalog", doc="The catalog's name, by which a SQL catalog keeps its tables."),
+    ConfigKey(CATALOG_NAME, Type.STRING, "iceberg", group="Catalog", doc="Name of the catalog; a SQL catalog stores tables under it."),
     ConfigKey(CATALOG_TYPE, Type.STRING, None, importance=Importance.HIGH, group="Catalog", doc="jdbc (or sql), rest or hive."),
-    ConfigKey(CATALOG_IMPL, Type.STRING, None, group="Catalog", doc="Instead of the type, the class of Java's JDBC, REST or Hive catalog."),
+    ConfigKey(CATALOG_IMPL, Type.STRING, None, group="Catalog", doc="Instead of the type: the class of Java's JDBC, REST or Hive catalog."),
     ConfigKey(
         URI,
         importance=Importance.HIGH,
         validator=NonEmptyString(),
         group="Catalog",
-        doc="Where the catalog is: jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, https://host/path (REST) or "
+        doc="Address of the catalog: jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, https://host/path (REST) or "
         "thrift://host:9083 (Hive).",
     ),
     ConfigKey(
@@ -355,15 +354,15 @@ CONFIG_DEF = ConfigDef(
         None,
         importance=Importance.HIGH,
         group="Catalog",
-        doc="Where new tables lie: a folder below the allowed paths, or s3://bucket/path. REST catalogs may know it themselves.",
+        doc="Location of new tables: a folder below the allowed paths, or s3://bucket/path. Optional for REST catalogs.",
     ),
-    ConfigKey(USER, Type.STRING, None, group="Catalog", doc="User of a SQL catalog's database, where the address has none."),
-    ConfigKey(PASSWORD, Type.PASSWORD, None, group="Catalog", doc="Password of a SQL catalog's database, where the address has none."),
+    ConfigKey(USER, Type.STRING, None, group="Catalog", doc="User of a SQL catalog's database, unless the URL has one."),
+    ConfigKey(PASSWORD, Type.PASSWORD, None, group="Catalog", doc="Password of a SQL catalog's database, unless the URL has one."),
     ConfigKey(f"{CATALOG}credential", Type.PASSWORD, None, group="Catalog", doc="OAuth2 client of a REST catalog, as id:secret."),
     ConfigKey(f"{CATALOG}token", Type.PASSWORD, None, group="Catalog", doc="Bearer token for a REST catalog."),
     ConfigKey(f"{CATALOG}scope", Type.STRING, None, group="Catalog", doc="OAuth2 scope for a REST catalog."),
     ConfigKey(f"{CATALOG}prefix", Type.STRING, None, group="Catalog", doc="Prefix of a REST catalog's paths."),
-    ConfigKey(f"{CATALOG}s3.endpoint", Type.STRING, None, group="Store", doc="Address of an S3 server other than AWS."),
+    ConfigKey(f"{CATALOG}s3.endpoint", Type.STRING, None, group="Store", doc="Address of an S3 server other than Amazon's."),
     ConfigKey(f"{CATALOG}s3.region", Type.STRING, None, alias=f"{CATALOG}client.region", group="Store", doc="Region of the bucket."),
     ConfigKey(
         f"{CATALOG}s3.access-key-id",
@@ -373,5 +372,5 @@ CONFIG_DEF = ConfigDef(
         doc="Access key for S3. Credentials of the host are never used: without keys here, only a REST catalog can give some.",
     ),
     ConfigKey(f"{CATALOG}s3.secret-access-key", Type.PASSWORD, None, group="Store", doc="Secret of the access key."),
-    ConfigKey(f"{CATALOG}s3.session-token", Type.PASSWORD, None, group="Store", doc="Session token, where the access key has one."),
+    ConfigKey(f"{CATALOG}s3.session-token", Type.PASSWORD, None, group="Store", doc="Session token of a temporary access key."),
 )

@@ -32,30 +32,30 @@ CONFIG_DEF = ConfigDef(
         Type.LIST,
         importance=Importance.HIGH,
         doc="Absolute paths of the files to read, separated by commas. Names and folders may have <code>*</code>, <code>?</code> and "
-        "<code>[…]</code>; a folder <code>**</code> means any depth. Rotated files of the same folder are read too",
+        "<code>[…]</code>; a folder <code>**</code> matches any depth. Rotated files in the same folder are read too",
     ),
     ConfigKey(TOPIC, Type.STRING, validator=NonEmptyString(), importance=Importance.HIGH, doc="The topic to write to"),
-    ConfigKey(INCLUDE, Type.STRING, None, doc="A regular expression that the whole name of a file must match as well"),
+    ConfigKey(INCLUDE, Type.STRING, None, doc="Regular expression that the whole name of a file must also match"),
     ConfigKey(EXCLUDE, Type.STRING, None, doc="Files whose whole name matches this regular expression are not read"),
     ConfigKey(
         START,
         Type.STRING,
         BEGINNING,
         validator=OneOf(BEGINNING, END),
-        doc="Where the files begin that lie in a folder when it is read for the first time",
+        doc="Start of files that exist when a folder is read for the first time",
     ),
     ConfigKey(
         FOLLOW,
         Type.BOOLEAN,
         default=False,
-        doc="Whether a task goes on waiting for new lines, as an agent does, instead of ending at the sizes that files have at its start",
+        doc="Whether a task waits for new lines, as an agent, instead of ending at the files' sizes at its start",
     ),
     ConfigKey(
         POLL_MS,
         Type.INT,
         500,
         validator=Range(at_least=10),
-        doc="How often folders are listed with <code>follow</code>; up to ten times less often where listing takes more than 1 % of a core",
+        doc="How often folders are listed with <code>follow</code>; up to ten times less often if listing takes more than 1 % of a core",
     ),
     ConfigKey(ENCODING, Type.STRING, "utf-8", doc="The encoding of the files"),
     ConfigKey(
@@ -63,25 +63,24 @@ CONFIG_DEF = ConfigDef(
         Type.INT,
         1 << 20,
         validator=Range(at_least=16, at_most=64 << 20),
-        doc="The longest line. A longer one is an error (<code>errors.tolerance</code>), however long it is, and is passed over",
+        doc="Maximum length of a line. A longer line is an error (<code>errors.tolerance</code>)",
     ),
-    ConfigKey(ENTRY_START, Type.STRING, None, doc="A regular expression found in each line that begins an entry of several lines"),
-    ConfigKey(
-        ENTRY_LINES, Type.INT, 500, validator=Range(at_least=1), doc="The most lines of an entry. What follows is an entry of its own"
-    ),
+    ConfigKey(ENTRY_START, Type.STRING, None, doc="Regular expression found in each line that begins an entry of several lines"),
+    ConfigKey(ENTRY_LINES, Type.INT, 500, validator=Range(at_least=1), doc="Maximum lines of an entry. The rest is a separate entry"),
     ConfigKey(
         COMPLETE_MS,
         Type.LONG,
         5000,
         validator=Range(at_least=0),
-        doc="When a file has not changed for so long, its last entry of several lines is complete, and the last line of a rotated file too",
+        doc="When a file has not changed for this long, its last entry of several lines is complete, and so is the last line of a "
+        "rotated file",
     ),
     ConfigKey(
         FORMAT,
         Type.STRING,
         "text",
         validator=OneOf("text", "json", "logfmt", "csv", "common", "combined", "pattern"),
-        doc="What a line is. <code>common</code> and <code>combined</code> are formats of web servers; <code>pattern</code> is "
+        doc="Format of a line. <code>common</code> and <code>combined</code> are formats of web servers; <code>pattern</code> is "
         "<code>line.pattern</code>",
     ),
     ConfigKey(PATTERN, Type.STRING, None, doc="A regular expression whose named groups, <code>(?P&lt;name&gt;…)</code>, are the fields"),
@@ -91,7 +90,7 @@ CONFIG_DEF = ConfigDef(
         TYPES,
         Type.LIST,
         "",
-        doc="Types of fields of <code>csv</code> and <code>pattern</code> other than text, as <code>status:integer</code>; also "
+        doc="Types of fields of <code>csv</code> and <code>pattern</code> other than text, such as <code>status:integer</code>; also "
         "<code>number</code> and <code>boolean</code>. Empty and <code>-</code> are null",
     ),
     ConfigKey(TIME_FIELD, Type.STRING, None, doc="The field with the time of a line, which becomes the record's timestamp"),
@@ -101,16 +100,16 @@ CONFIG_DEF = ConfigDef(
         Type.STRING,
         formats.ISO,
         doc="How times are written: <code>iso</code>, <code>epoch</code>, <code>epoch_ms</code>, or a format such as "
-        "<code>%d/%b/%Y:%H:%M:%S %z</code>. A time without a year (<code>%b %d %H:%M:%S</code>) is of the last twelve months",
+        "<code>%d/%b/%Y:%H:%M:%S %z</code>. A time without a year (<code>%b %d %H:%M:%S</code>) is within the last twelve months",
     ),
-    ConfigKey(TIME_ZONE, Type.STRING, "UTC", doc="The time zone of times that name none, for example <code>Europe/Paris</code>"),
-    ConfigKey(HEADER, Type.STRING, None, doc="The name of a header that gets the path of the file"),
+    ConfigKey(TIME_ZONE, Type.STRING, "UTC", doc="Time zone of times without one, for example <code>Europe/Paris</code>"),
+    ConfigKey(HEADER, Type.STRING, None, doc="Name of a header for the path of the file"),
     ConfigKey(
         KEEPS_MS,
         Type.LONG,
         86_400_000,
         validator=Range(at_least=0),
-        doc="How long the position of a file is kept when the file is gone; of the last 1,000 of a folder",
+        doc="How long the position of a missing file is kept; for the last 1,000 of a folder",
     ),
     ConfigKey(
         PIECE_BYTES, Type.INT, 4 << 20, validator=Range(at_least=64, at_most=256 << 20), importance=Importance.LOW, doc="Bytes of a batch"

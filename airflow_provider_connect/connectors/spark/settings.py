@@ -21,18 +21,18 @@ KEYS: Final = (
     ConfigKey(
         FORMAT,
         importance=Importance.HIGH,
-        doc="The format by the name that Spark has for it: parquet, csv, jdbc … The worker setting connectors.spark.formats allows it.",
+        doc="Spark's name of the format: parquet, csv, jdbc … The worker setting connectors.spark.formats must allow it.",
     ),
     ConfigKey(
         PATH,
         default="",
         importance=Importance.HIGH,
-        doc="A folder or a file below the allowed paths, for formats of files. The driver and all executors must have it.",
+        doc="Folder or file below the allowed paths, for file formats. It must exist on the driver and all executors.",
     ),
     ConfigKey(
         "option.*",
         default=None,
-        doc="Each setting option.«name» is an option of the format. The worker setting connectors.spark.options allows it.",
+        doc="option.«name» sets an option of the format. The worker setting connectors.spark.options must allow it.",
     ),
 )
 ROWS_KEY: Final = ConfigKey(
@@ -40,7 +40,7 @@ ROWS_KEY: Final = ConfigKey(
     Type.INT,
     10_000,
     validator=Range(1, 1_000_000),
-    doc="How many rows are a batch; those of one value of the column stay together.",
+    doc="Maximum rows of a batch; rows with the same value of the column stay together.",
 )
 _PATTERN: Final = frozenset("*?[]{}\\")
 

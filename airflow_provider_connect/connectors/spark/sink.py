@@ -86,7 +86,7 @@ class SparkSinkConnector(SinkConnector):
             Type.LONG,
             64 << 20,
             validator=Range(1, 1 << 30),
-            doc="Rows are written when there are so many bytes of them in memory, and at each commit of offsets.",
+            doc="Rows are written when they take this many bytes in memory, and before each commit of offsets.",
         ),
     )
 

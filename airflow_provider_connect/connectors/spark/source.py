@@ -128,14 +128,14 @@ class SparkSourceConnector(SourceConnector):
         ConfigKey(
             SCHEMA,
             default=None,
-            doc="Columns and types for formats that have none: id BIGINT, name STRING. Without it Spark finds them, or reads texts.",
+            doc="Columns and types for formats without a schema: id BIGINT, name STRING. Default: Spark infers them, or reads texts.",
         ),
         ConfigKey(
             COLUMN,
             default="",
             importance=Importance.HIGH,
-            doc="A column of whole numbers, decimals, dates or timestamps whose values only grow. A run reads the rows behind the last "
-            "value of the run before. Without it each run reads all rows.",
+            doc="Column of whole numbers, decimals, dates or timestamps whose values only grow: each run reads the rows after the last "
+            "value. Without it, each run reads all rows.",
         ),
         ROWS_KEY,
     )

@@ -47,8 +47,8 @@ _CREDENTIALS: Final = {  # by the library's names
     "az": {"account_key": AZURE_KEY, "sas_key": AZURE_SAS},
 }
 _OTHER_SERVER: Final = (
-    "The address of another server than Amazon's that speaks S3, https://host:port, or of the account in another cloud than Azure's "
-    "public one, https://account.blob.core.chinacloudapi.cn."
+    "Address of an S3 server other than Amazon's, https://host:port, or of an account in an Azure cloud other than the public one, "
+    "https://account.blob.core.chinacloudapi.cn."
 )
 _HDFS: Final = ("hdfs", "webhdfs")
 _SFTP: Final = "sftp"
@@ -67,12 +67,12 @@ STORE_KEYS: Final = (
         URL,
         default=None,
         importance=Importance.HIGH,
-        doc=f"Where the files are: {_FORMS}. A folder of the host lies below connectors.allowed.paths.",
+        doc=f"Where the files are: {_FORMS}. A folder of the host must be below connectors.allowed.paths.",
     ),
     ConfigKey(S3_BUCKET, default=None, doc="Instead of url: a bucket of S3."),
     *(replace(key, doc=_OTHER_SERVER) if key.name == STORE_URL else key for key in S3_KEYS),
     ConfigKey(GCS_BUCKET, default=None, doc="Instead of url: a bucket of Google Cloud Storage."),
-    ConfigKey(GCS_CREDENTIALS, Type.PASSWORD, None, doc="The key of a service account, the content of its JSON file."),
+    ConfigKey(GCS_CREDENTIALS, Type.PASSWORD, None, doc="Key of a service account: the content of its JSON file."),
     ConfigKey(AZURE_CONTAINER, default=None, doc="Instead of url: a container of Azure Blob Storage."),
     ConfigKey(AZURE_ACCOUNT, default=None, doc="The storage account of the container."),
     ConfigKey(AZURE_KEY, Type.PASSWORD, None, doc="The key of the storage account."),
@@ -80,7 +80,7 @@ STORE_KEYS: Final = (
     ConfigKey(
         HDFS_URL,
         default=None,
-        doc="Instead of url: the address of a name node, hdfs://host:8020, or of several with commas between. store.url may hold it too.",
+        doc="Instead of url: address of a name node, hdfs://host:8020, or of several, separated by commas. store.url works too.",
     ),
     ConfigKey(HDFS_USER, default=None, doc="The user who writes to HDFS."),
     ConfigKey(
@@ -88,11 +88,13 @@ STORE_KEYS: Final = (
         Type.INT,
         9870,
         validator=Range(at_least=1, at_most=65535),
-        doc="The port of WebHDFS on the name nodes of an address hdfs://; webhdfs:// has it in the address.",
+        doc="Port of WebHDFS on the name nodes for hdfs:// addresses.",
     ),
     ConfigKey(SFTP_USER, default=None, doc="The user of the SFTP server."),
     ConfigKey(SFTP_PASSWORD, Type.PASSWORD, None, doc="The user's password."),
-    ConfigKey(SFTP_KEY, Type.PASSWORD, None, doc="Instead of the password, or beside it: the user's private key, the content of its file."),
+    ConfigKey(
+        SFTP_KEY, Type.PASSWORD, None, doc="The user's private key, instead of or in addition to the password: the content of its file."
+    ),
     ConfigKey(SFTP_PASSPHRASE, Type.PASSWORD, None, doc="The passphrase of an encrypted private key."),
     ConfigKey(
         SFTP_KNOWN_HOSTS,
