@@ -22,6 +22,8 @@ _TOP = {
     "DECISIONS.md": "decisions.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security-policy.md",
+    "tests/README.md": "tests.md",
+    "tests/contract/README.md": "contract-tests.md",
 }
 _HEADING = re.compile(r"(#{1,6}) (.+?)\s*")
 _FENCE = re.compile(r"\s*(`{3,})(.*)")
