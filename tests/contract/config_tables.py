@@ -23,6 +23,25 @@ from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, OneOf
 DOCS = Path(__file__).parents[2] / "docs"
 _TABLE = re.compile(r"(<!-- config: ([^\n]+) -->\n).*?(<!-- end of config -->)", re.DOTALL)
 _NOT_USED = "Not used: "
+_SHORTER = (
+    (
+        r"Defines the version of the syntax to access fields\..*",
+        "`V1`: fields at the top level. `V2`: also inner fields, as `outer.inner`; backticks enclose names with dots.",
+    ),
+    (r"Whether to replace fields that have a default value and that are null.*", "Whether null is replaced by the field's default."),
+    (r"(Field name for .+?)\. Suffix with `!`.*", r"\1; with `!` at its end required, otherwise optional."),
+    (
+        r"List of fields and the type to cast them to.*",
+        "`field1:type,field2:type`, or one type for the whole value: int8, int16, int32, int64, "
+        "float32, float64, boolean, string. Bytes can only become string.",
+    ),
+    (r"The desired Unix precision for the timestamp.*", "Precision of Unix times in the input, or with `target.type=unix` in the output."),
+    (
+        r"When set, this is used as the schema for all messages.*",
+        "Schema of all records of a sink, if `schemas.enable` is true. Records then have no envelope.",
+    ),
+)
+"""Patterns of long texts of Kafka Connect, and the text in place of each. Validation over REST returns Connect's."""
 
 
 def pages() -> Iterable[Path]:
@@ -89,7 +108,10 @@ def _default(key: ConfigKey) -> str:
 
 
 def _meaning(key: ConfigKey) -> str:
-    text = re.sub(r"</?code>", "`", key.doc.replace("<br/>", " ")).replace("|", "\\|").replace("\n", " ")
+    text = re.sub(r"</?code>", "`", key.doc.replace("<br/>", " ")).replace("\n", " ")
+    for pattern, shorter in _SHORTER:
+        text = re.sub(pattern, shorter, text)
+    text = text.replace("|", "\\|")
     choices = f" One of {', '.join(f'`{value}`' for value in key.validator.values)}." if isinstance(key.validator, OneOf) else ""
     return f"{text}{choices}"
 
