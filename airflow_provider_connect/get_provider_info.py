@@ -90,7 +90,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "extra-links": ["airflow_provider_connect.dag_files.links.ConnectorStatusLink"],
         "cli": ["airflow_provider_connect.cli.commands.get_connect_cli_commands"],
-        "db-managers": ["airflow_provider_connect.sql_mirror.db_manager.ConnectDBManager"],
+        "db-managers": ["airflow_provider_connect.runtime.sql_mirror.db_manager.ConnectDBManager"],
         "config": {
             "connect": {
                 "description": "Worker settings of Kafka Connect. Every worker setting may be given, in Kafka Connect's spelling or with an underscore for each full stop, so that environment variables such as AIRFLOW__CONNECT__BOOTSTRAP_SERVERS work. The Connection connect_default, the Variable connect_worker_config and a connector's config win over this section, each over the one before it.",

@@ -1,13 +1,13 @@
 """One run of a connector, as spark-submit starts it: ``run_connector.py --run-dir DIR``. Parses arguments and calls the worker."""
 
-from airflow_provider_connect.spark.parent_death import die_with_parent
+from airflow_provider_connect.runtime.spark.parent_death import die_with_parent
 
 die_with_parent()  # before anything else: from here on a killed spark-submit takes this process along
 
 import argparse  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-from airflow_provider_connect.worker.application.driver import run_with_spark  # noqa: E402
+from airflow_provider_connect.runtime.worker.application.driver import run_with_spark  # noqa: E402
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

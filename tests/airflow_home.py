@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from airflow_provider_connect.dev.airflow_server import database_template
-from airflow_provider_connect.spark.cache import cache_directory, made_once
+from airflow_provider_connect.runtime.spark.cache import cache_directory, made_once
 
 
 def airflow_home(home: Path, variables: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -88,7 +88,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SinkConnector, SinkTask, SourceConnector, SourceTask, Type
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.sdk.config_def import ConfigValue
 
 log = logging.getLogger("canary")

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.cache import made_once
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

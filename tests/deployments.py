@@ -24,8 +24,8 @@ import yaml
 from airflow_provider_connect.dev.marked import VARIABLE, end_marked
 from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE, VALUES = ROOT / "docker-compose.yaml", ROOT / "docs" / "kubernetes" / "airflow-values.yaml"

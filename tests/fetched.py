@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.benchmark.connect_peer import worker_jars
 from tests.chromium import find_chromium
 from tests.conftest import CACHE

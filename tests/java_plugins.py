@@ -17,11 +17,11 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_connect.cli import plugins
-from airflow_provider_connect.java.runtime_jars import runtime_jars
-from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_JAR
-from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.spark.jar_cache import check_files, fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.java.runtime_jars import runtime_jars
+from airflow_provider_connect.runtime.plugins.catalog.java_installation import SERVICES_JAR
+from airflow_provider_connect.runtime.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.jar_cache import check_files, fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.conftest import CACHE, CHECKOUT
 from tests.java_libraries import PINS
 

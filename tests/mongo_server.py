@@ -20,7 +20,7 @@ from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
-from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.cache import made_once
 from tests.conftest import CACHE
 
 VERSION: Final = "v1.24.0"

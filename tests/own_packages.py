@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from airflow_provider_connect.spark.cache import cache_directory, made_once
+from airflow_provider_connect.runtime.spark.cache import cache_directory, made_once
 
 FAB = Path(__file__).resolve().parent / "integration" / "airflow" / "fab.txt"
 OPENLINEAGE = FAB.with_name("openlineage.txt")

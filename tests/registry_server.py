@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Self
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
-from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.java_libraries import PINS
 
 LIBRARY = "io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all"

@@ -19,7 +19,7 @@ from typing import Any, Self
 import asyncssh
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, is_listening
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.conftest import CACHE
 
 PASSWORD, PASSPHRASE = "pass of ada", "words before a key"

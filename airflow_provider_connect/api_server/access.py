@@ -32,9 +32,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider_connect.errors import ForbiddenException, UnauthorizedException
 from airflow_provider_connect.hooks.airflow_settings import VARIABLE, connectors_bundle
-from airflow_provider_connect.model.ids import DAG_ID_PREFIX, dag_id_for
 from airflow_provider_connect.rest.access import SAFE_METHODS, Right, User, is_of_page, refuse_foreign_page
 from airflow_provider_connect.rest.basic_access import decoded
+from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, dag_id_for
 
 _BASIC_SECONDS = 60.0
 _FAB_EDIT, _FAB_DAGS = "can_edit", f"DAG:{DAG_ID_PREFIX}"

@@ -17,11 +17,11 @@ from airflow_provider_connect.api_server.ticker import Part, Ticker
 from airflow_provider_connect.api_server.worker import CurrentWorker, ServerWorker
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import own_option, worker_settings
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.rest.server_routes import Loggers
-from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.model.views import ServerView
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 
 _INTERVAL_MS = 1000
 _CHECKS_SECONDS = 60.0

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.run_logs import last_run
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.model.ids import DAG_ID_PREFIX, dag_id_for
-from airflow_provider_connect.model.page import AttemptView, FailedRun
+from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, dag_id_for
+from airflow_provider_connect.runtime.model.page import AttemptView, FailedRun
 
 _MOST = 100
 _MOST_FAILED = 20

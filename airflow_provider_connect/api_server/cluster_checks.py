@@ -17,13 +17,13 @@ from sqlalchemy import text as sql
 from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE
-from airflow_provider_connect.config.internal_topics import COMPACTED_SOON, InternalTopic, missing_text
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import connectors_bundle, settings_now
-from airflow_provider_connect.stores.admin_connection import AdminConnection, kafka_cluster_id
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.stores.topic_warnings import cleanup_policy, compaction_warning
+from airflow_provider_connect.runtime.config.internal_topics import COMPACTED_SOON, InternalTopic, missing_text
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection, kafka_cluster_id
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.topic_warnings import cleanup_policy, compaction_warning
 
 _TIMEOUT_SECONDS = 10.0
 _CLOCK_SECONDS = 10.0

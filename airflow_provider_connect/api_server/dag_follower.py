@@ -14,11 +14,11 @@ from airflow_provider_connect.api_server.dags import Sessions, dag_marks, dags_o
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
 from airflow_provider_connect.api_server.runs import start_run, with_runs
 from airflow_provider_connect.api_server.serialized_dags import request_parse
-from airflow_provider_connect.config.dag_settings import DEFINED_IN, DagCheck
 from airflow_provider_connect.dag_files.connector_files import file_for, mark_of, refusals, stored_connectors
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, DagCheck
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.states import TargetState
 
 _LOOK_SECONDS = 60.0
 _HEAD_START_SECONDS = 1.5  # the process that creates a connector that is to run requests its DAG itself

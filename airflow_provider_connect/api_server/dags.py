@@ -21,9 +21,9 @@ from airflow_provider_connect.api_server.attempts import open_attempts
 from airflow_provider_connect.api_server.runs import ended_since, mark_forgotten
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, marks, versions
 from airflow_provider_connect.api_server.ticker import error_line
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
-from airflow_provider_connect.model.page import PlanView
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.runtime.model.page import PlanView
 
 Sessions = Callable[[], AbstractContextManager[Session]]
 """Opens a session of Airflow's database that commits when its body ends."""

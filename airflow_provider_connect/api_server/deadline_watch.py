@@ -11,12 +11,12 @@ from typing import Protocol
 
 from airflow_provider_connect.api_server.dags import Sessions
 from airflow_provider_connect.api_server.runs import first_queued, last_successes
-from airflow_provider_connect.config.dag_settings import DEADLINE, ON_DEADLINE, DagSettings, dag_settings
 from airflow_provider_connect.dag_files.deadlines import LAGGING, SILENT
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.config.dag_settings import DEADLINE, ON_DEADLINE, DagSettings, dag_settings
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.states import TargetState
 
 FORGOTTEN_SECONDS = 120.0
 """After so long without a tick another process may have watched: what is remembered counts no more."""

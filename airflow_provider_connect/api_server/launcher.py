@@ -10,14 +10,14 @@ from sqlalchemy.orm import Session
 from airflow_provider_connect.api_server.dags import Sessions, dags_of, has_dag, hide_dag
 from airflow_provider_connect.api_server.runs import end_runs, has_running_task, running_connectors, start_run
 from airflow_provider_connect.api_server.serialized_dags import request_parse
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.connector_files import file_for
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import BUNDLE, connectors_bundle, run_directory
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.sql_mirror.queries import agreement_key, drop_agreement
-from airflow_provider_connect.stores.backing import TopicBacking
-from airflow_provider_connect.stores.config_cache import ConfigCache
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.sql_mirror.queries import agreement_key, drop_agreement
+from airflow_provider_connect.runtime.stores.backing import TopicBacking
+from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
 
 _READ_SECONDS = 30.0
 NO_BUNDLE = (

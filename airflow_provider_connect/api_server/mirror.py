@@ -10,17 +10,24 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from airflow_provider_connect.api_server.attempts import failed_runs, newest_attempts
 from airflow_provider_connect.api_server.dags import plans
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.herder.snapshot import SharedRead
 from airflow_provider_connect.hooks.airflow_settings import own_option
-from airflow_provider_connect.model.page import LAG_SPANS, AttemptView, FailedRun, LagHistory, PlanView, RunView
-from airflow_provider_connect.sql_mirror.config_rows import Hide
-from airflow_provider_connect.sql_mirror.follower import MirrorFollower
-from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
-from airflow_provider_connect.sql_mirror.lag_rows import lag_history
-from airflow_provider_connect.sql_mirror.queries import KeptRead, RunMetrics, forget_history, last_runs, records_by_hour, run_metrics
-from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.snapshot import SharedRead
+from airflow_provider_connect.runtime.model.page import LAG_SPANS, AttemptView, FailedRun, LagHistory, PlanView, RunView
+from airflow_provider_connect.runtime.sql_mirror.config_rows import Hide
+from airflow_provider_connect.runtime.sql_mirror.follower import MirrorFollower
+from airflow_provider_connect.runtime.sql_mirror.follower import rebuild as rebuild_rows
+from airflow_provider_connect.runtime.sql_mirror.lag_rows import lag_history
+from airflow_provider_connect.runtime.sql_mirror.queries import (
+    KeptRead,
+    RunMetrics,
+    forget_history,
+    last_runs,
+    records_by_hour,
+    run_metrics,
+)
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
 
 POLL_SECONDS = 1.0
 _STANDBY_SECONDS = 5.0

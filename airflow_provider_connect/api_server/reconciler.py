@@ -14,10 +14,10 @@ from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorD
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
 from airflow_provider_connect.api_server.runs import end_paused_runs, flag_set_by
 from airflow_provider_connect.api_server.serialized_dags import definition, request_parse
-from airflow_provider_connect.config.dag_settings import DEFINED_IN
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.sql_mirror.queries import Agreement, agreement_key, agreements, drop_agreement, move_agreement
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.sql_mirror.queries import Agreement, agreement_key, agreements, drop_agreement, move_agreement
 
 _WATCH_SECONDS = 10.0
 _NAMED = 20  # connectors in a line of the log

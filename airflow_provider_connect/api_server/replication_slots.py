@@ -11,20 +11,20 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, ok, warning, wrong
-from airflow_provider_connect.config import config_providers
-from airflow_provider_connect.config.masking import Mask, secret_values
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
-from airflow_provider_connect.java.debezium.replication_slot import HeldWal
-from airflow_provider_connect.model.connector_keys import strip_framework_keys
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import HeldWalView
-from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.worker.bounded_call import within
-from airflow_provider_connect.worker.task.bounded_sources import BoundedSource, bounded_source
+from airflow_provider_connect.runtime.config import config_providers
+from airflow_provider_connect.runtime.config.masking import Mask, secret_values
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.debezium.replication_slot import HeldWal
+from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import HeldWalView
+from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.worker.bounded_call import within
+from airflow_provider_connect.runtime.worker.task.bounded_sources import BoundedSource, bounded_source
 
 MANY_BYTES = 1 << 30
 _SUBJECT = "slots"

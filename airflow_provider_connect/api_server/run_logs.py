@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from airflow_provider_connect.api_server.runs import FORGOTTEN
 from airflow_provider_connect.errors import ConnectException, NotFoundException
-from airflow_provider_connect.model.ids import dag_id_for, has_task
+from airflow_provider_connect.runtime.model.ids import dag_id_for, has_task
 
 Sessions = Callable[[], AbstractContextManager[Session]]
 Record = Mapping[str, object]

@@ -20,9 +20,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, rows_in_parts
-from airflow_provider_connect.model.contradictions import RunFacts
-from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
 from airflow_provider_connect.operators.run_conf import conf_for, covers
+from airflow_provider_connect.runtime.model.contradictions import RunFacts
+from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
 
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)

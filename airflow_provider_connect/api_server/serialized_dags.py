@@ -18,8 +18,8 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from airflow_provider_connect.model.ids import connector_for, dag_id_for, is_shortened
 from airflow_provider_connect.operators.definition import ATTRIBUTE, CONNECTOR, MARK, stored_config
+from airflow_provider_connect.runtime.model.ids import connector_for, dag_id_for, is_shortened
 
 _IN_LIMIT = 500
 

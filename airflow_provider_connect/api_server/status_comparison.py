@@ -14,10 +14,10 @@ from airflow_provider_connect.api_server.dags import ConnectorDags, Sessions
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
 from airflow_provider_connect.api_server.runs import failed_since, run_facts, running_connectors
 from airflow_provider_connect.api_server.serialized_dags import definition
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.contradictions import RunFacts, contradicting
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.status import StatusState
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.contradictions import RunFacts, contradicting
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.status import StatusState
 
 _ALL_SECONDS, _AGAIN_SECONDS = 60.0, 5.0
 _FIRST_LOOK_BACK = timedelta(days=1)

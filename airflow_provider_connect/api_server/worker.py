@@ -17,19 +17,19 @@ from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.api_server.reconciler import Reconciler
 from airflow_provider_connect.api_server.replication_slots import slot_problems, slot_reports
 from airflow_provider_connect.api_server.status_comparison import StatusComparison
-from airflow_provider_connect.config import config_providers
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.dag_files.deadlines import send_missed
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, connectors_bundle, settings_now
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
-from airflow_provider_connect.sql_mirror.lag_rows import forget_distances, write_distances
-from airflow_provider_connect.sql_mirror.queries import drop_lease, hold_lease
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.preview.runner import PreviewRunner
+from airflow_provider_connect.runtime.config import config_providers
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.sql_mirror.lag_rows import forget_distances, write_distances
+from airflow_provider_connect.runtime.sql_mirror.queries import drop_lease, hold_lease
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 
 LEASE = "reconciler"
 _LEASE_SECONDS = 10.0

@@ -8,11 +8,11 @@ from airflow_provider_connect.cli.configs import given_pairs
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.backfill import backfill_name
-from airflow_provider_connect.model.backfill_request import AskedRange, Backfill, BackfillRequest, time_id
-from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.backfill import backfill_name
+from airflow_provider_connect.runtime.model.backfill_request import AskedRange, Backfill, BackfillRequest, time_id
+from airflow_provider_connect.runtime.model.view_json import to_json
 
 
 @speaks_to_connect

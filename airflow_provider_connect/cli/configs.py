@@ -8,13 +8,19 @@ from typing import Any
 
 from airflow_provider_connect.cli.connection import Verbs
 from airflow_provider_connect.cli.printing import visible
-from airflow_provider_connect.config.config_providers import ConfigProvider, airflow_values, hidden_values, variable_values, variables
-from airflow_provider_connect.config.masking import config_secrets
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
-from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.config.config_providers import (
+    ConfigProvider,
+    airflow_values,
+    hidden_values,
+    variable_values,
+    variables,
+)
+from airflow_provider_connect.runtime.config.masking import config_secrets
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.standalone.files import NAME, ConnectorFile, read_connector_file
 
 

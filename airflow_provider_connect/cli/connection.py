@@ -18,8 +18,8 @@ from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.connect import ConnectHook
+from airflow_provider_connect.runtime.herder.herder import Herder
 
 Verbs = Herder | ConnectClient | ConnectHook
 _RETRY = RetryLimits(seconds=10.0)  # a user waits before the screen

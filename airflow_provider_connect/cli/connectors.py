@@ -11,13 +11,13 @@ from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect, sp
 from airflow_provider_connect.cli.overview import Overview
 from airflow_provider_connect.cli.printing import print_rows, print_value, short_trace, visible
 from airflow_provider_connect.client.verbs import ConnectVerbs
-from airflow_provider_connect.config.dag_settings import dag_keys
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, UnauthorizedException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.offsets import requested_offsets
-from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
-from airflow_provider_connect.model.view_json import to_json
-from airflow_provider_connect.model.views import ConnectorStatusView, OffsetView, StateView, TaskView
+from airflow_provider_connect.runtime.config.dag_settings import dag_keys
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.offsets import requested_offsets
+from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
+from airflow_provider_connect.runtime.model.view_json import to_json
+from airflow_provider_connect.runtime.model.views import ConnectorStatusView, OffsetView, StateView, TaskView
 
 if TYPE_CHECKING:
     from airflow_provider_connect.cli.waiting import Waiting

@@ -6,8 +6,8 @@ from typing import Any
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.cost import ConnectorCosts, Cost, Costs
-from airflow_provider_connect.model.view_json import to_json
+from airflow_provider_connect.runtime.model.cost import ConnectorCosts, Cost, Costs
+from airflow_provider_connect.runtime.model.view_json import to_json
 
 _TOTAL = "total"
 

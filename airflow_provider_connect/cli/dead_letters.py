@@ -11,14 +11,14 @@ from typing import Any, Final
 from airflow_provider_connect.cli.configs import secrets_of
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, visible
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.herder.dead_letters import Row, dead_letter_topic, is_of, row_of
-from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
-from airflow_provider_connect.stores.last_records import MOST_OFFSETS, TIMEOUT_SECONDS, RecordSearch
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.dead_letters import Row, dead_letter_topic, is_of, row_of
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.stores.last_records import MOST_OFFSETS, TIMEOUT_SECONDS, RecordSearch
 
 MOST_RECORDS: Final = 1000
 

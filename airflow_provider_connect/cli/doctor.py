@@ -35,16 +35,16 @@ from airflow_provider_connect.api_server.plugin import URL_PREFIX
 from airflow_provider_connect.api_server.replication_slots import slot_reports
 from airflow_provider_connect.cli.printing import print_rows, visible
 from airflow_provider_connect.cli.settings import use_database
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import run_directory
 from airflow_provider_connect.operators.spark_submit import spark_connection, spark_master
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.rest.server import RestListener
-from airflow_provider_connect.spark.cache import cache_directory
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.spark.spark_home import find_spark
-from airflow_provider_connect.stores.admin_connection import DISTRIBUTION
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.spark_home import find_spark
+from airflow_provider_connect.runtime.stores.admin_connection import DISTRIBUTION
 
 _CONNECT_SECONDS = 5.0
 _NOT_FOR_CONNECTORS = {"dev", "openlineage", "test"}

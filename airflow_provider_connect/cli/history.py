@@ -7,10 +7,10 @@ from typing import Any, cast
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.history import ConfigRevision, KeyChange, OffsetUndo, key_changes
-from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.history import ConfigRevision, KeyChange, OffsetUndo, key_changes
+from airflow_provider_connect.runtime.model.view_json import to_json
 
 _STOPPED, _PAUSED = "STOPPED", "PAUSED"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_provider_connect.plugins.catalog.next_step import StepKind, must_stay, step_of
+from airflow_provider_connect.runtime.plugins.catalog.next_step import StepKind, must_stay, step_of
 
 FEW: Final = 20
 """Of so many connectors each has a line."""

@@ -24,10 +24,10 @@ from airflow_provider_connect.cli.verdicts import verdict_of
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, NotFoundException
-from airflow_provider_connect.model.secret_keys import HIDDEN
-from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, PluginView
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
+from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, PluginView
 from airflow_provider_connect.standalone.files import read_connector_file
 
 _RETRY = RetryLimits(seconds=30.0)

@@ -5,14 +5,14 @@ from typing import Any
 
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
-from airflow_provider_connect.model.views import ConnectorInfo
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.admin_connection import server_info
-from airflow_provider_connect.stores.sink_lag import sink_lag
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import ConnectorInfo
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.stores.sink_lag import sink_lag
 
 Lag = dict[TopicPartition, int]
 

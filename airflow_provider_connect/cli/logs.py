@@ -18,9 +18,9 @@ from airflow_provider_connect.api_server.run_logs import Attempt, Record, RunLog
 from airflow_provider_connect.cli.configs import secrets_of
 from airflow_provider_connect.cli.own_connect import airflow_herder
 from airflow_provider_connect.cli.printing import errors_printed, visible
-from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.herder.herder import Herder
 
 _PAUSE_SECONDS = 1.0  # Airflow's own between two reads of a log
 _INDENT = "    "

@@ -9,13 +9,13 @@ from airflow_provider_connect.cli.connection import Verbs
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.conversation import ServerException
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import ConnectorRow, ConnectorRows, row_of
-from airflow_provider_connect.model.progress import Progress, Rates
-from airflow_provider_connect.model.verbs import Verb
-from airflow_provider_connect.model.view_json import of_json
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, WorkerView
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.page import ConnectorRow, ConnectorRows, row_of
+from airflow_provider_connect.runtime.model.progress import Progress, Rates
+from airflow_provider_connect.runtime.model.verbs import Verb
+from airflow_provider_connect.runtime.model.view_json import of_json
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, WorkerView
 
 _PATH = "/ui/connectors"
 

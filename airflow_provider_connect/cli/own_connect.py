@@ -9,14 +9,14 @@ from airflow.utils.session import create_session
 from airflow_provider_connect.api_server.launcher import AirflowLauncher, airflow_backing
 from airflow_provider_connect.api_server.mirror import MirroredRuns, recorded_history
 from airflow_provider_connect.cli.settings import use_database
-from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.dag_files.dag_checks import dag_check
-from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
-from airflow_provider_connect.model.page import ConnectorRow, row_of
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.preview.runner import PreviewRunner
+from airflow_provider_connect.runtime.config import config_providers
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.page import ConnectorRow, row_of
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 
 
 @contextmanager

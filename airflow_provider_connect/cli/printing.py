@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.view_json import escaped
+from airflow_provider_connect.runtime.model.view_json import escaped
 
 Row = Mapping[str, object]
 

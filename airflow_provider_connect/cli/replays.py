@@ -11,10 +11,10 @@ from airflow_provider_connect.cli.printing import print_value, visible
 from airflow_provider_connect.cli.upgrades import print_preview
 from airflow_provider_connect.client.conditions import ReplayEnds
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.replays import Edits, Replay, ReplayRequest
-from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.replays import Edits, Replay, ReplayRequest
+from airflow_provider_connect.runtime.model.view_json import to_json
 
 
 @speaks_to_connect

@@ -8,12 +8,12 @@ from airflow_provider_connect.api_server.mirror import rebuild as rebuild_mirror
 from airflow_provider_connect.cli.own_connect import airflow_herder
 from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.cli.settings import use_database
-from airflow_provider_connect.config.config_providers import warn_of_open_files
 from airflow_provider_connect.dev import stack
 from airflow_provider_connect.hooks.airflow_settings import worker_properties, worker_settings
 from airflow_provider_connect.rest.server import ANONYMOUS, rest_server
+from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.standalone import agent
-from airflow_provider_connect.stores.admin_connection import server_info
 
 
 @errors_printed()

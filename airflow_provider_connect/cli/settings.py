@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_connect.cli.printing import errors_printed
-from airflow_provider_connect.config.dag_settings import literal_secrets
-from airflow_provider_connect.config.notifiers import PREFIX as NOTIFIERS
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.hooks.airflow_settings import (
     VARIABLE,
     connection_properties,
@@ -18,8 +15,11 @@ from airflow_provider_connect.hooks.airflow_settings import (
     section_options,
     worker_variable,
 )
-from airflow_provider_connect.model.secret_keys import HIDDEN
-from airflow_provider_connect.model.url_passwords import without_url_passwords
+from airflow_provider_connect.runtime.config.dag_settings import literal_secrets
+from airflow_provider_connect.runtime.config.notifiers import PREFIX as NOTIFIERS
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
+from airflow_provider_connect.runtime.model.url_passwords import without_url_passwords
 
 
 @errors_printed()

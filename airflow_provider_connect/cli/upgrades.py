@@ -10,10 +10,10 @@ from airflow_provider_connect.cli.configs import unhidden
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.preview_comparison import Comparison
-from airflow_provider_connect.model.previews import Preview, PreviewedRecord
-from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
-from airflow_provider_connect.model.view_json import to_json
+from airflow_provider_connect.runtime.model.preview_comparison import Comparison
+from airflow_provider_connect.runtime.model.previews import Preview, PreviewedRecord
+from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
+from airflow_provider_connect.runtime.model.view_json import to_json
 from airflow_provider_connect.standalone.files import read_connector_file
 
 T = TypeVar("T")

@@ -7,13 +7,13 @@ from typing import Final
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException
-from airflow_provider_connect.model.connector_keys import LOCATION_KEY
-from airflow_provider_connect.model.upgrades import CLASS_KEY, VERSION_KEY
-from airflow_provider_connect.model.versions import choose_version
-from airflow_provider_connect.model.views import PluginView
-from airflow_provider_connect.plugins.catalog.maven_connectors import installation_of
-from airflow_provider_connect.plugins.catalog.next_step import INSTALL, must_stay, next_step
-from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, built_in_connectors, short_names
+from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY
+from airflow_provider_connect.runtime.model.upgrades import CLASS_KEY, VERSION_KEY
+from airflow_provider_connect.runtime.model.versions import choose_version
+from airflow_provider_connect.runtime.model.views import PluginView
+from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import installation_of
+from airflow_provider_connect.runtime.plugins.catalog.next_step import INSTALL, must_stay, next_step
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, built_in_connectors, short_names
 
 _NO_PLUGIN: Final = "Failed to find any class that implements Connector"
 _NO_VERSION: Final = "not found that matches the version range"

@@ -23,8 +23,8 @@ from airflow_provider_connect.cli.printing import short_trace, visible
 from airflow_provider_connect.client.conditions import ConnectorReaches, FailureTimeout, ReplayEnds
 from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.views import ConnectorStatusView, StateView, TaskView
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import ConnectorStatusView, StateView, TaskView
 
 _PAUSE_SECONDS: Final = 1.0
 _TRACE_SECONDS: Final = 15.0

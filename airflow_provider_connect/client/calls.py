@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.verbs import VERBS, Verb
-from airflow_provider_connect.model.view_json import of_json
+from airflow_provider_connect.runtime.model.verbs import VERBS, Verb
+from airflow_provider_connect.runtime.model.view_json import of_json
 
 T = TypeVar("T")
 

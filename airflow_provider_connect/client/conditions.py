@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.verbs import ConnectVerbs
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.backfill_request import Backfill
-from airflow_provider_connect.model.replays import Replay
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.runtime.model.backfill_request import Backfill
+from airflow_provider_connect.runtime.model.replays import Replay
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from airflow_provider_connect.client.calls import Answer, Call, call
-from airflow_provider_connect.model.backfill_request import Backfill, BackfillRequest
-from airflow_provider_connect.model.cost import DEFAULT_DAYS, ConnectorCosts, Costs
-from airflow_provider_connect.model.history import ConfigHistory, OffsetHistory, OffsetUndo
-from airflow_provider_connect.model.preview_comparison import Comparison
-from airflow_provider_connect.model.previews import Preview
-from airflow_provider_connect.model.replays import Replay, ReplayRequest
-from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
-from airflow_provider_connect.model.upgrades import Upgrade
-from airflow_provider_connect.model.verbs import WARNINGS_HEADER
-from airflow_provider_connect.model.view_json import of_json, to_json
-from airflow_provider_connect.model.views import (
+from airflow_provider_connect.runtime.model.backfill_request import Backfill, BackfillRequest
+from airflow_provider_connect.runtime.model.cost import DEFAULT_DAYS, ConnectorCosts, Costs
+from airflow_provider_connect.runtime.model.history import ConfigHistory, OffsetHistory, OffsetUndo
+from airflow_provider_connect.runtime.model.preview_comparison import Comparison
+from airflow_provider_connect.runtime.model.previews import Preview
+from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest
+from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
+from airflow_provider_connect.runtime.model.upgrades import Upgrade
+from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
+from airflow_provider_connect.runtime.model.view_json import of_json, to_json
+from airflow_provider_connect.runtime.model.views import (
     ConfigKeyView,
     ConnectorInfo,
     ConnectorOffsets,

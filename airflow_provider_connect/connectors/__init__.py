@@ -1,0 +1,1 @@
+"""Built-in connectors: files, logs, JDBC, lakes, mirrored clusters, Spark. They know no runtime, like plugins of others."""

@@ -26,10 +26,10 @@ from types import MappingProxyType
 from typing import Final
 
 from airflow_provider_connect.connectors.sidecars import Committed, Sidecars, newest_of, try_lock
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -17,18 +17,18 @@ from typing import ClassVar, Final
 from airflow_provider_connect.connectors.claimed_file import ClaimedFile, alter_offsets, forget
 from airflow_provider_connect.connectors.lines import as_text
 from airflow_provider_connect.connectors.sidecars import try_lock
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.columns import as_data_exception, is_json, values_of
+from airflow_provider_connect.data.java_text import NULL, in_hash_order, text_of
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, add_path_errors
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import as_data_exception, is_json, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.java_text import NULL, in_hash_order, text_of
 from airflow_provider_connect.sdk.offset_row import ADOPT
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SinkTask
 
 FILE = "file"

@@ -16,15 +16,15 @@ from io import FileIO
 from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.lines import Lines, lines_of
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.records import BYTES, Distance
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths, add_path_errors
-from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.records import BYTES, Distance
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_connect.sdk.arrow import np, pa
+from airflow_provider_connect.data.arrow import np, pa
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

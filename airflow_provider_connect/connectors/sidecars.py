@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.offset_row import scope_of
-from airflow_provider_connect.sdk.records import TopicPartition
 
 LOCK_SECONDS: Final = 2.0  # a process that ends lets go at once
 

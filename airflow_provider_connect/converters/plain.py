@@ -10,14 +10,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.columns import as_data_exception, is_json, values_of
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type, Width
-from airflow_provider_connect.sdk.converter import NULL, ColumnRun, Converter, HeaderConverter, SchemaAndValue
-from airflow_provider_connect.sdk.java_text import decode_utf8, text_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.codecs.values import convert_to_string, parse_string
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import as_data_exception, is_json, values_of
+from airflow_provider_connect.data.java_text import decode_utf8, text_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     FLOAT32_SCHEMA,
@@ -25,11 +23,15 @@ from airflow_provider_connect.sdk.schema import (
     INT16_SCHEMA,
     INT32_SCHEMA,
     INT64_SCHEMA,
+    NULL,
     STRING_SCHEMA,
     Schema,
+    SchemaAndValue,
     SchemaType,
 )
-from airflow_provider_connect.sdk.values import convert_to_string, parse_string
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type, Width
+from airflow_provider_connect.sdk.converter import ColumnRun, Converter, HeaderConverter
 
 CONVERTER_TYPE: Final = "converter.type"
 TYPE_KEY: Final = ConfigKey(CONVERTER_TYPE, Type.STRING, importance=Importance.LOW, doc="How this converter will be used.")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
-from airflow_provider_connect.sdk.schema import Schema, count_fields
+from airflow_provider_connect.data.schema import Schema, count_fields
 
 MOST_FIELDS: Final = 200_000
 """Of all schemas that one cache keeps, with those of the types in them. Measured: 0.35 kB each."""

@@ -1,0 +1,1 @@
+"""ConnectorDag, the bundle of stored connectors, retries, links."""

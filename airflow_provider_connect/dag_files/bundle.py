@@ -15,19 +15,19 @@ from typing import Any
 from airflow.dag_processing.bundles.base import BaseDagBundle
 from airflow.sdk import get_parsing_context
 
-from airflow_provider_connect.config.dag_settings import DagCheck
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.connector_files import FILES, file_text, file_texts, names_in, stored_connectors
 from airflow_provider_connect.dag_files.dag_checks import dag_check  # with it ``dag``, once, not in each process forked for a file
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import run_directory, worker_settings
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
-from airflow_provider_connect.model.ids import connector_for, dag_id_for, is_shortened
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_cache import ConfigCache
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.config.dag_settings import DagCheck
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.ids import connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
 
 _REFRESH_SECONDS = 30
 _READ_SECONDS = 5.0

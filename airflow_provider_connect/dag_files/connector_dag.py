@@ -20,7 +20,15 @@ from typing import Any
 
 from airflow.sdk import DAG, AssetAlias, get_parsing_context
 
-from airflow_provider_connect.config.dag_settings import (
+from airflow_provider_connect.dag_files.deadlines import deadline_alerts
+from airflow_provider_connect.dag_files.notices import FailureNotifier
+from airflow_provider_connect.dag_files.retry import ConnectRetryPolicy
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.hooks.airflow_settings import section_schedule
+from airflow_provider_connect.operators.connect import ConnectTaskOperator
+from airflow_provider_connect.operators.definition import definition_text
+from airflow_provider_connect.operators.plan import ConnectPlanOperator, ConnectReportOperator
+from airflow_provider_connect.runtime.config.dag_settings import (
     MAX_TASKS,
     PREFIX,
     SCHEDULE,
@@ -29,15 +37,7 @@ from airflow_provider_connect.config.dag_settings import (
     dag_settings,
     literal_secrets,
 )
-from airflow_provider_connect.dag_files.deadlines import deadline_alerts
-from airflow_provider_connect.dag_files.notices import FailureNotifier
-from airflow_provider_connect.dag_files.retry import ConnectRetryPolicy
-from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.hooks.airflow_settings import section_schedule
-from airflow_provider_connect.model.ids import dag_id_for, is_shortened
-from airflow_provider_connect.operators.connect import ConnectTaskOperator
-from airflow_provider_connect.operators.definition import definition_text
-from airflow_provider_connect.operators.plan import ConnectPlanOperator, ConnectReportOperator
+from airflow_provider_connect.runtime.model.ids import dag_id_for, is_shortened
 
 TAG = "connector"
 _DISPLAY_LENGTH = 2000  # characters that Airflow's database keeps of a DAG's name

@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from airflow_provider_connect.config.dag_settings import DEFINED_IN, PREFIX, RELEASED, SCHEDULE, TASKS_PER_APPLICATION, DagCheck
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.ids import check_name
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, PREFIX, RELEASED, SCHEDULE, TASKS_PER_APPLICATION, DagCheck
+from airflow_provider_connect.runtime.model.ids import check_name
 
 PER_FILE = 50
 FILES = "connectors_*.py"

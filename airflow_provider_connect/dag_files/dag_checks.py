@@ -19,10 +19,10 @@ from airflow.timetables._cron import croniter
 from airflow.timetables.base import TimeRestriction
 from cachetools import LRUCache, cached
 
-from airflow_provider_connect.config.dag_settings import DagCheck, DagLimits, steering_errors
 from airflow_provider_connect.dag_files.connector_dag import StoredConnectorDag
 from airflow_provider_connect.dag_files.connector_files import mark_of, steering_keys
-from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
+from airflow_provider_connect.runtime.config.dag_settings import DagCheck, DagLimits, steering_errors
+from airflow_provider_connect.runtime.model.config_limits import LONGEST_ERROR, cut
 
 _TRIAL = "connector"
 _RUNS = 10  # how many runs in a row are asked for, which shows the pauses between days; those of one day follow from the fields

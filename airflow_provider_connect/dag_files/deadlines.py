@@ -14,8 +14,8 @@ from urllib.parse import quote
 from airflow.sdk import AsyncCallback, DeadlineAlert, DeadlineReference  # type: ignore[attr-defined]  # its stub lacks them
 from airflow.sdk.configuration import conf
 
-from airflow_provider_connect.config.dag_settings import DagSettings
 from airflow_provider_connect.dag_files.notices import facts_of_deadline, send_notice
+from airflow_provider_connect.runtime.config.dag_settings import DagSettings
 
 OVERDUE, SILENT, LAGGING = "overdue", "silent", "lagging"
 """What a notice of a missed deadline has as ``state``."""

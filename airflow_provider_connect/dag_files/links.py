@@ -11,8 +11,8 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
-from airflow_provider_connect.model.ids import connector_for, is_shortened
 from airflow_provider_connect.operators.definition import CONNECTOR
+from airflow_provider_connect.runtime.model.ids import connector_for, is_shortened
 
 
 class ConnectorStatusLink(BaseOperatorLink):  # type: ignore[misc]  # Airflow is not typed for us

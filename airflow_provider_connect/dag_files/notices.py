@@ -15,13 +15,13 @@ from typing import Any
 from airflow.sdk import BaseNotifier
 from airflow.sdk.log import mask_secret, redact
 
-from airflow_provider_connect.config.masking import Mask, config_secrets, spellings
-from airflow_provider_connect.config.notifiers import PREFIX, NotifierSettings, notifiers_of
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
-from airflow_provider_connect.model.config_limits import cut
-from airflow_provider_connect.worker.bounded_call import within
+from airflow_provider_connect.runtime.config.masking import Mask, config_secrets, spellings
+from airflow_provider_connect.runtime.config.notifiers import PREFIX, NotifierSettings, notifiers_of
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.worker.bounded_call import within
 
 LONGEST_TRACE = 10_000
 """Characters of a trace that a notice may have: chats and mail servers refuse longer ones."""

@@ -13,10 +13,10 @@ from typing import Any
 
 from airflow.sdk import RetryDecision, RetryPolicy
 
-from airflow_provider_connect.config.dag_settings import RETRY_KEYS
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.hooks.airflow_settings import worker_variable_now
-from airflow_provider_connect.stores.backoff import Backoff
+from airflow_provider_connect.runtime.config.dag_settings import RETRY_KEYS
+from airflow_provider_connect.runtime.stores.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Servers of the demonstration and of the tests."""

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, is_listening
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 
 USERNAME = "admin"
 _COMPONENTS = {
@@ -190,7 +190,7 @@ def database_template(cache: Path) -> Path:
 def tables_version() -> str:
     """A mark of everything that decides which tables there are: Airflow's version, and the text of our own."""
     digest = hashlib.sha256(importlib.metadata.version("apache-airflow-core").encode())
-    tables = Path(__file__).resolve().parent.parent / "sql_mirror"
+    tables = Path(__file__).resolve().parent.parent / "runtime" / "sql_mirror"
     for file in sorted(tables.rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

@@ -16,8 +16,6 @@ import threading
 import time
 from pathlib import Path
 
-from airflow_provider_connect.config.properties import parse_properties
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev import demo_tables
 from airflow_provider_connect.dev.airflow_client import AirflowClient, DagRun
 from airflow_provider_connect.dev.demo_changes import PLUGIN, SINK, SOURCE, DemoChanges
@@ -25,8 +23,10 @@ from airflow_provider_connect.dev.demo_changes import TABLE as TABLE_OF_CHANGES
 from airflow_provider_connect.dev.demo_tables import TABLE, WAREHOUSE, DemoTables
 from airflow_provider_connect.dev.stack import DIRECTORY, Stack
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.ids import connector_for, dag_id_for
-from airflow_provider_connect.stores.status_store import StatusStore
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import connector_for, dag_id_for
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
 
 FILE_DAGS = {"connect.demo-file-source": "example_file_source.py", "connect.demo-file-sink": "example_file_sink.py"}
 DAGS = {**FILE_DAGS, **demo_tables.DAGS}

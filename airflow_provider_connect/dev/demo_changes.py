@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.cache import made_once
 
 PLUGIN = "maven:io.debezium:debezium-connector-postgres:3.6.0.Final"
 TABLE = "customers"

@@ -12,10 +12,10 @@ from types import TracebackType
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.cache import cache_directory
-from airflow_provider_connect.spark.jar_cache import KAFKA, announce, fetch_jars
-from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.jar_cache import KAFKA, announce, fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 
 _STARTED = "Kafka Server started"
 _SMALL = {

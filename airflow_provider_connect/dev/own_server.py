@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 
 LOOPBACK = "127.0.0.1"
 _LOWEST_PORT, _USUAL_LOWEST = 10_000, 32_768

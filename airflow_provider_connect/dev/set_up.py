@@ -32,9 +32,9 @@ def main() -> None:
     _step("environment", _digest(), _make_venv)
     _step("installer", _digest(constraints), lambda: _run([PYTHON, "-m", "pip", "install", "-q", "-c", constraints, "uv"], environment))
     _step("packages", packaging, lambda: _install(constraints, environment))
-    _run([PYTHON, "-m", "airflow_provider_connect.spark.prepare"], environment)
+    _run([PYTHON, "-m", "airflow_provider_connect.runtime.spark.prepare"], environment)
     _run([PYTHON, "-m", "airflow_provider_connect.dev.kafka_server"], environment)
-    _run([PYTHON, "-m", "airflow_provider_connect.java.prepare"], environment)
+    _run([PYTHON, "-m", "airflow_provider_connect.runtime.java.prepare"], environment)
 
 
 def _environment() -> dict[str, str]:

@@ -12,16 +12,16 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer, unhealthy_parts
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.marked import VARIABLE, end_marked, is_marked, marked_processes
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.spark.cache import CACHE_VARIABLE, cache_directory
+from airflow_provider_connect.runtime.spark.jar_cache import announce
 from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
-from airflow_provider_connect.spark.cache import CACHE_VARIABLE, cache_directory
-from airflow_provider_connect.spark.jar_cache import announce
 
 DIRECTORY, STATE_FILE = Path(".dev"), "stack.json"
 SPARK_MASTER = "local[2]"

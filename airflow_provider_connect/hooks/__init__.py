@@ -1,0 +1,1 @@
+"""Connections and settings that Airflow holds."""

@@ -18,14 +18,14 @@ from airflow.sdk import Connection, Variable
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_provider_connect.config.config_providers import airflow_variables
-from airflow_provider_connect.config.dag_settings import SCHEDULE
-from airflow_provider_connect.config.key_values import schedule_of
-from airflow_provider_connect.config.layered_settings import Layer, SettingsInForce, settings_in_force
-from airflow_provider_connect.config.properties import parse_properties
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.secret_keys import is_secret_key
+from airflow_provider_connect.runtime.config.config_providers import airflow_variables
+from airflow_provider_connect.runtime.config.dag_settings import SCHEDULE
+from airflow_provider_connect.runtime.config.key_values import schedule_of
+from airflow_provider_connect.runtime.config.layered_settings import Layer, SettingsInForce, settings_in_force
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.secret_keys import is_secret_key
 from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 
@@ -128,7 +128,9 @@ def _layer(source: str, read: Callable[[], Mapping[str, Any]], *, flat: bool = T
 
 
 def _check_clients(settings: WorkerSettings) -> None:
-    from airflow_provider_connect.stores.client_check import check_clients  # loads the Kafka client: only where settings have changed
+    from airflow_provider_connect.runtime.stores.client_check import (
+        check_clients,  # loads the Kafka client: only where settings have changed
+    )
 
     check_clients(settings)
 

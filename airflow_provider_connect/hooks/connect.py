@@ -24,7 +24,7 @@ from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, NotFoundException, UnauthorizedException
 from airflow_provider_connect.hooks.airflow_settings import (
     CONNECTION,
@@ -39,7 +39,7 @@ from airflow_provider_connect.hooks.airflow_settings import (
     worker_settings,
     worker_variable,
 )
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
     def sink_lag(self, name: str) -> dict[TopicPartition, int]:
         """How many records each partition of a sink's topics holds that the sink has not committed. Asks Kafka too, at the brokers of this
         Connection's worker settings; ConfigException when that is another Kafka than the Connect cluster's."""
-        from airflow_provider_connect.stores.sink_lag import sink_lag  # loads the Kafka client
+        from airflow_provider_connect.runtime.stores.sink_lag import sink_lag  # loads the Kafka client
 
         return sink_lag(self.get_settings(), self.server_info(), self.connector_config(name), self.offsets(name))
 
@@ -169,7 +169,7 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
 
     async def sink_lag(self, name: str) -> dict[TopicPartition, int]:
         """As ``ConnectHook.sink_lag``; Kafka is asked in a thread."""
-        from airflow_provider_connect.stores.sink_lag import sink_lag  # loads the Kafka client
+        from airflow_provider_connect.runtime.stores.sink_lag import sink_lag  # loads the Kafka client
 
         verbs = cast(AsyncConnectVerbs, self)  # Airflow is not typed for us, so this may be anything to mypy
         server, config, offsets = await verbs.server_info(), await verbs.connector_config(name), await verbs.offsets(name)
@@ -252,7 +252,9 @@ def _server_answers(server: Server) -> str:
 
 
 def _kafka_answers(connection: Any) -> str:
-    from airflow_provider_connect.stores.admin_connection import kafka_cluster_id  # loads the Kafka client: not where hooks are listed
+    from airflow_provider_connect.runtime.stores.admin_connection import (
+        kafka_cluster_id,  # loads the Kafka client: not where hooks are listed
+    )
 
     properties = section_properties() | properties_of(connection)
     settings = WorkerSettings.of(properties, airflow_secrets(properties))

@@ -1,0 +1,1 @@
+"""Runs of connectors, and verbs as tasks."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.client.conditions import BackfillEnds, Condition
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
-from airflow_provider_connect.model.backfill import backfill_name
-from airflow_provider_connect.model.backfill_request import AskedRange, BackfillRequest
 from airflow_provider_connect.operators.verb import ConnectVerbOperator
+from airflow_provider_connect.runtime.model.backfill import backfill_name
+from airflow_provider_connect.runtime.model.backfill_request import AskedRange, BackfillRequest
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook

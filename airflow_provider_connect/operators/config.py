@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_connect.client.conditions import Condition, ConnectorReaches
-from airflow_provider_connect.config.dag_settings import literal_secrets
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
-from airflow_provider_connect.model.secret_keys import HIDDEN
-from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.operators.verb import ConnectVerbOperator
+from airflow_provider_connect.runtime.config.dag_settings import literal_secrets
+from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
+from airflow_provider_connect.runtime.model.states import State, TargetState
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook

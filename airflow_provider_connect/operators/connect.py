@@ -7,22 +7,22 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from airflow_provider_connect.config.dag_settings import SPARK
-from airflow_provider_connect.config.notifiers import without_notifiers
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
-from airflow_provider_connect.model.batches import nothing_delivered
-from airflow_provider_connect.model.ids import consumer_group, tasks_label
-from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.lineage import HasLineage
 from airflow_provider_connect.operators.planning import airflow_errors, started_readiness
 from airflow_provider_connect.operators.run_conf import asked_tasks, refuse_backfill
 from airflow_provider_connect.operators.run_report import emit_asset_events, emit_lost, emit_run, failure, xcom_values
 from airflow_provider_connect.operators.spark_submit import ApplicationOperator
-from airflow_provider_connect.spark.parent_death import die_with_parent
-from airflow_provider_connect.spark.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
+from airflow_provider_connect.runtime.config.dag_settings import SPARK
+from airflow_provider_connect.runtime.config.notifiers import without_notifiers
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.batches import nothing_delivered
+from airflow_provider_connect.runtime.model.ids import consumer_group, tasks_label
+from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, RunState
+from airflow_provider_connect.runtime.spark.parent_death import die_with_parent
+from airflow_provider_connect.runtime.spark.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
 
 _log = logging.getLogger(__name__)
 
@@ -113,8 +113,8 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
     def _lost(
         self, settings: WorkerSettings, directory: RunDirectory, tasks: list[int] | None, exit_code: int | None, log_tail: list[str]
     ) -> Exception:
-        from airflow_provider_connect.stores.config_cache import ConfigCache
-        from airflow_provider_connect.worker.application.failure_report import report_lost
+        from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
+        from airflow_provider_connect.runtime.worker.application.failure_report import report_lost
 
         emit_lost(self.connector)
         reason = f"Connector {self.connector}: the application ended with exit code {exit_code} and without a result"

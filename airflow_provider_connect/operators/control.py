@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.client.conditions import Condition, ConnectorReaches, IsGone
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.views import ConnectorStatusView, OffsetView
 from airflow_provider_connect.operators.verb import ConnectVerbOperator
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.views import ConnectorStatusView, OffsetView
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook

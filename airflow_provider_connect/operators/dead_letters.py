@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.client.conditions import Condition, ReplayEnds
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.model.replays import ReplayRequest
-from airflow_provider_connect.model.states import State
 from airflow_provider_connect.operators.verb import ConnectVerbOperator
+from airflow_provider_connect.runtime.model.replays import ReplayRequest
+from airflow_provider_connect.runtime.model.states import State
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook

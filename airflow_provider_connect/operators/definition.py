@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.config.dag_settings import DEFINED_IN
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN
 
 ATTRIBUTE = "connector_definition"
 MARK = "dag_mark"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.model.lineage import FieldJson, NamedDataset, RunLineage, run_lineage
-from airflow_provider_connect.model.run import RunResult
+from airflow_provider_connect.runtime.model.lineage import FieldJson, NamedDataset, RunLineage, run_lineage
+from airflow_provider_connect.runtime.model.run import RunResult
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage

@@ -7,11 +7,11 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
-from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.planning import airflow_errors, plan_in_process, started_readiness
 from airflow_provider_connect.operators.run_conf import asked_tasks, refuse_backfill
-from airflow_provider_connect.spark.parent_death import die_with_parent
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.spark.parent_death import die_with_parent
 
 
 class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.log import mask_secret
 
-from airflow_provider_connect.config.masking import HideSecrets, Mask, mask_output
-from airflow_provider_connect.config.notifiers import without_notifiers
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException, trace_of
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, own_option, run_directory
-from airflow_provider_connect.model.run import RunSpec
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.run_conf import may_wait
-from airflow_provider_connect.spark.parent_death import dies_with_parent
-from airflow_provider_connect.spark.run_directory import RunDirectory
+from airflow_provider_connect.runtime.config.masking import HideSecrets, Mask, mask_output
+from airflow_provider_connect.runtime.config.notifiers import without_notifiers
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import RunSpec
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.stores.config_cache import ConfigCache
-    from airflow_provider_connect.worker.application.plan_process import SharedPlan
-    from airflow_provider_connect.worker.application.readiness import Readiness, UnreadyException
+    from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
+    from airflow_provider_connect.runtime.worker.application.plan_process import SharedPlan
+    from airflow_provider_connect.runtime.worker.application.readiness import Readiness, UnreadyException
 
 _TIMEOUT_MS = 60_000
 _log = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ def started_readiness(
     """Whether the operator's connector has work. Raises AirflowSkipException unless it is STARTED, and what ``check_readiness`` raises;
     what is no better at a later try is written into the connector's status before."""
     # loads the Kafka client: not when the DAG is parsed
-    from airflow_provider_connect.stores.config_cache import ConfigCache
-    from airflow_provider_connect.worker.application.readiness import UnreadyException, check_readiness
+    from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
+    from airflow_provider_connect.runtime.worker.application.readiness import UnreadyException, check_readiness
 
     connector, define, mask = operator.connector, operator.definition(), Mask()
     cache = ConfigCache(run_directory())
@@ -96,7 +96,7 @@ def plan_in_process(
     connector: str, settings: WorkerSettings, found: "Readiness", context: Mapping[str, Any], define: Mapping[str, str] | None
 ) -> "SharedPlan":
     """Claim the connector and have a subprocess create its task configs. Raises what the planner raises."""
-    from airflow_provider_connect.worker.application.plan_process import plan_in_subprocess
+    from airflow_provider_connect.runtime.worker.application.plan_process import plan_in_subprocess
 
     ti = context["ti"]
     passed_on = without_notifiers(settings.originals)
@@ -115,7 +115,7 @@ def _report_unready(
     connector: str, settings: WorkerSettings, error: "UnreadyException", context: Mapping[str, Any], define: Mapping[str, str] | None
 ) -> None:
     """Plan the tasks and write that they FAILED. A failure of that is logged, for the caller raises ``error``."""
-    from airflow_provider_connect.worker.application.failure_report import report_unready
+    from airflow_provider_connect.runtime.worker.application.failure_report import report_unready
 
     try:
         plan = plan_in_process(connector, settings, error.found, context, define)
@@ -127,7 +127,7 @@ def _report_unready(
 
 def _report_refused(connector: str, settings: WorkerSettings, trace: str, cache: "ConfigCache") -> None:
     """Write that the connector FAILED. A failure of that is logged, for the caller raises the reason."""
-    from airflow_provider_connect.worker.application.failure_report import report_refused
+    from airflow_provider_connect.runtime.worker.application.failure_report import report_refused
 
     try:
         report_refused(settings, connector, trace, cache=cache)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_connect.config.dag_settings import MAX_TASKS
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.dag_settings import MAX_TASKS
 
 _TASKS = "tasks"
 

@@ -16,10 +16,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.observability import stats
 
 from airflow_provider_connect.errors import last_line
-from airflow_provider_connect.model import metric_names
-from airflow_provider_connect.model.lineage import delivered_ranges
-from airflow_provider_connect.model.metric_names import BY_NAME, Kind
-from airflow_provider_connect.model.run import RunResult, RunState, TaskResult
+from airflow_provider_connect.runtime.model import metric_names
+from airflow_provider_connect.runtime.model.lineage import delivered_ranges
+from airflow_provider_connect.runtime.model.metric_names import BY_NAME, Kind
+from airflow_provider_connect.runtime.model.run import RunResult, RunState, TaskResult
 from airflow_provider_connect.sdk.datasets import kafka_namespace
 
 _READ_BY_SOURCES = "source-record-poll-total"

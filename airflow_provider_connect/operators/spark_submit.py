@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-from airflow_provider_connect.config.built_in_providers import AIRFLOWS_OWN
-from airflow_provider_connect.config.dag_settings import PROCESS, SPARK
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import SPARK_CONNECTION, own_option
-from airflow_provider_connect.model.log_lines import LineReader
-from airflow_provider_connect.spark.parent_death import bounded_lines, dies_with_parent
-from airflow_provider_connect.spark.run_directory import RunDirectory
+from airflow_provider_connect.runtime.config.built_in_providers import AIRFLOWS_OWN
+from airflow_provider_connect.runtime.config.dag_settings import PROCESS, SPARK
+from airflow_provider_connect.runtime.model.log_lines import LineReader
+from airflow_provider_connect.runtime.spark.parent_death import bounded_lines, dies_with_parent
+from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.spark.submit_options import SubmitOptions
+    from airflow_provider_connect.runtime.spark.submit_options import SubmitOptions
 
 
 class _LateModule(ModuleType):
@@ -100,7 +100,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
     def _run_process(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
         if self._kill_requested:
             raise AirflowFailException(f"Connector {self.connector}: killed before its application was started")
-        command = [sys.executable, "-m", "airflow_provider_connect.worker.application.driver", "--run-dir", str(directory.path)]
+        command = [sys.executable, "-m", "airflow_provider_connect.runtime.worker.application.driver", "--run-dir", str(directory.path)]
         tail, reader = deque[str](maxlen=_KEPT_LINES), LineReader()
         with subprocess.Popen(
             command,
@@ -122,8 +122,8 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
 
     def submit_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
         """See ``run_application``."""
-        from airflow_provider_connect.spark.class_data import build_behind, note_exit
-        from airflow_provider_connect.spark.submit_options import submit_options
+        from airflow_provider_connect.runtime.spark.class_data import build_behind, note_exit
+        from airflow_provider_connect.runtime.spark.submit_options import submit_options
 
         options = submit_options(self._spark_master(), scratch=directory.scratch(), python_archive=own_option("python_archive"))
         self._apply(options)

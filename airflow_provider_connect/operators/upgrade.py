@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.client.conditions import Condition, UpgradeSucceeds
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.model.upgrades import UpgradeState
 from airflow_provider_connect.operators.verb import ConnectVerbOperator
+from airflow_provider_connect.runtime.model.upgrades import UpgradeState
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook

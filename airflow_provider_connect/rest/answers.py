@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.errors import ConnectException, UnauthorizedException
-from airflow_provider_connect.model.view_json import to_json
+from airflow_provider_connect.runtime.model.view_json import to_json
 
 JSON = "application/json"
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}

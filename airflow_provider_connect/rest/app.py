@@ -6,8 +6,6 @@ from contextlib import AbstractAsyncContextManager
 from fastapi import FastAPI
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest import backfills, connectors, costs, dead_letters, lags, metrics, page, server_routes
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
@@ -15,6 +13,8 @@ from airflow_provider_connect.rest.connectors import Listing
 from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, Runs
 from airflow_provider_connect.rest.request_checks import RequestChecks
 from airflow_provider_connect.rest.server_routes import Loggers
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import ServerView
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 

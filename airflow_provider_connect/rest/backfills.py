@@ -10,13 +10,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.backfill import backfill_name
 from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer
 from airflow_provider_connect.rest.calls import author_of, calls_of, user_of
 from airflow_provider_connect.rest.routes import Connector, serves
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.backfill import backfill_name
 
 router = APIRouter(tags=["connectors"])
 

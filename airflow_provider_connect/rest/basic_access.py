@@ -8,9 +8,9 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.errors import ConfigException, UnauthorizedException
 from airflow_provider_connect.rest.access import OpenToAll, User
+from airflow_provider_connect.runtime.config.properties import parse_properties
 
 EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 CREDENTIALS = "rest.basic.auth.credentials.file"

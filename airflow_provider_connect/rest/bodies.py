@@ -16,13 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from starlette.requests import ClientDisconnect, Request
 
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.backfill import MOST_RANGES
-from airflow_provider_connect.model.backfill_request import AskedRange, BackfillRequest, time_id
-from airflow_provider_connect.model.config_limits import refuse_many_aliases
-from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
-from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.rest.answers import HttpException
 from airflow_provider_connect.rest.documents import CONFIG
+from airflow_provider_connect.runtime.model.backfill import MOST_RANGES
+from airflow_provider_connect.runtime.model.backfill_request import AskedRange, BackfillRequest, time_id
+from airflow_provider_connect.runtime.model.config_limits import refuse_many_aliases
+from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
+from airflow_provider_connect.runtime.model.views import OffsetView
 
 MOST_BYTES = 1024 * 1024
 MOST_LEVELS = 32

@@ -17,13 +17,13 @@ import anyio.to_thread
 from starlette.requests import Request
 
 from airflow_provider_connect.errors import ConnectException, ForbiddenException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.config_limits import cut
-from airflow_provider_connect.model.secret_keys import HIDDEN
-from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Access, Right, User, require
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
+from airflow_provider_connect.runtime.model.verbs import VERBS
 
 SECONDS = 90.0
 HEALTH_SECONDS = 10.0

@@ -15,9 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.errors import BadRequestException, ForbiddenException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.view_json import to_json
-from airflow_provider_connect.model.views import (
+from airflow_provider_connect.rest import bodies, documents
+from airflow_provider_connect.rest.access import Right, require
+from airflow_provider_connect.rest.answers import answer, empty, is_true, json_bytes, query
+from airflow_provider_connect.rest.calls import SECONDS, Calls, author_of, calls_of, known_config, user_of
+from airflow_provider_connect.rest.request_checks import location_segment
+from airflow_provider_connect.rest.routes import Connector, Task, changes, reads, serves
+from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.view_json import to_json
+from airflow_provider_connect.runtime.model.views import (
     ActiveTopics,
     ConnectorInfo,
     ConnectorOffsets,
@@ -28,13 +35,6 @@ from airflow_provider_connect.model.views import (
     TaskInfo,
     TaskView,
 )
-from airflow_provider_connect.rest import bodies, documents
-from airflow_provider_connect.rest.access import Right, require
-from airflow_provider_connect.rest.answers import answer, empty, is_true, json_bytes, query
-from airflow_provider_connect.rest.calls import SECONDS, Calls, author_of, calls_of, known_config, user_of
-from airflow_provider_connect.rest.request_checks import location_segment
-from airflow_provider_connect.rest.routes import Connector, Task, changes, reads, serves
-from airflow_provider_connect.rest.secrets import Secrets
 
 View = ConnectorInfo | ConnectorStatusView
 _ABSENT: Final = object()

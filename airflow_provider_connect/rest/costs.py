@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.config_limits import cut
-from airflow_provider_connect.model.cost import DEFAULT_DAYS, MOST_DAYS
 from airflow_provider_connect.rest.answers import answer, query
 from airflow_provider_connect.rest.calls import calls_of, user_of
 from airflow_provider_connect.rest.routes import Connector, serves
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.cost import DEFAULT_DAYS, MOST_DAYS
 
 _MOST_DIGITS = 9
 

@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.replays import Replay, ReplayRequest, replay_connector
 from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Right, User, require
 from airflow_provider_connect.rest.answers import answer
 from airflow_provider_connect.rest.calls import Calls, author_of, calls_of, user_of
 from airflow_provider_connect.rest.routes import Connector, serves
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest, replay_connector
 
 router = APIRouter(tags=["connectors"])
 

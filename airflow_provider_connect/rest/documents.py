@@ -10,9 +10,9 @@ from typing import Any, get_args, get_origin
 from pydantic import create_model
 from starlette.responses import Response
 
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.verbs import Verb
-from airflow_provider_connect.model.view_json import json_fields
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.verbs import Verb
+from airflow_provider_connect.runtime.model.view_json import json_fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.config_limits import cut
-from airflow_provider_connect.model.page import LAG_SPANS
 from airflow_provider_connect.rest.answers import answer, query
 from airflow_provider_connect.rest.calls import calls_of
 from airflow_provider_connect.rest.page_facts import facts_of
 from airflow_provider_connect.rest.routes import Connector
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.page import LAG_SPANS
 
 _SPANS = {str(hours): hours for hours in LAG_SPANS}
 

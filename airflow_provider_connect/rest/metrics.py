@@ -13,11 +13,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model import metric_names
-from airflow_provider_connect.model.metric_names import BY_NAME, Kind
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, PluginView, TaskView
 from airflow_provider_connect.rest.calls import calls_of, user_of
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model import metric_names
+from airflow_provider_connect.runtime.model.metric_names import BY_NAME, Kind
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, PluginView, TaskView
 
 router = APIRouter(tags=["server"])
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

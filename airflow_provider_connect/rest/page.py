@@ -16,28 +16,28 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.config.dag_settings import DEFINED_IN, dag_keys
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.backfill import OF, backfill_name, takes_backfills
-from airflow_provider_connect.model.config_limits import cut
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import (
-    BackfillRow,
-    BackfillRows,
-    ConnectorDetail,
-    ReplayView,
-    row_of,
-)
-from airflow_provider_connect.model.replays import Replay, replay_connector
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import ConnectorStatusView
 from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import answer, json_bytes, query
 from airflow_provider_connect.rest.calls import calls_of, user_of
 from airflow_provider_connect.rest.dead_letters import shown_replay
 from airflow_provider_connect.rest.page_facts import Runs, facts_of
 from airflow_provider_connect.rest.routes import Connector
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, dag_keys
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.backfill import OF, backfill_name, takes_backfills
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.page import (
+    BackfillRow,
+    BackfillRows,
+    ConnectorDetail,
+    ReplayView,
+    row_of,
+)
+from airflow_provider_connect.runtime.model.replays import Replay, replay_connector
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import ConnectorStatusView
 
 BUNDLE_PATH = "/ui/connect.js"
 _HOST = "host.js"  # React, Chakra and the router, which Airflow's UI has otherwise

@@ -11,9 +11,13 @@ from typing import Protocol
 
 from starlette.requests import Request
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.page import (
+from airflow_provider_connect.rest.answers import HttpException, json_bytes
+from airflow_provider_connect.rest.calls import Calls
+from airflow_provider_connect.rest.refreshed import Refreshed
+from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.page import (
     LAG_SPANS,
     AttemptView,
     Distances,
@@ -24,13 +28,9 @@ from airflow_provider_connect.model.page import (
     RunView,
     row_of,
 )
-from airflow_provider_connect.model.progress import Progress, Rates
-from airflow_provider_connect.model.view_json import to_json
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView
-from airflow_provider_connect.rest.answers import HttpException, json_bytes
-from airflow_provider_connect.rest.calls import Calls
-from airflow_provider_connect.rest.refreshed import Refreshed
-from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.model.progress import Progress, Rates
+from airflow_provider_connect.runtime.model.view_json import to_json
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView
 
 _LAG_SECONDS = 5.0
 _HOURS_SECONDS = 10.0

@@ -12,12 +12,12 @@ from pydantic import AfterValidator, BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import HttpException, answer, empty
 from airflow_provider_connect.rest.calls import Calls, author_of, calls_of
 from airflow_provider_connect.rest.documents import described
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.verbs import VERBS
 
 Route = TypeVar("Route", bound=Callable[..., Awaitable[Response]])
 _MOST = 2**31

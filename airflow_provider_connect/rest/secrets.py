@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from cachetools import LRUCache
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
-from airflow_provider_connect.herder.plugin_facts import is_built_in
-from airflow_provider_connect.model.config_limits import remembered_by
-from airflow_provider_connect.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def
-from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
-from airflow_provider_connect.model.url_passwords import url_passwords, without_url_passwords
-from airflow_provider_connect.model.views import ConfigKeyView, ConnectorInfo
+from airflow_provider_connect.runtime.herder.plugin_facts import is_built_in
+from airflow_provider_connect.runtime.model.config_limits import remembered_by
+from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def
+from airflow_provider_connect.runtime.model.secret_keys import HIDDEN, is_secret_key, is_variable
+from airflow_provider_connect.runtime.model.url_passwords import url_passwords, without_url_passwords
+from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConnectorInfo
 
 Definitions = Callable[..., Sequence[ConfigKeyView]]
 """The keys of a plugin, by class name or alias, version, and where one is given its location; ``Herder.plugin_config``."""

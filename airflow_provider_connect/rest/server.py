@@ -26,12 +26,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import Access, OpenToAll
 from airflow_provider_connect.rest.answers import HttpException, error_answer
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.basic_access import CREDENTIALS, BasicAccess, credentials_file, users_of
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import ServerView
 
 PORT = 8083
 LOOPBACK = "127.0.0.1"

@@ -14,16 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from airflow_provider_connect.errors import ConnectException, ForbiddenException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.log_levels import checked_level, level_word, logger_name, logger_names, logger_of, set_level
-from airflow_provider_connect.model.verbs import WARNINGS_HEADER
-from airflow_provider_connect.model.views import HealthView, LoggerView
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, empty, is_true, query
 from airflow_provider_connect.rest.calls import HEALTH_SECONDS, author_of, calls_of, known_config, user_of
 from airflow_provider_connect.rest.routes import Logger, Plugin, serves
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.log_levels import checked_level, level_word, logger_name, logger_names, logger_of, set_level
+from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
+from airflow_provider_connect.runtime.model.views import HealthView, LoggerView
 
 router = APIRouter(tags=["server"])
 admin_router = APIRouter(tags=["loggers"])

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.columns import row_numbers
+from airflow_provider_connect.data.records import SinkRecord, SourceRecord, TopicPartition
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
 from airflow_provider_connect.sdk.record_columns import Row, columns_of, is_headers, is_timestamp, rows_of
-from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.rows import Values, column_and_schema
-from airflow_provider_connect.sdk.schema import Schema
 
 CREATE_TIME = "CreateTime"
 

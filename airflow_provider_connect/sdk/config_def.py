@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol
 
+from airflow_provider_connect.data.java_text import text_of
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_type import Password, Type, class_name_of, parse_type, shown
-from airflow_provider_connect.sdk.java_text import text_of
 
 __all__ = [
     "REQUIRED",

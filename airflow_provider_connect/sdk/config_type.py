@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from airflow_provider_connect.data.java_text import BLANKS, parse_double, parse_integer, text_of, wrapped
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.java_text import BLANKS, parse_double, parse_integer, text_of, wrapped
 
 
 class Type(StrEnum):

@@ -12,11 +12,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from airflow_provider_connect.data.java_text import text_of
 from airflow_provider_connect.errors import TaskException, plugin_code
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.allowed_spark import NO_SPARK, AllowedSpark
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, Password, Plugin, class_name_of
-from airflow_provider_connect.sdk.java_text import text_of
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask

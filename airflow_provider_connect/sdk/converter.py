@@ -8,28 +8,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from airflow_provider_connect.data.arrow import np, pa
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.schema import BYTES_SCHEMA, NULL, Schema, SchemaAndValue
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
-from airflow_provider_connect.sdk.arrow import np, pa
-from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.config_def import Plugin
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
-
-
-class SchemaAndValue(NamedTuple):
-    """One value with its schema; schema None is schemaless data, both None is null."""
-
-    schema: Schema | None
-    value: Any  # any value of the schema
-
-
-NULL: Final = SchemaAndValue(None, None)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.data.schema import Schema
 
 _FILE: Final = "file"
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 

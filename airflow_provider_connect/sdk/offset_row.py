@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from airflow_provider_connect.data.records import may_be_same_topic
 from airflow_provider_connect.errors import ConfigException, FencedException
-from airflow_provider_connect.sdk.records import may_be_same_topic
 from airflow_provider_connect.sdk.task import SinkTaskContext
 
 ADOPT: Final = "destination.adopt"

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.columns import column_of, values_of
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.records import Header, Headers, SinkRecord, SourceRecord
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.sdk.converter import HeaderConverter
-from airflow_provider_connect.sdk.records import Header, Headers, SinkRecord, SourceRecord
-from airflow_provider_connect.sdk.schema import Schema
 
 Row = tuple[Any, Any, int | None, Headers]
 """Value, key, timestamp and headers of one record. Any: values of their schemas."""

@@ -17,11 +17,11 @@ from datetime import date, datetime, time
 from itertools import chain
 from typing import Any, Final
 
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import refuse_deep, schema_of
+from airflow_provider_connect.data.columns import cast_to_schema, column_of, is_json
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import refuse_deep, schema_of
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json
-from airflow_provider_connect.sdk.schema import Schema
 
 Rows = Any  # see above
 Values = Any  # rows, or a column: an Arrow array, a list of Python values, a series

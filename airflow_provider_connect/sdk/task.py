@@ -17,10 +17,10 @@ from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedP
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
 
 if TYPE_CHECKING:
+    from airflow_provider_connect.data.records import Distance, SinkRecord, SourceRecord, TopicPartition
     from airflow_provider_connect.sdk.batch import Batch
     from airflow_provider_connect.sdk.config_def import Config, ConfigDef
     from airflow_provider_connect.sdk.datasets import Dataset
-    from airflow_provider_connect.sdk.records import Distance, SinkRecord, SourceRecord, TopicPartition
 
 
 AT_MOST_ONCE: Final = "at_most_once"

@@ -13,13 +13,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
+from airflow_provider_connect.data.records import TopicPartition, may_be_same_topic
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition, may_be_same_topic
 from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
 
 _Result = TypeVar("_Result")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.records import SinkRecord, SourceRecord
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.config_def import Plugin
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
-from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.config_def import Config

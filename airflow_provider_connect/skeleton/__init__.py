@@ -1,0 +1,1 @@
+"""The package that ``connect-new`` writes for a new plugin."""

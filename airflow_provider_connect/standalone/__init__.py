@@ -1,0 +1,1 @@
+"""Kafka Connect without Airflow: agent, one run, embedded in a program."""

@@ -16,16 +16,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from airflow_provider_connect.config.config_providers import warn_of_open_files
-from airflow_provider_connect.config.masking import Mask, mask_output
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.log_lines import escape_unprintable, quiet_libraries
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import RestListener, rest_server
+from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
+from airflow_provider_connect.runtime.config.masking import Mask, mask_output
+from airflow_provider_connect.runtime.model.log_lines import escape_unprintable, quiet_libraries
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
 from airflow_provider_connect.standalone.files import opened_backing, read_connector_file, read_properties, standalone_settings
 from airflow_provider_connect.standalone.worker import StandaloneWorker
-from airflow_provider_connect.stores.admin_connection import server_info
-from airflow_provider_connect.worker.task.memory_fence import SharedFence
 
 ENDED, WRONG, FAILED = 0, 2, 3
 """Exit codes: ended by a signal; wrong files or settings; what a file asks for failed at the start (Connect's own code for that)."""

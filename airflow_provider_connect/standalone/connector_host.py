@@ -13,24 +13,24 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from airflow_provider_connect.config.masking import Mask, secret_values
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, trace_of
-from airflow_provider_connect.model.metric_names import TOTALS
-from airflow_provider_connect.model.run import Claim, RunSpec, TaskResult
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, FailedStatuses
+from airflow_provider_connect.runtime.config.masking import Mask, secret_values
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.metric_names import TOTALS
+from airflow_provider_connect.runtime.model.run import Claim, RunSpec, TaskResult
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, FailedStatuses
+from airflow_provider_connect.runtime.stores.backing import Backing
+from airflow_provider_connect.runtime.stores.transactional_producer import Fence
+from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
+from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.runtime.worker.errors.traces import without_framework
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
+from airflow_provider_connect.runtime.worker.task.task_body import TaskHost
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
-from airflow_provider_connect.stores.backing import Backing
-from airflow_provider_connect.stores.transactional_producer import Fence
-from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
-from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.worker.errors.traces import without_framework
-from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.task.memory_fence import SharedFence
-from airflow_provider_connect.worker.task.stop_signal import StopReason
-from airflow_provider_connect.worker.task.task_body import TaskHost
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 LOOK_AGAIN_SECONDS = 300.0  # for new tasks, topics and partitions; Kafka's metadata.max.age.ms
 

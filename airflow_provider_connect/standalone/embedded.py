@@ -12,18 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from airflow_provider_connect.config.config_providers import warn_of_open_files
-from airflow_provider_connect.config.masking import Mask, mask_logs
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConnectException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.connector_keys import strip_framework_keys
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
+from airflow_provider_connect.runtime.config.masking import Mask, mask_logs
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.stores.offset_file import SETTING
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.standalone.files import opened_backing, standalone_settings, with_data_folder
 from airflow_provider_connect.standalone.worker import StandaloneWorker
-from airflow_provider_connect.stores.offset_file import SETTING
-from airflow_provider_connect.worker.task.checked_connector import check_connector
 
 TOPIC_SECONDS = 30.0
 _LOOK_SECONDS = 0.1

@@ -9,15 +9,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_connect.config.properties import parse_properties
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
+from airflow_provider_connect.runtime.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.runtime.stores.local_backing import LocalBacking
+from airflow_provider_connect.runtime.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
-from airflow_provider_connect.stores.backing import Backing, TopicBacking
-from airflow_provider_connect.stores.local_backing import LocalBacking
-from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 
 NAME = "name"
 EXACTLY_ONCE = "exactly.once.source.support"

@@ -21,14 +21,29 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import NoReturn
 
-from airflow_provider_connect.config.config_providers import warn_of_open_files
-from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.batches import nothing_delivered
-from airflow_provider_connect.model.log_lines import escape_unprintable, quiet_libraries
-from airflow_provider_connect.model.run import RunResult, RunSpec, RunState
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
+from airflow_provider_connect.runtime.config.masking import Mask, mask_output, secret_values
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.batches import nothing_delivered
+from airflow_provider_connect.runtime.model.log_lines import escape_unprintable, quiet_libraries
+from airflow_provider_connect.runtime.model.run import RunResult, RunSpec, RunState
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.stores.backing import Backing
+from airflow_provider_connect.runtime.stores.offset_file import SETTING
+from airflow_provider_connect.runtime.worker.application.application import Application
+from airflow_provider_connect.runtime.worker.application.task_threads import TaskThreads
+from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
+from airflow_provider_connect.runtime.worker.missing import missing_of, warn_of_missing
+from airflow_provider_connect.runtime.worker.task.checked_connector import (
+    CheckedConnector,
+    check_connector,
+    check_outside,
+    guarantee_of,
+    warn_of_what_is_not_used,
+)
+from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.standalone.files import (
     ConnectorFile,
     opened_backing,
@@ -38,21 +53,6 @@ from airflow_provider_connect.standalone.files import (
     with_data_folder,
 )
 from airflow_provider_connect.standalone.watch import watch
-from airflow_provider_connect.stores.backing import Backing
-from airflow_provider_connect.stores.offset_file import SETTING
-from airflow_provider_connect.worker.application.application import Application
-from airflow_provider_connect.worker.application.task_threads import TaskThreads
-from airflow_provider_connect.worker.errors.traces import line_of_author
-from airflow_provider_connect.worker.missing import missing_of, warn_of_missing
-from airflow_provider_connect.worker.task.checked_connector import (
-    CheckedConnector,
-    check_connector,
-    check_outside,
-    guarantee_of,
-    warn_of_what_is_not_used,
-)
-from airflow_provider_connect.worker.task.java_connector import JavaHost
-from airflow_provider_connect.worker.task.stop_signal import StopReason
 
 DONE, FAILED, WRONG, LATER, SIGNALLED = 0, 1, 2, 75, 143
 """Exit codes: all done, nothing to do, or what is left is for a later run, or for a newer one that took over; FAILED for good; a config
@@ -210,7 +210,7 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
 
 
 def _check_pipeline(checked: CheckedConnector, settings: WorkerSettings) -> None:
-    from airflow_provider_connect.worker.task.pipeline_setup import check_pipeline  # Arrow, which comes after the plugins' own code
+    from airflow_provider_connect.runtime.worker.task.pipeline_setup import check_pipeline  # Arrow, which comes after the plugins' own code
 
     check_pipeline(checked, settings)
 

@@ -13,10 +13,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException, message_of
-from airflow_provider_connect.model.previews import (
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.previews import (
     Fields,
     Preview,
     PreviewedRecord,
@@ -25,12 +25,12 @@ from airflow_provider_connect.model.previews import (
     PreviewEnd,
     PreviewRequest,
 )
-from airflow_provider_connect.model.view_json import escaped
+from airflow_provider_connect.runtime.model.view_json import escaped
+from airflow_provider_connect.runtime.stores.offset_file import SETTING, read_offset_file
+from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
+from airflow_provider_connect.runtime.worker.preview.fields import WHOLE
+from airflow_provider_connect.runtime.worker.preview.preview import make_preview, mask_failure
 from airflow_provider_connect.standalone.files import ConnectorFile
-from airflow_provider_connect.stores.offset_file import SETTING, read_offset_file
-from airflow_provider_connect.worker.errors.traces import line_of_author
-from airflow_provider_connect.worker.preview.fields import WHOLE
-from airflow_provider_connect.worker.preview.preview import make_preview, mask_failure
 
 _OBJECT: Final = "object"  # what only values without a schema are
 

@@ -14,19 +14,19 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 
-from airflow_provider_connect.config import config_providers
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import trace_of
-from airflow_provider_connect.model.connector_keys import strip_framework_keys
-from airflow_provider_connect.model.run import TaskResult
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.runtime.config import config_providers
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.runtime.model.run import TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
+from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, StopEvent, StopReason
+from airflow_provider_connect.runtime.worker.task.task_body import TaskHost, run_task
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from airflow_provider_connect.sdk.connector import SourceConnector
-from airflow_provider_connect.stores.offset_location import OffsetLocation
-from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.worker.task.stop_signal import FollowedConfig, StopEvent, StopReason
-from airflow_provider_connect.worker.task.task_body import TaskHost, run_task
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # between two checks for new data, doubled each time
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0

@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.plugins.loading.plugin_path import Location, editable_location, file_stamp, locations
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.loading.plugin_path import Location, editable_location, file_stamp, locations
 from airflow_provider_connect.standalone.files import read_connector_file, read_properties
 
 POLL_SECONDS: Final = 0.1

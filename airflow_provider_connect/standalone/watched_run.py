@@ -15,9 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.plugins.loading.plugin_path import locations
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.loading.plugin_path import locations
 from airflow_provider_connect.standalone import one_run
 
 END_SECONDS: Final = 10.0
@@ -25,8 +25,8 @@ END_SECONDS: Final = 10.0
 
 _PACKAGE: Final = "airflow_provider_connect"
 _LOADED: Final = (
-    *("standalone.preview", "worker.task.task_body", "worker.task.source_runner", "worker.task.sink_runner"),
-    *("plugins.catalog.location_reader", "plugins.loading.plugin_loader", "converters.json.converter", "converters.plain"),
+    *("standalone.preview", "runtime.worker.task.task_body", "runtime.worker.task.source_runner", "runtime.worker.task.sink_runner"),
+    *("runtime.plugins.catalog.location_reader", "runtime.plugins.loading.plugin_loader", "converters.json.converter", "converters.plain"),
     *("sdk.functions.source", "sdk.functions.sink", "sdk.functions.transformation"),
 )
 

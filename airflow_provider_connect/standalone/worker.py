@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from airflow_provider_connect.config.masking import Mask, secret_values
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.herder.ports import Probe
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import ConnectorInfo
+from airflow_provider_connect.runtime.config.masking import Mask, secret_values
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.herder.ports import Probe
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import ConnectorInfo
+from airflow_provider_connect.runtime.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
+from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
 from airflow_provider_connect.standalone.connector_host import ConnectorHost, TaskCounters
-from airflow_provider_connect.stores.backing import Backing, TopicBacking
-from airflow_provider_connect.worker.preview.runner import PreviewRunner
-from airflow_provider_connect.worker.task.memory_fence import SharedFence
 
 _END_SECONDS = 2.0  # beyond the graceful time, for threads to end
 

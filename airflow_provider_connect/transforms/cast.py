@@ -10,14 +10,14 @@ import dataclasses
 from functools import partial
 from typing import Any, Final
 
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import cast_to_schema, column_of, values_of
+from airflow_provider_connect.data.java_text import double_texts, in_hash_order, text_of
+from airflow_provider_connect.data.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Field, Schema, SchemaType
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type
-from airflow_provider_connect.sdk.java_text import double_texts, in_hash_order, text_of
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Field, Schema, SchemaType
 from airflow_provider_connect.transforms.cast_values import FLOATS, OUTPUTS, cast_value, check_input, names_of
 from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import require_map

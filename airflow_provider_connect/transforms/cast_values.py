@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
+from airflow_provider_connect.codecs.values import convert_to_string
+from airflow_provider_connect.data.java_text import as_single, parse_double, parse_integer, single_text, text_of, wrapped
+from airflow_provider_connect.data.schema import DATE, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.java_text import as_single, parse_double, parse_integer, single_text, text_of, wrapped
-from airflow_provider_connect.sdk.schema import DATE, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
-from airflow_provider_connect.sdk.values import convert_to_string
 from airflow_provider_connect.transforms.requirements import class_of_schema, class_of_value
 
 FLOATS: Final = frozenset({SchemaType.FLOAT32, SchemaType.FLOAT64})

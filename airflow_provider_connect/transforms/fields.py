@@ -9,13 +9,10 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
-from airflow_provider_connect.sdk.java_text import as_single, in_hash_order, parse_decimal, text_of, wrapped
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.java_text import as_single, in_hash_order, parse_decimal, text_of, wrapped
+from airflow_provider_connect.data.schema import (
     DATE,
     DECIMAL,
     INT32_SCHEMA,
@@ -29,6 +26,9 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     SchemaType,
 )
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
 from airflow_provider_connect.transforms.cast_values import FLOATS
 from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, class_of_schema, class_of_value, require_map, require_struct

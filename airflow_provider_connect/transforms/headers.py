@@ -9,16 +9,16 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
+from airflow_provider_connect.codecs.values import parse_string
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.columns import row_numbers
+from airflow_provider_connect.data.java_text import in_hash_order
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
-from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.record_columns import headers_type
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformations import Transformation
-from airflow_provider_connect.sdk.values import parse_string
 from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, check_not_empty, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column

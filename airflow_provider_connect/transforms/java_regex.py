@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from airflow_provider_connect.data.java_text import regex_error
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.bounded_regex import LONGEST, BoundedRegex, Match
-from airflow_provider_connect.sdk.java_text import regex_error
 
 _JAVAS_OWN: Final = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\k<(?P<back>\w+)>|\\[pP]\{(?P<property>\w+)\}|\\.|\(\?<(?P<name>[A-Za-z][A-Za-z0-9]*)>|(?P<bracket>[\[\]]|&&)",

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import column_of, json_column, values_of
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type, class_name_of
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformations import Transformation
 
 Before = TypeVar("Before")

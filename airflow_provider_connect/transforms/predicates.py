@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, NonEmptyString
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation

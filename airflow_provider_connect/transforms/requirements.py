@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.java_text import text_of
+from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType, Struct
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.java_text import text_of
-from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType, Struct
 
 _BY_TYPE: Final = {
     SchemaType.INT8: "java.lang.Byte",

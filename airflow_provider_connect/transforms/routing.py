@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.bounded_regex import LONGEST
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance

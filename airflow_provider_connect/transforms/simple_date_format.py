@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.transforms.timestamps import DAY_MS, date_of, days_column, days_of, floored, is_gregorian
 
 MONTHS: Final = (

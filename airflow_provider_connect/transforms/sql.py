@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import schema_of
+from airflow_provider_connect.data.columns import row_numbers
+from airflow_provider_connect.data.schema import Field, Schema, SchemaType
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, SchemaException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Range, Type
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
-from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
 from airflow_provider_connect.transforms.one_side import OneSide, runs_of
 from airflow_provider_connect.transforms.sql_query import ROW, TABLE, Plan, Statement, statement_of
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column

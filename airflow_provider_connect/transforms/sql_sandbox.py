@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import duckdb
 
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.arrow import pa
 
 _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "enable_external_access": "false",

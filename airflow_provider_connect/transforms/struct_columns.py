@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import cast_to_schema, column_of, row_numbers
+from airflow_provider_connect.data.schema import Field, Schema, SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, row_numbers
-from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
 
 
 def child(column: pa.Array, field: Field, *, fill: bool) -> pa.Array:

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import cast_to_schema
+from airflow_provider_connect.data.java_text import in_hash_order
+from airflow_provider_connect.data.schema import Schema, SchemaType, Struct
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
-from airflow_provider_connect.sdk.java_text import in_hash_order
-from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, of_key_and_value, one_by_one, schemaless_column
 from airflow_provider_connect.transforms.requirements import Names, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, children, schema_like, struct_column

@@ -6,14 +6,11 @@ import dataclasses
 import datetime
 from typing import Any, Final
 
-from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf
-from airflow_provider_connect.sdk.java_text import in_hash_order
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.java_text import in_hash_order
+from airflow_provider_connect.data.schema import (
     DATE,
     DATE_SCHEMA,
     INT64_SCHEMA,
@@ -27,6 +24,9 @@ from airflow_provider_connect.sdk.schema import (
     SchemaType,
     Struct,
 )
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf
 from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import class_of_value, require_map, require_struct
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat, SimpleDateParser

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.schema import DATE, TIME, Schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.schema import DATE, TIME, Schema
 
 DAY_MS: Final = 86_400_000
 CUTOVER_DAY: Final = -141_427  # 1582-10-15

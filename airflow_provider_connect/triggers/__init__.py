@@ -1,0 +1,1 @@
+"""Waits of deferred tasks."""

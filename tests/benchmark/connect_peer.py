@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
-from airflow_provider_connect.spark.jar_cache import KAFKA_CONNECT, fetch_jars
-from airflow_provider_connect.spark.java_runtime import JavaRuntime
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.jar_cache import KAFKA_CONNECT, fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.measure import Cost, StandingProcess
 from tests.benchmark.works import PEERS

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.cache import made_once
 
 LINE_BYTES = 100
 _DIGITS, _WORDS, _WORD_BYTES, _VOCABULARY = 12, 11, 8, 4096

@@ -3,9 +3,9 @@
 import tarfile
 from pathlib import Path
 
-from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 from tests.java_libraries import PINS
 
 VERSION = "3.6.0.Final"

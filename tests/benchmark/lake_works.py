@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet
 
-from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 from tests.benchmark.connect_peer import ConnectContestant, ConnectWorker
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.destinations import TopicDestination

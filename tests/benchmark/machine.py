@@ -5,8 +5,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from airflow_provider_connect.spark.jar_cache import KAFKA as KAFKA_VERSION
-from airflow_provider_connect.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.spark.jar_cache import KAFKA as KAFKA_VERSION
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 
 
 def describe(java: JavaRuntime) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 
 _SAMPLE_SECONDS = 0.1
 _ORPHAN_SECONDS = 10.0

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from airflow_provider_connect.dev.stack import SPARK_MASTER
-from airflow_provider_connect.model.run import RunSpec, RunState
-from airflow_provider_connect.spark.run_directory import RunDirectory
-from airflow_provider_connect.spark.submit_options import submit_options
+from airflow_provider_connect.runtime.model.run import RunSpec, RunState
+from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
+from airflow_provider_connect.runtime.spark.submit_options import submit_options
 from tests.benchmark.measure import Cost, StartedTree
 
 APPLICATION = Path(__file__).parents[2] / "spark_jobs" / "run_connector.py"

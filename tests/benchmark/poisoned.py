@@ -21,11 +21,11 @@ import adbc_driver_postgresql.dbapi as adbc
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
-from airflow_provider_connect.model.run import RunSpec, RunState
-from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.stores.topic_log import TopicLog
-from airflow_provider_connect.worker.application.application import Application
-from airflow_provider_connect.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.model.run import RunSpec, RunState
+from airflow_provider_connect.runtime.spark.cache import made_once
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.worker.application.application import Application
+from airflow_provider_connect.runtime.worker.task.task_body import run_task
 from tests.benchmark.measure import tree_seconds
 from tests.benchmark.tables import Tables, rows_file
 from tests.benchmark.topics import Topics

@@ -15,18 +15,18 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import create_engine, insert
 
-from airflow_provider_connect.config.properties import parse_properties
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.airflow_server import USERNAME
 from airflow_provider_connect.dev.stack import Stack
-from airflow_provider_connect.model.ids import DAG_ID_PREFIX, ConnectorTaskId
-from airflow_provider_connect.model.records import CommitRecord, ConfigRecord, ConnectorRecord, TargetStateRecord, TaskRecord
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
-from airflow_provider_connect.spark.java_runtime import JavaRuntime
-from airflow_provider_connect.sql_mirror.tables import batch
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import CommitRecord, ConfigRecord, ConnectorRecord, TargetStateRecord, TaskRecord
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.sql_mirror.tables import batch
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.benchmark.measure import tree_seconds
 from tests.benchmark.race import Run

@@ -10,8 +10,8 @@ from datetime import date
 from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.spark.prepare import prepare
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.prepare import prepare
 from tests.benchmark import agent_work, rest_work
 from tests.benchmark.connect_peer import ConnectWorker, lined_up, mirror_plugins
 from tests.benchmark.contestants import Contestant

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from airflow_provider_connect.dev.stack import SPARK_MASTER
-from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import JavaRuntime
-from airflow_provider_connect.spark.submit_options import submit_options
+from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.spark.submit_options import submit_options
 from tests.benchmark.measure import Cost, StartedTree
 from tests.java_libraries import PINS
 

@@ -9,7 +9,7 @@ from statistics import median
 from airflow_provider_connect.dev.airflow_client import AirflowClient, DagRun
 from airflow_provider_connect.dev.airflow_server import USERNAME
 from airflow_provider_connect.dev.stack import Stack
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.benchmark.destinations import TopicDestination
 from tests.benchmark.measure import tree_seconds
 from tests.benchmark.ours import OurContestant

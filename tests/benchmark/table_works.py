@@ -10,7 +10,7 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
-from airflow_provider_connect.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 from tests.benchmark.connect_peer import ConnectWorker, lined_up
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.debezium import debezium_plugins

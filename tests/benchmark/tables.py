@@ -11,7 +11,7 @@ import adbc_driver_postgresql.dbapi as adbc
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.cache import made_once
 
 DATABASE, SCHEMA = "postgres", "public"
 _AT_ONCE = 100_000

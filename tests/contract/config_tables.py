@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, OneOf
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -23,13 +23,13 @@ from urllib.parse import quote
 
 import httpx
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import rest_server
-from airflow_provider_connect.stores.admin_connection import server_info
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.conftest import CACHE, worker_properties
 from tests.no_runs import NoRuns
 

@@ -15,9 +15,9 @@ from typing import Any
 from confluent_kafka import Producer
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException
-from airflow_provider_connect.stores.log_consumer import LogRecord
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 from tests.contract.dead_letter_cases import CASES, DeadLetterCase, sink_config

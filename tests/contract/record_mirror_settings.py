@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.model.views import ConfigKeyView
+from airflow_provider_connect.runtime.model.views import ConfigKeyView
 from tests.conftest import CACHE
 from tests.contract.rest.connect_worker import connect_worker
 from tests.contract.rest.server import Server

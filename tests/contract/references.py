@@ -15,16 +15,16 @@ from typing import Any
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_provider_connect.cli.commands import get_connect_cli_commands
-from airflow_provider_connect.config import dag_settings, worker_settings
-from airflow_provider_connect.config.dag_settings import DagSettings
-from airflow_provider_connect.config.key_values import schedule_of
-from airflow_provider_connect.config.settings_reader import SettingsReader
 from airflow_provider_connect.dag_files.retry import RetrySettings
 from airflow_provider_connect.get_provider_info import get_provider_info
-from airflow_provider_connect.java import manifests
-from airflow_provider_connect.model.connector_keys import common_config_def, own_config_def, sink_config_def, source_config_def
-from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest import server
+from airflow_provider_connect.runtime.config import dag_settings, worker_settings
+from airflow_provider_connect.runtime.config.dag_settings import DagSettings
+from airflow_provider_connect.runtime.config.key_values import schedule_of
+from airflow_provider_connect.runtime.config.settings_reader import SettingsReader
+from airflow_provider_connect.runtime.java import manifests
+from airflow_provider_connect.runtime.model.connector_keys import common_config_def, own_config_def, sink_config_def, source_config_def
+from airflow_provider_connect.runtime.model.verbs import VERBS
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from tests.contract.config_tables import table_of
 from tests.contract.setting_texts import AIRFLOW, GROUPS_OF_WORKER, WORKER

@@ -28,11 +28,7 @@ from airflow_provider_connect.converters.plain import (
     SimpleHeaderConverter,
     StringConverter,
 )
-from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import Plugin, class_name_of
-from airflow_provider_connect.sdk.converter import Converter
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -48,6 +44,10 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Plugin, class_name_of
+from airflow_provider_connect.sdk.converter import Converter
 from airflow_provider_connect.sdk.testing import (
     ConverterSuite,
     MemorySinkContext,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from tests.contract.config_tables import DOCS, pages, up_to_date
 
 

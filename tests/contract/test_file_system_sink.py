@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_connect.connectors.filesystem.settings import format_of, without_meaning
 from airflow_provider_connect.connectors.filesystem.sink import FileSystemSinkConnector
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, location_of, open_store
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.testing import SinkConnectorSuite

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
-from airflow_provider_connect.model.versions import MavenVersion, VersionRange, choose_version, oldest_first, requirement
+from airflow_provider_connect.runtime.model.versions import MavenVersion, VersionRange, choose_version, oldest_first, requirement
 
 GOLDEN = Path(__file__).parent / "golden"
 PUBLIC: dict[str, Any] = json.loads((GOLDEN / "versions_public.json").read_text())

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.data.java_text import in_hash_order
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.model.cluster_state import ConfigLog
-from airflow_provider_connect.model.ids import partition_for
-from airflow_provider_connect.model.offsets import OffsetRecord, normalised
-from airflow_provider_connect.model.records import Unreadable
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import StatusState, TaskStatus
-from airflow_provider_connect.sdk.java_text import in_hash_order
-from airflow_provider_connect.wire import config_topic, offset_topic, status_topic
-from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
-from airflow_provider_connect.wire.record import WireRecord
+from airflow_provider_connect.runtime.model.cluster_state import ConfigLog
+from airflow_provider_connect.runtime.model.ids import partition_for
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord, normalised
+from airflow_provider_connect.runtime.model.records import Unreadable
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import StatusState, TaskStatus
+from airflow_provider_connect.runtime.wire import config_topic, offset_topic, status_topic
+from airflow_provider_connect.runtime.wire.compact_json import JsonValue, dumps, loads
+from airflow_provider_connect.runtime.wire.record import WireRecord
 
 GOLDEN = Path(__file__).parent / "golden"
 PARTITIONS = {"config": 1, "offsets": 25, "status": 5}

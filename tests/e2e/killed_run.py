@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.conftest import CHECKOUT
 from tests.integration.worker.environment import RunEnvironment
 

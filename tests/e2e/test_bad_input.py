@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
-from airflow_provider_connect.worker.application.readiness import check_readiness
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.worker.application.readiness import check_readiness
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.kafka_topics import create_topic
 

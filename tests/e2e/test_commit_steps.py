@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.conftest import WorkerSettings
 from tests.e2e.faults.environments import MirrorEnvironment, SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.runs import Fault

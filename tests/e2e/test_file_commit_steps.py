@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.conftest import WorkerSettings
 from tests.e2e.faults.file_environments import GUARANTEE, PairEnvironment
 from tests.e2e.faults.pairs import Pairs

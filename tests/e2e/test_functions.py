@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.worker.preview.runner import PreviewRunner
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.environments import make_topic
 from tests.e2e.faults.oracle import judge, topic_records

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.model.views import OffsetView
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.model.views import OffsetView
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 from tests.e2e.killed_run import run_and_kill

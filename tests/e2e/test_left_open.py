@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
-from airflow_provider_connect.worker.application.readiness import LEFT_OPEN, check_readiness
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings as Settings
+from airflow_provider_connect.runtime.worker.application.readiness import LEFT_OPEN, check_readiness
 from tests.conftest import WorkerSettings
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.processes import processes_with, wait_until_gone
 from tests.e2e.faults.runs import Fault, wait_for
 
-DELIVERY = "airflow_provider_connect.worker.delivery"
+DELIVERY = "airflow_provider_connect.runtime.worker.delivery"
 SOON_SECONDS = 20.0  # a third of the time after which the broker ends it
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
-from airflow_provider_connect.worker.task import sink_runner
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
+from airflow_provider_connect.runtime.worker.task import sink_runner
 from tests.conftest import WorkerSettings
 from tests.e2e.faults import connections
 from tests.e2e.faults.runs import INJECTED, Fault, ending

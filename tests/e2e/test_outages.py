@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.stores.status_store import StatusStore
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings as Settings
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from tests.conftest import CACHE, worker_properties
 from tests.e2e.chaos import status_outage
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.conftest import WorkerSettings
 from tests.e2e.chaos.through_airflow import AirflowRun, AirflowRuns
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.model.run import RUN_FILE, RunState
-from airflow_provider_connect.stores.status_store import StatusStore
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import RUN_FILE, RunState
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.runs import Runs, Submission

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports, is_listening
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.spark.parent_death import dies_with_parent
-from airflow_provider_connect.spark.spark_home import find_spark
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.spark_home import find_spark
 from tests.conftest import CACHE
 from tests.unit.test_compose import COMPOSE, PINNED, SECRETS, init, stand_ins
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.own_server import LOOPBACK
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException
-from airflow_provider_connect.stores.status_store import StatusStore
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.conftest import CACHE
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.environments import PLAIN, SinkEnvironment, SourceEnvironment, make_topic

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.conftest import CACHE, WorkerSettings
 from tests.e2e.faults.runs import Fault, Runs
 from tests.integration.worker.environment import values_of

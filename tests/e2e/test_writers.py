@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from tests.conftest import WorkerSettings
 from tests.e2e.writers.environment import WriterEnvironment
 from tests.e2e.writers.modes import MODES, Mode

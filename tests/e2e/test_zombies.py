@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
-from airflow_provider_connect.model.ids import consumer_group
-from airflow_provider_connect.model.run import Claim, RunResult, RunState
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.group_offsets import GroupOffsets
-from airflow_provider_connect.stores.offset_store import OffsetStore
-from airflow_provider_connect.stores.status_store import StatusStore
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings as Settings
+from airflow_provider_connect.runtime.model.ids import consumer_group
+from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunState
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.conftest import WorkerSettings
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.oracle import file_records, topic_records
 from tests.e2e.faults.runs import Fault, frozen, wait_for
 
-TAKE_OVER = "airflow_provider_connect.worker.delivery.{}_delivery:TransactionalProducer.take_over"
+TAKE_OVER = "airflow_provider_connect.runtime.worker.delivery.{}_delivery:TransactionalProducer.take_over"
 SIDECARS = "airflow_provider_connect.connectors.claimed_file:Sidecars.write"
 MANY = 40_000  # records that take a run longer than the start of another differs
 RunEnvironment = SourceEnvironment | SinkEnvironment

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from airflow_provider_connect.dev.own_server import free_ports
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = CHECKOUT / ".dev" / "cache"

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.spark.jar_cache import KAFKA, OLDEST_KAFKA
+from airflow_provider_connect.runtime.spark.jar_cache import KAFKA, OLDEST_KAFKA
 from tests.conftest import CACHE
 
 STORE = """
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 
 offsets = GroupOffsets(WorkerSettings.of({"bootstrap.servers": sys.argv[1]}))
 with ThreadPoolExecutor(20) as pool:
     assert [*pool.map(offsets.committed, [f"new-{number}" for number in range(100)])] == [{}] * 100
 """
 TOPICS = """
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 
 settings = WorkerSettings.of({"bootstrap.servers": sys.argv[1]})
 admin = TopicAdmin(settings)

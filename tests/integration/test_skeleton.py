@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.skeleton.new import Kind, main
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.pages import Shell, run_steps, steps

@@ -51,8 +51,8 @@ def test_it_holds_the_examples_the_jobs_the_migrations_and_the_types(wheel: Path
     assert {
         "airflow_provider_connect/py.typed",
         "airflow_provider_connect/rest/ui/connect.js",
-        "airflow_provider_connect/sql_mirror/alembic.ini",
-        "airflow_provider_connect/sql_mirror/migrations/script.py.mako",
+        "airflow_provider_connect/runtime/sql_mirror/alembic.ini",
+        "airflow_provider_connect/runtime/sql_mirror/migrations/script.py.mako",
     } <= names
     templates = (CHECKOUT / "airflow_provider_connect" / "skeleton" / "templates").glob("*")
     assert {str(file.relative_to(CHECKOUT)) for file in templates} <= names

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException, DataException
-from airflow_provider_connect.model.offsets import checked_source_offset, sink_offsets
-from airflow_provider_connect.model.topic_creation import TopicCreation
-from airflow_provider_connect.wire import offset_topic
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.offsets import checked_source_offset, sink_offsets
+from airflow_provider_connect.runtime.model.topic_creation import TopicCreation
+from airflow_provider_connect.runtime.wire import offset_topic
 
 
 @pytest.mark.parametrize(

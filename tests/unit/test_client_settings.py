@@ -4,7 +4,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.config.client_settings import (
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.client_settings import (
     ClientKind,
     client_config,
     clients_of,
@@ -13,8 +14,7 @@ from airflow_provider_connect.config.client_settings import (
     librdkafka_config,
     refused_overrides,
 )
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b \\"c\\" d";'
 

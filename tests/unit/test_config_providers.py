@@ -5,8 +5,9 @@ from typing import ClassVar
 
 import pytest
 
-from airflow_provider_connect.config.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
-from airflow_provider_connect.config.config_providers import (
+from airflow_provider_connect.errors import ConfigException, RetriableException
+from airflow_provider_connect.runtime.config.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
+from airflow_provider_connect.runtime.config.config_providers import (
     airflow_variables,
     open_file_providers,
     providers_of,
@@ -17,8 +18,7 @@ from airflow_provider_connect.config.config_providers import (
     warn_of_open_files,
     with_public_values,
 )
-from airflow_provider_connect.config.masking import secret_values
-from airflow_provider_connect.errors import ConfigException, RetriableException
+from airflow_provider_connect.runtime.config.masking import secret_values
 from airflow_provider_connect.sdk import ConfigData, ConfigProvider
 
 

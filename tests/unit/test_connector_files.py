@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 
-from airflow_provider_connect.config.dag_settings import DagLimits, steering_errors
 from airflow_provider_connect.dag_files.connector_files import (
     PER_FILE,
     file_for,
@@ -18,6 +17,7 @@ from airflow_provider_connect.dag_files.connector_files import (
     steering_keys,
     stored_connectors,
 )
+from airflow_provider_connect.runtime.config.dag_settings import DagLimits, steering_errors
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "db.password": "canary", "tasks.max": "4"}
 CHECK = partial(steering_errors, limits=DagLimits())

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     FLOAT32_SCHEMA,
     FLOAT64_SCHEMA,
@@ -21,6 +20,7 @@ from airflow_provider_connect.sdk.schema import (
     STRING_SCHEMA,
     Schema,
 )
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "converters.md"
 SCHEMAS = {

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.config.properties import parse_properties
-from airflow_provider_connect.model.connector_keys import names_of, sink_config_def, source_config_def
-from airflow_provider_connect.model.unknown_settings import unknown_settings
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.model.connector_keys import names_of, sink_config_def, source_config_def
+from airflow_provider_connect.runtime.model.unknown_settings import unknown_settings
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "filestream.md"
 FRAMEWORKS = {"FileStreamSource": source_config_def, "FileStreamSink": sink_config_def}

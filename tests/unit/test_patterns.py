@@ -255,13 +255,17 @@ def test_the_expressions_of_the_package_are_found() -> None:
     methods = {(pattern.where.partition(":")[0], pattern.method) for pattern in FOUND}
     assert methods >= {
         ("rest/request_checks.py", "fullmatch"),
-        ("model/url_passwords.py", "finditer"),
+        ("runtime/model/url_passwords.py", "finditer"),
         ("connectors/sidecars.py", "fullmatch"),
     }
-    assert methods >= {("config/properties.py", "split"), ("config/properties.py", "sub"), ("transforms/java_regex.py", "match")}
+    assert methods >= {
+        ("runtime/config/properties.py", "split"),
+        ("runtime/config/properties.py", "sub"),
+        ("transforms/java_regex.py", "match"),
+    }
 
 
-GIVEN_BY_THE_WORKERS_OWNER = {"config/built_in_providers.py": "allowlist.pattern, for names that the environment has"}
+GIVEN_BY_THE_WORKERS_OWNER = {"runtime/config/built_in_providers.py": "allowlist.pattern, for names that the environment has"}
 BUILT_OF_OUR_OWN = {"connectors/jdbc/sink/store.py": "of the quotes of dialects, each escaped"}
 COMPILED_ONLY = {"sdk/bounded_regex.py": "whose own engine matches"}
 

@@ -2,12 +2,12 @@ import pickle
 
 import pytest
 
-from airflow_provider_connect.config import settings_reader
-from airflow_provider_connect.config.internal_topics import absence_seconds
-from airflow_provider_connect.config.properties import parse_properties
-from airflow_provider_connect.config.worker_settings import StatusRetry, WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.cost import Prices
+from airflow_provider_connect.runtime.config import settings_reader
+from airflow_provider_connect.runtime.config.internal_topics import absence_seconds
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.config.worker_settings import StatusRetry, WorkerSettings
+from airflow_provider_connect.runtime.model.cost import Prices
 
 
 def test_nothing_given_is_a_worker_with_defaults() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException
+from airflow_provider_connect.runtime.config.properties import parse_properties
 from airflow_provider_connect.skeleton.new import Kind, Names, main, package_files, write_package
 
 

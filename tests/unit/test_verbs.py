@@ -11,13 +11,13 @@ from airflow.sdk import BaseHook
 from airflow_provider_connect.client.calls import call
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
 from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
-from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.connect import AsyncConnectHook, ConnectHook
-from airflow_provider_connect.model.backfill_request import BackfillRequest
-from airflow_provider_connect.model.replays import ReplayRequest
-from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.backfill_request import BackfillRequest
+from airflow_provider_connect.runtime.model.replays import ReplayRequest
+from airflow_provider_connect.runtime.model.verbs import VERBS
 
 CLI = Path(__file__).resolve().parents[2] / "airflow_provider_connect" / "cli"
 BESIDE_THE_TABLE = {("get", "/metrics")}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from airflow_provider_connect.codecs.dead_letters import ReplayPosition, queue_partition
 from airflow_provider_connect.connectors.dead_letters.settings import REPLAY
 from airflow_provider_connect.connectors.dead_letters.task import DeadLetterReplayTask, until_of
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
-from airflow_provider_connect.sdk.dead_letters import ReplayPosition, queue_partition
 from airflow_provider_connect.sdk.task import SourceTask
 
 

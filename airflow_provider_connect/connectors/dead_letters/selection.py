@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from airflow_provider_connect.codecs.dead_letters import FailureContext, OffsetRanges, by_partition
 from airflow_provider_connect.connectors.dead_letters.settings import origins_of
 from airflow_provider_connect.sdk.config_def import Config
-from airflow_provider_connect.sdk.dead_letters import FailureContext, OffsetRanges, by_partition
 
 
 @dataclass(frozen=True, slots=True)

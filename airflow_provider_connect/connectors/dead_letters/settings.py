@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from airflow_provider_connect.codecs.dead_letters import by_partition, parsed_range
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, NonEmptyString, Password, Type
-from airflow_provider_connect.sdk.dead_letters import by_partition, parsed_range
 
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
 EDITABLE: Final = frozenset({"key", "value"})

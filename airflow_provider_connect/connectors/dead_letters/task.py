@@ -11,13 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from airflow_provider_connect.connectors.dead_letters.selection import Selection, Target
-from airflow_provider_connect.connectors.dead_letters.settings import edits_of
-from airflow_provider_connect.errors import ConnectException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.config_def import Config
-from airflow_provider_connect.sdk.dead_letters import (
+from airflow_provider_connect.codecs.dead_letters import (
     MOST_RANGES,
     FailureContext,
     ReplayPosition,
@@ -26,8 +20,14 @@ from airflow_provider_connect.sdk.dead_letters import (
     queue_partition,
     without_context,
 )
+from airflow_provider_connect.connectors.dead_letters.selection import Selection, Target
+from airflow_provider_connect.connectors.dead_letters.settings import edits_of
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.record_columns import headers_type
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
 
 POLL_SECONDS: Final = 1.0

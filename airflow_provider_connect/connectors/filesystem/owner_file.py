@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined, path_part
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, RetriableException, StoreException
-from airflow_provider_connect.sdk.records import TopicPartition
 
 STATE: Final = "_connect"
 """The folder of our own in the folder that connectors write to."""

@@ -15,11 +15,11 @@ from airflow_provider_connect.connectors.filesystem.partitioners.partitioner imp
 from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
 from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, projected
 from airflow_provider_connect.connectors.filesystem.stores.store import NewFile, Store, joined, path_part
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import cast_to_schema, column_of, row_numbers
+from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, row_numbers
-from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 _NUMBERS = tuple(map(SchemaType, ("int8", "int16", "int32", "int64", "float32", "float64")))
 

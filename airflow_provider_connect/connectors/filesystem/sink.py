@@ -38,15 +38,15 @@ from airflow_provider_connect.connectors.filesystem.stores.location import (
     refuse_unwritable,
 )
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined, path_part
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)

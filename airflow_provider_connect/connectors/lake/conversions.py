@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from airflow_provider_connect.codecs.json.values import JsonRules
+from airflow_provider_connect.codecs.json.writer import column_text
+from airflow_provider_connect.data.arrow import pa, pc, pl
+from airflow_provider_connect.data.arrow_schema import schema_of
+from airflow_provider_connect.data.columns import cast_to_schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc, pl
-from airflow_provider_connect.sdk.arrow_schema import schema_of
-from airflow_provider_connect.sdk.columns import cast_to_schema
-from airflow_provider_connect.sdk.json.values import JsonRules
-from airflow_provider_connect.sdk.json.writer import column_text
 
 _DAY: Final = 86_400
 _TIMESTAMPS: Final = {"io.debezium.time.MicroTimestamp": "us", "io.debezium.time.NanoTimestamp": "ns", "io.debezium.time.Timestamp": "ms"}

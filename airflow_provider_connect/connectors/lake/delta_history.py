@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition
 
 History = Sequence[Mapping[str, Any]]  # Any: entries are what a log's ``commitInfo`` has, with the version; newest first
 Offsets = Mapping[TopicPartition, tuple[int | None, int]]

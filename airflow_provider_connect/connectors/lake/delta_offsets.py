@@ -14,8 +14,8 @@ from typing import Final
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from airflow_provider_connect.connectors.lake.delta_history import History, info_of, restored_offset, was_restored
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
-from airflow_provider_connect.sdk.records import TopicPartition
 
 _UNKNOWN, _FORGOTTEN = -1, -2
 _ENDS: Final = ("", "/claim", "/scope", "/topic", "/read")

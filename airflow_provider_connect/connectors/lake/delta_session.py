@@ -35,12 +35,12 @@ from airflow_provider_connect.connectors.lake.rows import (
     with_fields_of,
     without_keys,
 )
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 
 PLACEHOLDER: Final = "connect_no_records_yet"
 """The only column of a table that is there for its claims: Delta has no table without columns."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from airflow_provider_connect.connectors.lake.delta_settings import CONFIG_DEF, PATH, DeltaSettings, mistakes
 from airflow_provider_connect.connectors.lake.lake_sink import LakeSink
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.offset_row import scope_of
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSinkTask
 

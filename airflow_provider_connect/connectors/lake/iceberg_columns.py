@@ -32,8 +32,8 @@ from airflow_provider_connect.connectors.lake.iceberg_partitions import Partitio
 from airflow_provider_connect.connectors.lake.iceberg_settings import PARTITION_BY, IcebergSettings, TableSettings
 from airflow_provider_connect.connectors.lake.names import Names
 from airflow_provider_connect.connectors.lake.rows import column_at, lake_field, refuse_lost_fields, table_type
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
 
 _NOT_WRITTEN: Final = (("bucket", "time"), ("truncate", "binary"), ("identity", "uuid"))
 """Partitions of the specification that pyiceberg (0.12) fails to write."""

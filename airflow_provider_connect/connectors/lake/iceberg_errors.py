@@ -11,8 +11,8 @@ from pyiceberg import exceptions
 
 from airflow_provider_connect.connectors.lake.iceberg_settings import CATALOG, URI, WAREHOUSE
 from airflow_provider_connect.connectors.lake.lake_errors import of_store, shortened, text_of
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
 
 _WRONG_KEYS: Final = ("ACCESS_DENIED", "InvalidAccessKeyId", "INVALID_ACCESS_KEY_ID", "SignatureDoesNotMatch", "SIGNATURE_DOES_NOT_MATCH")
 _NO_BUCKET: Final = ("NoSuchBucket", "NO_SUCH_BUCKET", "bucket does not exist")

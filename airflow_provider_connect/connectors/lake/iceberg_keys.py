@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 
 from airflow_provider_connect.connectors.lake.rows import without_keys
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.data.arrow import pa, pc
 
 
 class Keys:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyiceberg.io.pyarrow import ArrowProjectionVisitor
 from pyiceberg.types import ListType, MapType
 
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
 
 
 def keep_nulls() -> None:

@@ -35,13 +35,13 @@ from airflow_provider_connect.connectors.lake.iceberg_settings import (
 from airflow_provider_connect.connectors.lake.iceberg_table import TableWriter
 from airflow_provider_connect.connectors.lake.rows import value_rows
 from airflow_provider_connect.connectors.lake.table_offsets import StoredRow
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 
 
 class IcebergSession:

@@ -39,10 +39,10 @@ from airflow_provider_connect.connectors.lake.table_offsets import (
     stored_rows,
     to_text,
 )
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, DataException, FencedException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import TopicPartition
 
 COMMIT_ATTEMPTS: Final = 20
 """How often a commit is repeated after another writer was faster, before it counts as a failure that is retried more slowly."""

@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
 from airflow_provider_connect.connectors.lake.lake_errors import shortened, text_of
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Importance, Range, Type, add_errors
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 MAX_RETRIES: Final = "max.retries"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 from airflow_provider_connect.connectors.lake.conversions import converted
 from airflow_provider_connect.connectors.lake.names import Names, renamed
+from airflow_provider_connect.data.arrow import pa, pc, pl
+from airflow_provider_connect.data.schema import SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc, pl
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.schema import SchemaType
 
 ROW: Final = "row of the value"
 _DIGITS: Final = 38

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 
 MAIN: Final = "main"
 _PREFIX, _OF_BRANCHES = "connect.offsets.", "connect.branch-offsets."

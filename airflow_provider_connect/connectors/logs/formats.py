@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_provider_connect.data.arrow import pa, pl
+from airflow_provider_connect.data.arrow_schema import schema_of
+from airflow_provider_connect.data.schema import STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.arrow import pa, pl
-from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.bounded_regex import checked
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
 
 LONGEST_PATTERN: Final = 2000
 TYPES: Final = ("string", "integer", "number", "boolean")

@@ -9,8 +9,8 @@ import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_provider_connect.data.arrow import np, pa, pc, pl
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.arrow import np, pa, pc, pl
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

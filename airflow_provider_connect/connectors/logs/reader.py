@@ -11,8 +11,8 @@ from airflow_provider_connect.connectors.logs.files import Content
 from airflow_provider_connect.connectors.logs.lines import Encoding, Entries, Lines
 from airflow_provider_connect.connectors.logs.position import FINGERPRINT_BYTES, Position, fingerprint
 from airflow_provider_connect.connectors.logs.positions import Unread
-from airflow_provider_connect.sdk.arrow import np, pa
-from airflow_provider_connect.sdk.expansion import MOST_FAULTS
+from airflow_provider_connect.data.arrow import np, pa
+from airflow_provider_connect.data.expansion import MOST_FAULTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,14 +26,14 @@ from airflow_provider_connect.connectors.logs.position import Position, position
 from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread, refuse_wrong
 from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
 from airflow_provider_connect.connectors.logs.scan import FolderScan
+from airflow_provider_connect.data.arrow import np, pa
+from airflow_provider_connect.data.expansion import MOST_FAULTS
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
-from airflow_provider_connect.sdk.arrow import np, pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Type, add_errors
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.expansion import MOST_FAULTS
 from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.task import SourceTask
 

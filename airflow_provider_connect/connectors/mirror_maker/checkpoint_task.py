@@ -14,13 +14,13 @@ from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPo
 from airflow_provider_connect.connectors.mirror_maker.offsets import ONLY_OFFSET
 from airflow_provider_connect.connectors.mirror_maker.settings import CHECKPOINT, GROUPS, of_task
 from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint, OffsetSync
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import BYTES_SCHEMA
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.kafka_client.settings import ClientKind
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
-from airflow_provider_connect.sdk.kafka_settings import ClientKind
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA
 from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)

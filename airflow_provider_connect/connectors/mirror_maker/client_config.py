@@ -11,9 +11,9 @@ from typing import Any, Final
 from airflow_provider_connect.connectors.mirror_maker.names import POLICIES, chosen
 from airflow_provider_connect.connectors.mirror_maker.settings import of_task
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.kafka_client.settings import FILES, NO_JAVA, ClientKind, librdkafka_config, names_java_code
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigValue
-from airflow_provider_connect.sdk.kafka_settings import FILES, NO_JAVA, ClientKind, librdkafka_config, names_java_code
 
 MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _OTHER_MECHANISM: Final = (

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_provider_connect.connectors.mirror_maker.client_config import bootstrap_key, client_config, isolation_level
+from airflow_provider_connect.data.arrow import LazyModule
+from airflow_provider_connect.data.records import NO_TOPIC_ID, TopicPartition, topic_id_text
 from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.kafka_client.settings import ClientKind
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
-from airflow_provider_connect.sdk.arrow import LazyModule
 from airflow_provider_connect.sdk.config_def import Config
-from airflow_provider_connect.sdk.kafka_settings import ClientKind
-from airflow_provider_connect.sdk.records import NO_TOPIC_ID, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
     import confluent_kafka as client

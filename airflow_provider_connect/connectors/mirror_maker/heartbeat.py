@@ -12,11 +12,11 @@ from airflow_provider_connect.connectors.mirror_maker.names import HEARTBEATS
 from airflow_provider_connect.connectors.mirror_maker.offsets import ONLY_OFFSET, refuse_wrong_texts
 from airflow_provider_connect.connectors.mirror_maker.settings import HEARTBEAT, RAW_CONVERTERS, of_task
 from airflow_provider_connect.connectors.mirror_maker.wire import Heartbeat
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.schema import BYTES_SCHEMA
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
 from airflow_provider_connect.sdk.connector import OffsetReader, SourceConnector
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA
 from airflow_provider_connect.sdk.task import SourceTask
 
 

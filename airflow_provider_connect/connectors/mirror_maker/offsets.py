@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from airflow_provider_connect.data.records import TopicPartition, may_be_same_topic
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition, may_be_same_topic
 
 TOPIC_ID: Final = "topicId"
 ONLY_OFFSET: Final = {"offset": 0}

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Final
 
+from airflow_provider_connect.kafka_client.keys import client_config_def
+from airflow_provider_connect.kafka_client.settings import HAVE_COUNTERPART, ClientKind
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type
-from airflow_provider_connect.sdk.kafka_client_keys import client_config_def
-from airflow_provider_connect.sdk.kafka_settings import HAVE_COUNTERPART, ClientKind
 
 _MIRROR: Final = "org.apache.kafka.connect.mirror"
 PARTITIONS: Final = "task.assigned.partitions"

@@ -13,10 +13,10 @@ from airflow_provider_connect.connectors.mirror_maker.offsets import is_of_other
 from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, RAW_CONVERTERS, SOURCE, of_task
 from airflow_provider_connect.connectors.mirror_maker.source_task import MirrorSourceTask
 from airflow_provider_connect.connectors.mirror_maker.topics import TopicSync, mirrored_topics
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SourceTask
 
 

@@ -17,12 +17,12 @@ from airflow_provider_connect.connectors.mirror_maker.offsets import (
 )
 from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, SOURCE, of_task
 from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
+from airflow_provider_connect.data.records import Distance, TopicPartition
 from airflow_provider_connect.errors import DataException, RetriableException
+from airflow_provider_connect.kafka_client.settings import ClientKind
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.kafka_settings import ClientKind
-from airflow_provider_connect.sdk.records import Distance, TopicPartition
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
 
 log = logging.getLogger(__name__)

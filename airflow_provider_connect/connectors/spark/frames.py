@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import ByteType, DataType, DateType, DecimalType, IntegerType, LongType, ShortType, TimestampNTZType, TimestampType
 
 from airflow_provider_connect.connectors.spark.settings import FORMAT, FrameSettings
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.arrow import pa
 
 _ORDERED: Final = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestampNTZType)
 """Types whose values are ordered and equal in Spark, in databases and in Arrow alike. Texts are not: databases have collations."""

@@ -11,13 +11,13 @@ from typing import ClassVar, Final
 
 from airflow_provider_connect.connectors.lake.rows import lake_field, projected, value_rows
 from airflow_provider_connect.connectors.spark.settings import KEYS, FrameSettings, add_errors
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Range, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 
 FLUSH_BYTES: Final = "flush.bytes"

@@ -11,14 +11,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.spark.settings import FORMAT, KEYS, PATH, ROWS, ROWS_KEY, FrameSettings, add_errors
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import schema_of
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 
 if TYPE_CHECKING:

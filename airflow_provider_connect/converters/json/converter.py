@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from airflow_provider_connect.codecs.json.reader import NotPlain, check_documents, json_column, read_column
+from airflow_provider_connect.codecs.json.values import JsonRules, read_value, write_value
+from airflow_provider_connect.codecs.json.writer import column_text, texts_of
 from airflow_provider_connect.converters.json.schemas import schema_of_json, schema_text
 from airflow_provider_connect.converters.json.text import (
     begins_document,
@@ -21,17 +24,14 @@ from airflow_provider_connect.converters.json.text import (
 )
 from airflow_provider_connect.converters.plain import TYPE_KEY, DataConverter
 from airflow_provider_connect.converters.schema_cache import SchemaCache
+from airflow_provider_connect.data.arrow import np, pa, pc
+from airflow_provider_connect.data.arrow_schema import schema_of
+from airflow_provider_connect.data.columns import cast_to_schema, is_json, values_of
+from airflow_provider_connect.data.json_text import MAX_DEPTH
+from airflow_provider_connect.data.schema import BOOLEAN_SCHEMA, INT64_SCHEMA, NULL, STRING_SCHEMA, Schema, SchemaAndValue, validate_value
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import np, pa, pc
-from airflow_provider_connect.sdk.arrow_schema import schema_of
-from airflow_provider_connect.sdk.columns import cast_to_schema, is_json, values_of
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
-from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs, interleaved_runs, joined_runs
-from airflow_provider_connect.sdk.json.reader import NotPlain, check_documents, json_column, read_column
-from airflow_provider_connect.sdk.json.values import JsonRules, read_value, write_value
-from airflow_provider_connect.sdk.json.writer import column_text, texts_of
-from airflow_provider_connect.sdk.json_text import MAX_DEPTH
-from airflow_provider_connect.sdk.schema import BOOLEAN_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, validate_value
+from airflow_provider_connect.sdk.converter import ColumnRun, column_runs, interleaved_runs, joined_runs
 
 SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT = "schemas.enable", "schemas.cache.size", "schema.content"
 DECIMAL_FORMAT, REPLACE_NULL = "decimal.format", "replace.null.with.default"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from airflow_provider_connect.data.json_text import quoted
+from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.json_text import quoted
-from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 DefaultWriter = Callable[[Schema, Any], str]
 DefaultReader = Callable[[Schema, Any], Any]

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import np, pa, pc
-from airflow_provider_connect.sdk.json_text import (
+from airflow_provider_connect.data.arrow import np, pa, pc
+from airflow_provider_connect.data.json_text import (
     MAX_DEPTH,
     MAX_NUMBER_LENGTH,
     SHORTEST_BEYOND,
@@ -24,6 +23,7 @@ from airflow_provider_connect.sdk.json_text import (
     may_have_long_number,
     without_leading_zeros,
 )
+from airflow_provider_connect.errors import DataException
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

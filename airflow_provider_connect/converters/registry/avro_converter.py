@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from airflow_provider_connect.codecs.avro.avro_type import AvroType, parse_avro
+from airflow_provider_connect.codecs.avro.connect_schemas import AvroRules, avro_schema_text, connect_schema
+from airflow_provider_connect.codecs.avro.decoder import decode_records
+from airflow_provider_connect.codecs.avro.encoder import AvroWriting, encode_records
 from airflow_provider_connect.converters.registry.converter import HEADER_BYTES, RegistryConverter, WriterSchema
 from airflow_provider_connect.converters.registry.registry import SchemaText
 from airflow_provider_connect.converters.registry.settings import KEEPS_NULLS, KEEPS_NULLS_KEY, REGISTRY_KEYS
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.avro.avro_type import AvroType, parse_avro
-from airflow_provider_connect.sdk.avro.connect_schemas import AvroRules, avro_schema_text, connect_schema
-from airflow_provider_connect.sdk.avro.decoder import decode_records
-from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_records
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.sdk.config_def import ConfigKey, Type
-from airflow_provider_connect.sdk.schema import Schema
 
 ENHANCED, META_DATA, SCRUB = "enhanced.avro.schema.support", "connect.meta.data", "scrub.invalid.names"
 

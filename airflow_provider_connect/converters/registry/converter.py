@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
+from airflow_provider_connect.codecs.record_bytes import Cursor, Pieces, joined, spread
 from airflow_provider_connect.converters.registry.registry import Registry, SchemaText
 from airflow_provider_connect.converters.registry.settings import (
     AUTO_REGISTER,
@@ -21,14 +22,13 @@ from airflow_provider_connect.converters.registry.settings import (
     strategy_of,
 )
 from airflow_provider_connect.converters.schema_cache import SchemaCache
+from airflow_provider_connect.data.arrow import np, pa, pc
+from airflow_provider_connect.data.arrow_schema import schema_of
+from airflow_provider_connect.data.columns import cast_to_schema, is_json
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException, DataException, SchemaException
-from airflow_provider_connect.sdk.arrow import np, pa, pc
-from airflow_provider_connect.sdk.arrow_schema import schema_of
-from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.converter import ColumnRun, Converter, interleaved_runs
-from airflow_provider_connect.sdk.record_bytes import Cursor, Pieces, joined, spread
-from airflow_provider_connect.sdk.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

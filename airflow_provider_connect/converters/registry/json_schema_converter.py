@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from airflow_provider_connect.codecs.json.connect_schemas import JsonSchemaRules, connect_schema_of_json, json_schema_text
+from airflow_provider_connect.codecs.json.values import JsonRules, write_value
 from airflow_provider_connect.converters.json.converter import DECIMAL_FORMAT, REPLACE_NULL, SCHEMA_CONTENT, SCHEMAS_ENABLE, JsonConverter
 from airflow_provider_connect.converters.json.schemas import schema_text
 from airflow_provider_connect.converters.registry.converter import HEADER_BYTES, RegistryConverter, WriterSchema
-from airflow_provider_connect.converters.registry.json_schemas import JsonSchemaRules, connect_schema_of_json, json_schema_text
 from airflow_provider_connect.converters.registry.registry import SchemaText
 from airflow_provider_connect.converters.registry.settings import CACHE_SIZE, KEEPS_NULLS, KEEPS_NULLS_KEY, REGISTRY_KEYS
 from airflow_provider_connect.converters.schema_cache import SchemaCache
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.sdk.config_def import ConfigKey, OneOf, Type
-from airflow_provider_connect.sdk.json.values import JsonRules, write_value
-from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 IS_OPEN, NON_REQUIRED = "object.additional.properties", "use.optional.for.nonrequired"
 _NO_END: Final = (1 << 31) - 1

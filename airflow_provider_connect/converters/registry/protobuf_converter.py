@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_connect.codecs.protobuf.decoder import decode_records
+from airflow_provider_connect.codecs.protobuf.encoder import encode_records
+from airflow_provider_connect.codecs.protobuf.messages import ProtoMessage, parse_proto
+from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, connect_schema, proto_text
+from airflow_provider_connect.codecs.record_bytes import Cursor, Pieces, to_zigzag
 from airflow_provider_connect.converters.registry.converter import HEADER_BYTES, RegistryConverter, WriterSchema, schema_ids
-from airflow_provider_connect.converters.registry.protobuf_decoder import decode_records
-from airflow_provider_connect.converters.registry.protobuf_encoder import encode_records
-from airflow_provider_connect.converters.registry.protobuf_messages import ProtoMessage, parse_proto
-from airflow_provider_connect.converters.registry.protobuf_schemas import ProtobufRules, connect_schema, proto_text
 from airflow_provider_connect.converters.registry.registry import SchemaText
 from airflow_provider_connect.converters.registry.settings import (
     CACHE_SIZE,
@@ -23,10 +24,9 @@ from airflow_provider_connect.converters.registry.settings import (
     reached_with,
 )
 from airflow_provider_connect.converters.schema_cache import SchemaCache
-from airflow_provider_connect.sdk.arrow import np, pa
+from airflow_provider_connect.data.arrow import np, pa
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.sdk.config_def import ConfigKey, Importance, Type
-from airflow_provider_connect.sdk.record_bytes import Cursor, Pieces, to_zigzag
-from airflow_provider_connect.sdk.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
 
 CURSOR: Final = "cursor"
 """The key of source offsets."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final
 
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.columns import is_json, values_of
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import is_json, values_of
 from airflow_provider_connect.sdk.functions.signature import parameters_of, types_of
 
 VALUE: Final = "value"

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, json_value, started
 
 log = logging.getLogger(__name__)

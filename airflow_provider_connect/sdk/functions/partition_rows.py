@@ -15,17 +15,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.arrow_schema import arrow_type, schema_of
+from airflow_provider_connect.data.columns import cast_to_schema
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
 from airflow_provider_connect.sdk.functions.overlap import Overlap, Width, is_overlap, reached_of, since_of
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
 from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, encoded_schema
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 
 TOPIC, PARTITION = "topic", "partition"

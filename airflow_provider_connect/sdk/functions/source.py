@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, ClassVar, Final, overload
 
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConnectException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector

@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, overload
 
+from airflow_provider_connect.data.arrow import acero, pa, pc
+from airflow_provider_connect.data.arrow_schema import schema_of
+from airflow_provider_connect.data.columns import cast_to_schema, column_of, is_json
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import acero, pa, pc
-from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.forms import VALUE, form_of, table_of_values, values_of_batch
 from airflow_provider_connect.sdk.functions.signature import Signature, parameters_of

@@ -23,7 +23,7 @@ from airflow_provider_connect.sdk.http.pages import Page, Pagination, Position, 
 from airflow_provider_connect.sdk.http.rest_client import RefusedException, RestClient
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.sdk.arrow import pa
+    from airflow_provider_connect.data.arrow import pa
 
 log = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Self
 
+from airflow_provider_connect.data.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.http.bounded_body import MOST_BYTES, PACKED, BoundedBody
 from airflow_provider_connect.sdk.http.credentials import Credentials
 from airflow_provider_connect.sdk.http.pages import Position
-from airflow_provider_connect.sdk.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
 PACKAGES: Final = RequiredPackages("A REST source", ("httpx",), "http")

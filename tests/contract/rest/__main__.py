@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.cache import cache_directory
 from tests.contract.rest.profiles import PROFILES
 from tests.contract.rest.replay import replay
 from tests.contract.rest.scenarios import Scenario, scenarios

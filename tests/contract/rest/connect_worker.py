@@ -8,9 +8,9 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
-from airflow_provider_connect.spark.jar_cache import KAFKA_CONNECT, fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.jar_cache import KAFKA_CONNECT, fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.contract.rest.profiles import worker_settings
 from tests.contract.rest.server import Server
 from tests.java_libraries import PINS

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.cache import cache_directory
 from tests.contract.rest.connect_worker import connect_worker
 from tests.contract.rest.profiles import PROFILES
 from tests.contract.rest.replay import asked, perform, placeholders_for, replay

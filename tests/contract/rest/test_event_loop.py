@@ -23,15 +23,15 @@ from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.verbs import VERBS, Verb
 from airflow_provider_connect.rest import page
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.bodies import MOST_BYTES
 from airflow_provider_connect.rest.server import RestListener, RestServer
-from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.verbs import VERBS, Verb
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.samples import sample
 
 MOST_SECONDS = 0.05

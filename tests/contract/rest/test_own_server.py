@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.basic_access import CREDENTIALS, EXTENSION, JAAS, BasicAccess
 from airflow_provider_connect.rest.server import ANONYMOUS, PORT, RestListener, RestServer, access_of, rest_server
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import ServerView
 
 
 def no_herder() -> Herder:

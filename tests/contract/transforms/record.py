@@ -9,9 +9,9 @@ import subprocess
 import zlib
 from pathlib import Path
 
-from airflow_provider_connect.spark.cache import cache_directory
-from airflow_provider_connect.spark.jar_cache import KAFKA_CONNECT, fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.jar_cache import KAFKA_CONNECT, fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.contract.transforms.cases import Json, rows
 from tests.java_libraries import PINS
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from airflow_provider_connect.sdk.records import Headers, SourceRecord
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
+from airflow_provider_connect.data.records import Headers, SourceRecord
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
 from airflow_provider_connect.sdk.testing import TransformationSuite
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.plugins.catalog.plugin_catalog import built_ins
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import built_ins
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.converter import ColumnRun
 from airflow_provider_connect.sdk.record_columns import headers_type
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 from tests.columns import from_kafka
 from tests.contract.transforms.cases import CLASSES, Json, rows

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.cache import cache_directory
 from tests.e2e.chaos import control_storm
 from tests.e2e.chaos.airflow_storm import AirflowStorm
 from tests.e2e.chaos.deck import FILES, MIRRORS, TABLES

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.cache import cache_directory
 from tests.conftest import worker_properties
 from tests.e2e.chaos import status_outage
 from tests.e2e.chaos.deck import Deck

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.e2e.faults.runs import CUT
 from tests.e2e.faults.steps import STEPS
 
@@ -21,7 +21,7 @@ CONNECTIONS = {  # which a run loses, and lives on
     "killed backend": ("backend", "SIGKILL"),  # whose database ends all others too
 }
 TRANSACTION_ENDS = {  # offsets of every guarantee go through it
-    direction: f"airflow_provider_connect.worker.delivery.{direction}_delivery:TransactionalProducer.commit"
+    direction: f"airflow_provider_connect.runtime.worker.delivery.{direction}_delivery:TransactionalProducer.commit"
     for direction in ("source", "sink")
 }
 DEEPEST_CALL = {

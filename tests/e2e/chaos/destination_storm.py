@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.conftest import worker_properties
 from tests.e2e.chaos.deck import Deck
 from tests.e2e.chaos.destination_changes import DESTINATIONS, Destination, Files, Held

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from tests.conftest import worker_properties
 from tests.e2e.chaos.deck import CONNECTIONS, PROCESSES, Deck, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import psycopg2
 
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.faults.oracle import Verdict
 from tests.integration.jdbc.sinks import Reported, Sink, TargetDatabase

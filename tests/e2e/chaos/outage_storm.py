@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.cache import cache_directory
 from tests.conftest import worker_properties
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment

@@ -12,17 +12,17 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.herder.statuses import WAIT_SECONDS
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.stores import status_store
-from airflow_provider_connect.stores.status_store import StatusWriter
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.stores.topic_log import TopicLog
-from airflow_provider_connect.wire import status_topic
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.statuses import WAIT_SECONDS
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.stores import status_store
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.wire import status_topic
 from tests.conftest import worker_properties
 
 RETRY, FAILURE, SUCCESS = "status-update-retry-total", "status-update-failure-total", "status-update-success-total"

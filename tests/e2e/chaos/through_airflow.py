@@ -14,8 +14,8 @@ import psutil
 from airflow_provider_connect.dev.airflow_client import ENDED, AirflowClient, DagRun
 from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.stack import Stack
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.spark.cache import cache_directory
 from tests.conftest import worker_properties
 from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.processes import processes_with

@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from tests.conftest import worker_properties
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.faults.environments import make_topic

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg2
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from tests.conftest import worker_properties
 from tests.e2e.chaos.deck import PROCESSES, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally

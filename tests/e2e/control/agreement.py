@@ -13,16 +13,16 @@ import httpx
 from sqlalchemy import Connection, Engine, Table, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.ids import DAG_ID_PREFIX, dag_id_for
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import StatusState
-from airflow_provider_connect.sql_mirror import tables
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.offset_store import OffsetStore
-from airflow_provider_connect.stores.status_store import StatusStore
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, dag_id_for
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import StatusState
+from airflow_provider_connect.runtime.sql_mirror import tables
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
 
 REACHED = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 PAGE = 100

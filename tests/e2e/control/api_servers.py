@@ -18,8 +18,8 @@ from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.hooks.airflow_settings import BUNDLE
-from airflow_provider_connect.spark.cache import cache_directory
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 
 START_SECONDS = 180.0
 REQUEST_SECONDS = 120.0

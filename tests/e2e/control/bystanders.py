@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.states import TargetState
 
 COUNT_KEY = "client.count"
 NOT_SENT = 0

@@ -11,12 +11,12 @@ from pathlib import Path
 import httpx
 from sqlalchemy import Engine, create_engine
 
-from airflow_provider_connect.config.properties import parse_properties
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.airflow_server import AirflowServer
 from airflow_provider_connect.dev.stack import Stack
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.spark.cache import cache_directory
 from tests.conftest import worker_properties
 from tests.e2e.chaos.through_airflow import QUICK, RECOVERS_SOON
 from tests.e2e.control.steps import ALL_STEPS, Step

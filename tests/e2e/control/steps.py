@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _PACKAGE = "airflow_provider_connect"
-_KEEPER, _CHANGE = f"{_PACKAGE}.herder.offsets:OffsetKeeper", f"{_PACKAGE}.stores.offset_change:OffsetChange"
-_OWNER, _LAUNCHER = f"{_PACKAGE}.stores.transactional_producer:TransactionalProducer", f"{_PACKAGE}.api_server.launcher:AirflowLauncher"
-_CONNECTORS, _LIFECYCLE = f"{_PACKAGE}.herder.connectors:ConnectorConfigs", f"{_PACKAGE}.herder.lifecycle:Lifecycle"
+_KEEPER, _CHANGE = f"{_PACKAGE}.runtime.herder.offsets:OffsetKeeper", f"{_PACKAGE}.runtime.stores.offset_change:OffsetChange"
+_OWNER, _LAUNCHER = (
+    f"{_PACKAGE}.runtime.stores.transactional_producer:TransactionalProducer",
+    f"{_PACKAGE}.api_server.launcher:AirflowLauncher",
+)
+_CONNECTORS, _LIFECYCLE = f"{_PACKAGE}.runtime.herder.connectors:ConnectorConfigs", f"{_PACKAGE}.runtime.herder.lifecycle:Lifecycle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,13 @@ _PATCH_SINK = (
     f"{_KEEPER}._none_alive",
     f"{_CHANGE}._flush",
     f"{_OWNER}.commit",
-    f"{_PACKAGE}.stores.group_offsets:GroupOffsets.delete",
+    f"{_PACKAGE}.runtime.stores.group_offsets:GroupOffsets.delete",
 )
 _DELETE = (
     f"{_CONNECTORS}.delete",
     f"{_LIFECYCLE}.deleted",
     f"{_LAUNCHER}.end",
-    f"{_PACKAGE}.herder.statuses:StatusKeeper.remove",
+    f"{_PACKAGE}.runtime.herder.statuses:StatusKeeper.remove",
     f"{_LAUNCHER}.forget",
 )
 STEPS = {

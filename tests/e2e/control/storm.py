@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import httpx
 from confluent_kafka import KafkaException
 
-from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from tests.e2e.chaos.deck import Deck
 from tests.e2e.chaos.tally import Kill, Tally
 from tests.e2e.control.agreement import Oracle

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sqlalchemy import create_engine
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.postgres_server import PostgresServer
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from tests.e2e.control.agreement import Oracle
 from tests.e2e.control.api_servers import api_servers
 from tests.e2e.control.crowd import Crowd

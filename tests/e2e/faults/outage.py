@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.model.run import RunResult, RunState
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import Fault, Submission, wait_for
@@ -16,7 +16,7 @@ from tests.e2e.faults.runs import Fault, Submission, wait_for
 RunEnvironment = SourceEnvironment | SinkEnvironment
 SOURCE_STEP = CommitStep.COMMIT_TRANSACTION
 SINK_STEP = CommitStep.COMMIT_GROUP
-STATUS_STEP = "airflow_provider_connect.worker.task.environment:TaskEnvironment.report"
+STATUS_STEP = "airflow_provider_connect.runtime.worker.task.environment:TaskEnvironment.report"
 HELD_SECONDS = 1.0
 END_SECONDS = 240.0  # after the broker is back; the longest time-out of one call is 60 s
 RETRIABLE_WORDS = ("for now", "A later try may succeed", "No answer from Kafka", "not acknowledged")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from airflow_provider_connect.standalone.one_run import DONE, FAILED, LATER, SIGNALLED, WRONG
 from tests.e2e.faults.runs import CHECKOUT, INJECTED, RUN_SECONDS, Fault, Runs, Submission
 from tests.integration.standalone.agent import properties

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from airflow_provider_connect.worker.delivery.commit_steps import SINK_STEPS, SOURCE_STEPS, CommitStep
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import SINK_STEPS, SOURCE_STEPS, CommitStep
 from tests.e2e.faults.runs import CUT, Fault
 
 _TABLE = "airflow_provider_connect.connectors.jdbc.sink"

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from airflow_provider_connect.spark.parent_death import die_with_parent, dies_with_parent
+from airflow_provider_connect.runtime.spark.parent_death import die_with_parent, dies_with_parent
 from tests.e2e.faults.runs import Fault, Runs
 
 if __name__ == "__main__":

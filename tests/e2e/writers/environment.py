@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunResult
-from airflow_provider_connect.worker.application.readiness import WORK, check_readiness
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import RunResult
+from airflow_provider_connect.runtime.worker.application.readiness import WORK, check_readiness
 from tests.e2e.faults.environments import make_topic
 from tests.e2e.faults.oracle import Verdict
 from tests.e2e.writers.agreement import TopicVerdict, judge_target, judge_topic

@@ -12,13 +12,13 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from airflow_provider_connect.config.properties import parse_properties
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.dev.stack import Stack
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.config.properties import parse_properties
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from tests.canaries import VAULT, Canaries
 from tests.conftest import worker_properties
 from tests.integration.airflow.fab_server import FabServer, fab_server

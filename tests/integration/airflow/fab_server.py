@@ -16,8 +16,8 @@ import httpx
 
 from airflow_provider_connect.dev.airflow_server import tables_version
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
-from airflow_provider_connect.spark.cache import cache_directory, made_once
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.cache import cache_directory, made_once
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.airflow_home import airflow_environment, run_python
 from tests.own_packages import FAB, own_packages
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.integration.airflow.conftest import Airflow, wait_until
 from tests.integration.airflow.test_control import CONNECTION, add_connection
 from tests.integration.airflow.test_replays import answered, ask, run_of

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.chromium import launched
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow

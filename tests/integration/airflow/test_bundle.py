@@ -11,14 +11,14 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from confluent_kafka import Consumer
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.bundle import ConnectorsBundle
 from airflow_provider_connect.dev.own_server import free_ports
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.records import ConnectorRecord
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.records import ConnectorRecord
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.airflow.conftest import SECRET, Airflow, wait_until
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "topic": "lines", "db.password": SECRET}

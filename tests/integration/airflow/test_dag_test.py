@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.connector_files import mark_of
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.status_store import StatusStore
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.airflow_home import airflow_home
 from tests.integration.client.commands import Done, run_commands
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.integration.airflow.conftest import HANG_SECONDS, Airflow, wait_until
 from tests.kafka_topics import create_topic
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.model.states import TargetState
 from tests.integration.airflow.conftest import Airflow, wait_until
 from tests.integration.worker.environment import values_of
 

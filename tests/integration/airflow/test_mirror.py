@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, select
 
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.sql_mirror.changes import Kind
-from airflow_provider_connect.sql_mirror.queries import changes, offsets_before, run_metrics
-from airflow_provider_connect.sql_mirror.tables import connector_config, source_offset, task_status
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.sql_mirror.changes import Kind
+from airflow_provider_connect.runtime.sql_mirror.queries import changes, offsets_before, run_metrics
+from airflow_provider_connect.runtime.sql_mirror.tables import connector_config, source_offset, task_status
 from tests.integration.airflow.conftest import Airflow, wait_until
 
 Connector = tuple[Path, dict[str, str]]

@@ -14,7 +14,7 @@ _SCRIPT = """
 import json, logging, sys
 from fastapi.testclient import TestClient
 from airflow_provider_connect.api_server.worker import ServerWorker
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 

@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PID_FILE
+from airflow_provider_connect.runtime.model.states import TargetState
 from tests.integration.airflow.conftest import Airflow, long_input, wait_until
 
 Connector = tuple[Path, dict[str, str]]

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.chromium import beyond, launched, serious
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow, wait_until

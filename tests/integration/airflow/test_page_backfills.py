@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.chromium import serious
 from tests.integration.airflow.conftest import Airflow, wait_until
 from tests.integration.airflow.test_page import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.integration.airflow.conftest import SECRET, Airflow, long_input, wait_until
 from tests.integration.client.commands import Done, run_commands
 

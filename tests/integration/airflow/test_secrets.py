@@ -22,7 +22,7 @@ import httpx
 import pytest
 from sqlalchemy import MetaData, create_engine, select
 
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.canaries import NAME, SINK, WRITTEN_OUT, digests, install
 from tests.integration.airflow.conftest import CANARIES, HANG_SECONDS, Airflow, wait_until
 from tests.integration.worker.environment import make_topic, read_topic, values_of

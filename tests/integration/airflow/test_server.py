@@ -14,7 +14,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.integration.airflow.conftest import Airflow, wait_until
 from tests.integration.client.commands import run_commands
 
@@ -210,7 +210,7 @@ def test_the_tables_are_made_by_airflows_own_migration(tmp_path: Path, arguments
         assert done.returncode == 0, done.stderr
     code = (
         "from sqlalchemy import create_engine, inspect; from alembic.migration import MigrationContext as M; "
-        "from alembic.autogenerate import compare_metadata; from airflow_provider_connect.sql_mirror.tables import metadata; "
+        "from alembic.autogenerate import compare_metadata; from airflow_provider_connect.runtime.sql_mirror.tables import metadata; "
         f"c = create_engine('sqlite:///{tmp_path}/airflow.db').connect(); "
         "m = M.configure(c, opts={'version_table': 'alembic_version_connect', "
         "'include_object': lambda o, n, k, r, t: k != 'table' or n in metadata.tables}); "

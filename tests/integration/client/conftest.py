@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.airflow_home import airflow_home
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE

@@ -15,13 +15,13 @@ from sqlalchemy import create_engine, text
 
 from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, kafka_findings, problems
 from airflow_provider_connect.api_server.replication_slots import slot_problems, slot_reports
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, TopicSpec
 from tests.airflow_home import airflow_environment, airflow_home
 from tests.conftest import CACHE, worker_properties
 from tests.integration.client.commands import run_commands

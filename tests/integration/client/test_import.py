@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
-from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.runtime.model.views import OffsetView
 from tests.airflow_home import airflow_home
 from tests.conftest import worker_properties
 from tests.integration.client.commands import Done, run_and_kill, run_commands
@@ -166,8 +166,8 @@ def test_a_whole_cluster_is_one_page_by_what_there_is_to_do(ours: dict[str, str]
     assert len(json.loads(every.out)) == 22
 
 
-CREATE, STOP = "herder.herder:Herder.create_connector", "client.rest_client:ConnectClient.stop"
-ALTER, RESUME = "herder.herder:Herder.alter_offsets", "herder.herder:Herder.resume"
+CREATE, STOP = "runtime.herder.herder:Herder.create_connector", "client.rest_client:ConnectClient.stop"
+ALTER, RESUME = "runtime.herder.herder:Herder.alter_offsets", "runtime.herder.herder:Herder.resume"
 
 
 @pytest.mark.soak

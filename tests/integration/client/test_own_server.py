@@ -19,8 +19,8 @@ from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import OffsetView
 
 START = RetryLimits(seconds=120, first_wait_seconds=0.5)
 

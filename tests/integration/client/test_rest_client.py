@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import OffsetView
 
 
 class Twin:

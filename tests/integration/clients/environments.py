@@ -13,9 +13,9 @@ from typing import Any
 
 from py4j.java_gateway import JavaGateway
 
-from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.cache import made_once
+from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.java_libraries import PINS
 
 PACKAGES = Path(__file__).resolve().parent / "packages"

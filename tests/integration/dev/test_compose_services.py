@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.spark.spark_home import find_spark
+from airflow_provider_connect.runtime.spark.spark_home import find_spark
 from tests.conftest import CACHE
 from tests.deployments import FERNET_KEY, SECRETS, Deployment, Part, Running, compose_parts, database, kafka_properties, log_ports
 from tests.integration.airflow.conftest import wait_until

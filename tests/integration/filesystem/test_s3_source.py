@@ -17,7 +17,7 @@ from airflow_provider_connect.connectors.filesystem.stores.location import open_
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED
 from airflow_provider_connect.sdk.testing import MemorySourceContext, run
-from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext
+from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext
 from tests.s3_servers import MotoServer, S3Server
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_connect.spark.submit_options import submit_options
+from airflow_provider_connect.runtime.spark.submit_options import submit_options
 from tests.conftest import CACHE, WorkerSettings
 from tests.integration.worker.environment import RunEnvironment
 

@@ -16,13 +16,9 @@ from pyspark.sql import SparkSession
 
 import airflow_provider_connect
 from airflow_provider_connect.connectors.spark.sink import SparkSinkConnector
-from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import (
     DATE_SCHEMA,
     INT8_SCHEMA,
     INT64_SCHEMA,
@@ -32,8 +28,12 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
+from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.testing import MemorySinkContext, SinkConnectorSuite
-from airflow_provider_connect.sdk.testing_calls import SinkCalls, started
+from airflow_provider_connect.sdk.testing.calls import SinkCalls, started
 from tests.conftest import CHECKOUT
 from tests.integration.frames.test_spark_source import connector as source
 from tests.integration.worker.environment import RunEnvironment, make_topic, send

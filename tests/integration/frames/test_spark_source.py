@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 import airflow_provider_connect
 from airflow_provider_connect.connectors.spark.source import SparkSourceConnector, SparkSourceTask
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import SOURCE_STEPS
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.allowed_spark import AllowedSpark
 from airflow_provider_connect.sdk.testing import MemorySourceContext, SourceConnectorSuite, run
-from airflow_provider_connect.sdk.testing_contexts import partition_key
-from airflow_provider_connect.worker.delivery.commit_steps import SOURCE_STEPS
+from airflow_provider_connect.sdk.testing.contexts import partition_key
 from tests.conftest import CHECKOUT
 from tests.integration.frames.conftest import FORMATS, OPTIONS
 from tests.integration.herder.killed_change import KillPoint

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.views import ConfigKeyView, OffsetView, PluginView, Validation
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.task.checked_connector import check_connector
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import ConfigKeyView, OffsetView, PluginView, Validation
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from tests.conftest import WorkerSettings as MakeProperties
 from tests.integration.worker import plugins
 from tests.integration.worker.environment import PLAIN, RunEnvironment

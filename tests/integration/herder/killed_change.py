@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.views import OffsetView
-from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import OffsetView
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
 from tests.conftest import CHECKOUT
 from tests.integration.herder.conftest import AskedHere, RunsByHand
 from tests.integration.sql_mirror.conftest import open_database

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import (
     AlreadyExistsException,
@@ -22,15 +23,14 @@ from airflow_provider_connect.errors import (
     ConfigException,
     NotFoundException,
 )
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.backfill_request import AskedRange, Backfill, BackfillRequest
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
-from airflow_provider_connect.worker.task.checked_connector import check_connector
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.backfill_request import AskedRange, Backfill, BackfillRequest
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from tests.integration.herder.conftest import RunsByHand, shown, views
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, send, values_of
@@ -266,7 +266,7 @@ def test_a_preview_reads_the_range_alone(herder: Herder, environment: RunEnviron
     send(environment.bootstrap, topic, [f"line {number}" for number in range(20)])
     environment.put_config(environment.file_sink(topic))
     created = herder.create_backfill(environment.connector, requested(topic, tmp_path, AskedRange(topic, 0, 5, 9)))
-    from airflow_provider_connect.worker.preview.runner import PreviewRunner
+    from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 
     runner = PreviewRunner(environment.settings)
     config = environment.configs().connector_config(created.name) or {}

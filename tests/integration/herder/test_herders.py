@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import AlreadyExistsException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.contradictions import RunFacts
-from airflow_provider_connect.model.records import ConnectorRecord, TargetStateRecord
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicStatus
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.status_store import StatusWriter
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.contradictions import RunFacts
+from airflow_provider_connect.runtime.model.records import ConnectorRecord, TargetStateRecord
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicStatus
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.herder.conftest import AskedHere, RunsByHand
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/tmp/in.txt", "topic": "lines"}

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import OffsetView
 from tests.integration.herder.conftest import shown, views
 from tests.integration.herder.killed_change import KillPoint, change_and_kill
 from tests.integration.herder.test_sink_offsets import at, offset, stopped_sink
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 
-KEEPER, CHANGE = "herder.offsets:OffsetKeeper", "stores.offset_change:OffsetChange"
-OWNER = "stores.transactional_producer:TransactionalProducer"
+KEEPER, CHANGE = "runtime.herder.offsets:OffsetKeeper", "runtime.stores.offset_change:OffsetChange"
+OWNER = "runtime.stores.transactional_producer:TransactionalProducer"
 SOURCE_KILL_POINTS = [
     KillPoint(f"{KEEPER}._fence"),
     KillPoint(f"{KEEPER}._none_alive"),
@@ -28,8 +28,8 @@ SINK_KILL_POINTS = [
     KillPoint(f"{KEEPER}._none_alive"),
     KillPoint(f"{CHANGE}._flush"),
     KillPoint(f"{OWNER}.commit", nth=1),
-    KillPoint("stores.group_offsets:GroupOffsets.delete", "before"),
-    KillPoint("stores.group_offsets:GroupOffsets.delete"),
+    KillPoint("runtime.stores.group_offsets:GroupOffsets.delete", "before"),
+    KillPoint("runtime.stores.group_offsets:GroupOffsets.delete"),
     KillPoint(f"{CHANGE}._flush", nth=2),
     KillPoint(f"{OWNER}.commit", nth=2),
 ]

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.rest.server import rest_server
-from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, send
 from tests.promql import named
 

@@ -8,11 +8,11 @@ import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.stores.admin_connection import AdminConnection
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.wire import offset_topic
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.wire import offset_topic
 from tests.conftest import CACHE
 from tests.integration.herder.conftest import shown, views
 from tests.integration.herder.test_sink_offsets import at, offset

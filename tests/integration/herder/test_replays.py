@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_connect.errors import BadRequestException, ConflictException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.replays import Replay, ReplayRequest, replay_connector
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.view_json import of_json, to_json
-from airflow_provider_connect.stores.log_consumer import LogRecord
-from airflow_provider_connect.worker.delivery.commit_steps import SOURCE_STEPS
-from airflow_provider_connect.worker.preview.runner import PreviewRunner
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest, replay_connector
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.view_json import of_json, to_json
+from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import SOURCE_STEPS
+from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 from tests import raw_headers
 from tests.integration.herder.conftest import AskedHere, RunsByHand
 from tests.integration.herder.killed_change import KillPoint

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import pytest
 from confluent_kafka import Consumer
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, ConnectException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from tests.integration.herder.conftest import AskedHere, ordered, shown, views
 from tests.integration.worker.environment import RunEnvironment, commit_by_hand, eventually, make_topic, send
 from tests.integration.worker.test_runs import text

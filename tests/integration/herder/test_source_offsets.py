@@ -17,12 +17,12 @@ from airflow_provider_connect.errors import (
     NotFoundException,
     StoreTimeoutException,
 )
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.herder.offsets import OffsetKeeper
-from airflow_provider_connect.model.ids import partition_for
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.stores.offset_change import OffsetChange
-from airflow_provider_connect.wire import offset_topic
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper
+from airflow_provider_connect.runtime.model.ids import partition_for
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.offset_change import OffsetChange
+from airflow_provider_connect.runtime.wire import offset_topic
 from tests.integration.herder.conftest import AskedHere, RunsByHand, ordered, shown, views
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 
@@ -216,7 +216,7 @@ def test_a_run_waits_for_a_change_that_is_being_committed(
         time.sleep(1.5)
 
     thread = threading.Thread(target=lambda: results.append(environment.run()))
-    monkeypatch.setattr("airflow_provider_connect.herder.offsets.OffsetKeeper._check", check_then_wait)
+    monkeypatch.setattr("airflow_provider_connect.runtime.herder.offsets.OffsetKeeper._check", check_then_wait)
     assert herder.alter_offsets(environment.connector, views((file, {"position": 8}))) == ALTERED
     thread.join(240)
     assert values_of(environment.bootstrap, unique) == [*LINES, "three"]

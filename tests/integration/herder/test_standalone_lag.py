@@ -9,15 +9,15 @@ from typing import ClassVar
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.page import ConnectorLag, PartitionLag
-from airflow_provider_connect.model.records import ConnectorRecord
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.page import ConnectorLag, PartitionLag
+from airflow_provider_connect.runtime.model.records import ConnectorRecord
+from airflow_provider_connect.runtime.stores.local_backing import LocalBacking
+from airflow_provider_connect.runtime.stores.offset_file import OffsetFile
 from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.local_backing import LocalBacking
-from airflow_provider_connect.stores.offset_file import OffsetFile
 from tests.conftest import WorkerSettings as MakeProperties
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import commit_by_hand, make_topic, send

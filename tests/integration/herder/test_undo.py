@@ -11,14 +11,14 @@ import pytest
 from sqlalchemy import Engine, select
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConflictException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.history import KeyChange, by_partition
-from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.sql_mirror.follower import MirrorFollower
-from airflow_provider_connect.sql_mirror.queries import forget_history
-from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
-from airflow_provider_connect.sql_mirror.tables import history, metadata
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.history import KeyChange, by_partition
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.sql_mirror.follower import MirrorFollower
+from airflow_provider_connect.runtime.sql_mirror.queries import forget_history
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
+from airflow_provider_connect.runtime.sql_mirror.tables import history, metadata
 from tests.integration.herder.conftest import AskedHere, RunsByHand, shown, views
 from tests.integration.herder.killed_change import KillPoint, Undo, change_and_kill
 from tests.integration.herder.test_killed_changes import CHANGE, KEEPER, OWNER, by_position, some_or_all
@@ -29,15 +29,15 @@ from tests.integration.worker.environment import RunEnvironment, make_topic, sen
 FIRST, SECOND = {"task": 0}, {"task": 1}
 UNDO_KILL_POINTS = [
     KillPoint(f"{KEEPER}._none_alive"),
-    KillPoint("herder.history:ConnectorHistory._await_recorded"),
+    KillPoint("runtime.herder.history:ConnectorHistory._await_recorded"),
     KillPoint(f"{OWNER}.commit"),
     KillPoint(f"{CHANGE}.take_over"),
     KillPoint(f"{CHANGE}._flush"),
     KillPoint(f"{KEEPER}._check"),
 ]
 SINK_KILL_POINTS = [
-    KillPoint("stores.group_offsets:GroupOffsets.delete", "before"),
-    KillPoint("stores.group_offsets:GroupOffsets.delete"),
+    KillPoint("runtime.stores.group_offsets:GroupOffsets.delete", "before"),
+    KillPoint("runtime.stores.group_offsets:GroupOffsets.delete"),
     KillPoint(f"{KEEPER}._none_alive"),
     KillPoint(f"{OWNER}.commit"),
 ]

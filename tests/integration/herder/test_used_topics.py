@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_connect.errors import ForbiddenException
-from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.runtime.herder.herder import Herder
 from tests.integration.herder.conftest import AskedHere, RunsByHand
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 

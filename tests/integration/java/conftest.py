@@ -14,17 +14,17 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from sqlalchemy import Connection, text
 
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
-from airflow_provider_connect.model.run import RunResult
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.spark.cache import cache_directory
-from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings as Settings
+from airflow_provider_connect.runtime.model.run import RunResult
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.stores.backing import TopicBacking
 from airflow_provider_connect.standalone.files import read_connector_file
 from airflow_provider_connect.standalone.one_run import run_once
-from airflow_provider_connect.stores.backing import TopicBacking
 from tests.conftest import CACHE
 from tests.debian_packages import MissingServerError
 from tests.integration.standalone.agent import STRING, properties, without_airflow

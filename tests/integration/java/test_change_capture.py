@@ -24,8 +24,8 @@ from sqlalchemy import Connection, create_engine, text
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
-from airflow_provider_connect.model.run import RUN_FILE, RunSpec
-from airflow_provider_connect.spark.submit_options import submit_options
+from airflow_provider_connect.runtime.model.run import RUN_FILE, RunSpec
+from airflow_provider_connect.runtime.spark.submit_options import submit_options
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.java.conftest import JavaRuns, drop_capture
 from tests.integration.java.processes import jvm_of

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
-from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
+from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns
 from tests.java_plugins import JDBC, installed_jdbc

@@ -7,7 +7,7 @@ import pymysql
 import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
-from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
+from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.conftest import CACHE
 from tests.integration.java.conftest import DEBEZIUM_PASSWORD, DEBEZIUM_USER, JavaRuns
 from tests.integration.java.processes import children, jvm_of

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
-from airflow_provider_connect.spark.submit_options import submit_options
+from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
+from airflow_provider_connect.runtime.spark.submit_options import submit_options
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.java.conftest import SINK, SOURCE, JavaRuns
 from tests.integration.standalone.agent import without_airflow
@@ -34,7 +34,7 @@ def submitted(java_runs: JavaRuns, name: str, **config: str) -> RunResult:
 
 def test_a_source_runs_without_spark(java_runs: JavaRuns, unique: str) -> None:
     java_runs.input.write_text("one\ntwo\n")
-    command = [sys.executable, "-m", "airflow_provider_connect.worker.application.driver", "--run-dir"]
+    command = [sys.executable, "-m", "airflow_provider_connect.runtime.worker.application.driver", "--run-dir"]
     config = {"connector_class": SOURCE, "file": str(java_runs.input), "topic": unique}
     environment = {**without_airflow(java_runs.folder), "AIRFLOW_PROVIDER_CONNECT_CACHE": str(CACHE)}
     result = started(java_runs, unique, config, command, environment)

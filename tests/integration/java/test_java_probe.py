@@ -19,15 +19,15 @@ import pytest
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.cli import plugins as commands
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.java import config_rules
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import ConfigValueView, Validation
-from airflow_provider_connect.plugins.catalog.java_installation import SERVICES_JAR
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.java import config_rules
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import ConfigValueView, Validation
+from airflow_provider_connect.runtime.plugins.catalog.java_installation import SERVICES_JAR
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
 from tests.conftest import CACHE
 from tests.integration.java.processes import children
 from tests.java_plugins import DEBEZIUM, FILE, installed_plugins

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK, check_readiness
-from airflow_provider_connect.worker.task import bounded_sources
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, WORK, check_readiness
+from airflow_provider_connect.runtime.worker.task import bounded_sources
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import wait_for
@@ -63,7 +63,7 @@ def test_a_source_that_only_a_run_can_ask_is_asked_as_often_as_its_config_wants(
     asked = check_readiness(java_runs.settings, seldom, define=None, secrets_of=lambda _: {}, is_asked_for=True)
     assert asked.state == WORK
     now = time.time()
-    monkeypatch.setattr("airflow_provider_connect.worker.application.readiness.time.time", lambda: now + 3601)
+    monkeypatch.setattr("airflow_provider_connect.runtime.worker.application.readiness.time.time", lambda: now + 3601)
     assert readiness(java_runs, seldom) == WORK
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.admin_connection import AdminConnection
-from airflow_provider_connect.stores.group_offsets import GroupOffsets
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.herder.conftest import RunsByHand, shown, views
 from tests.integration.worker.environment import commit_by_hand
 from tests.java_plugins import compiled_plugin

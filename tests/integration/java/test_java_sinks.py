@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.admin_connection import AdminConnection
-from airflow_provider_connect.stores.group_offsets import GroupOffsets
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.application.readiness import NO_WORK, check_readiness
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, check_readiness
 from tests.integration.java.conftest import SINK, JavaRuns
 from tests.integration.standalone.agent import wait_for
 

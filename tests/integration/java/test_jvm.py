@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from airflow_provider_connect.errors import MOST_CHARACTERS, RetriableException
-from airflow_provider_connect.java.jvm import Jvm
-from airflow_provider_connect.java.runtime_jars import runtime_jars
-from airflow_provider_connect.spark.cache import cache_directory
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.java.jvm import Jvm
+from airflow_provider_connect.runtime.java.runtime_jars import runtime_jars
+from airflow_provider_connect.runtime.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 
 
 def started(*, call_seconds: float = 60.0) -> Jvm:

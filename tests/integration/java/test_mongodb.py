@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.worker.application.readiness import NO_WORK, check_readiness
+from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, check_readiness
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.test_java_sinks import send

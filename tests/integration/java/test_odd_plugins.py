@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.views import ServerView
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import rest_server
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.views import ServerView
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
 from tests.conftest import CACHE
 from tests.java_plugins import installed_validated
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns

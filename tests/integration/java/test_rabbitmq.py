@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.worker.application.readiness import NO_WORK, check_readiness
+from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, check_readiness
 from tests.conftest import CACHE
 from tests.debian_packages import MissingServerError
 from tests.integration.java.conftest import JavaRuns

@@ -13,15 +13,15 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import parse
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.records import SinkRecord, TopicPartition
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
+from airflow_provider_connect.runtime.worker.errors.failures import PUT, ConsumedRecord, Failure
+from airflow_provider_connect.runtime.worker.errors.sink_transaction import SinkTransaction
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
-from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
-from airflow_provider_connect.worker.errors.failures import PUT, ConsumedRecord, Failure
-from airflow_provider_connect.worker.errors.sink_transaction import SinkTransaction
-from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.sdk.testing.contexts import MemorySinkContext
 from tests.reaching import reaching
 
 NOTE = Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional()})

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.schema import Schema
-from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
+from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext
 from tests.columns import there
 from tests.integration.jdbc.sinks import TargetDatabase
 from tests.reaching import reaching

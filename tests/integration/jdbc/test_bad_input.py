@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import Connector
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Sink, TargetDatabase
 from tests.integration.jdbc.sources import Source
 from tests.integration.worker.test_jdbc_source import polled, started

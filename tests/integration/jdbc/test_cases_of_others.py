@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -24,6 +23,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException, ConnectException
 from tests.integration.jdbc.sinks import KEY, NOTE, UPSERT, Reported, Sink, TargetDatabase
 from tests.integration.jdbc.sources import Source
 

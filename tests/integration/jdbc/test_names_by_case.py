@@ -2,8 +2,8 @@
 
 import pytest
 
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Sink, TargetDatabase
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.data.schema import BOOLEAN_SCHEMA, INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.schema import BOOLEAN_SCHEMA, INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase
 from tests.integration.jdbc.sources import Source
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import INT8_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import INT8_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase
 from tests.integration.jdbc.sources import Source
 from tests.reaching import reaching

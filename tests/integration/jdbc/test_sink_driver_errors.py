@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.sdk.schema import FLOAT64_SCHEMA, INT64_SCHEMA, Schema
+from airflow_provider_connect.data.schema import FLOAT64_SCHEMA, INT64_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase
 
 FLOATS = Schema.struct({"id": INT64_SCHEMA, "f": FLOAT64_SCHEMA})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     DATE_SCHEMA,
     INT64_SCHEMA,
     STRING_SCHEMA,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.schema import DATE_SCHEMA, INT64_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import KafkaBatch
-from airflow_provider_connect.sdk.schema import DATE_SCHEMA, INT64_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema
 from tests.integration.jdbc.sinks import KEY, Reported, Sink, TargetDatabase
 
 INFINITY, MINUS_INFINITY = 9223372036825200000, -9223372036832400000  # as PostgreSQL's JDBC driver has them

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import PostgresqlStore
+from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, TaskException
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.integration.worker.environment import eventually
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
+from airflow_provider_connect.data.schema import INT16_SCHEMA, INT64_SCHEMA
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
-from airflow_provider_connect.sdk.schema import INT16_SCHEMA, INT64_SCHEMA
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.integration.jdbc.test_sink_modes import LOCAL, OPTIONAL, ROW
 from tests.integration.jdbc.test_sink_tables import note

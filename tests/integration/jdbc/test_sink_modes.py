@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import COUNTER, ROW_NUMBER, StageStatements, row_function
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.samples import sample
 

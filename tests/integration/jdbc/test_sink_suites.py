@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import FencedException
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.testing import SinkConnectorSuite
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSink

@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     INT16_SCHEMA,
     INT32_SCHEMA,
@@ -15,6 +14,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConnectException
 from tests.integration.jdbc.sinks import UPSERT, Sink, TargetDatabase
 
 EVOLVE = {**UPSERT, "auto.evolve": "true"}

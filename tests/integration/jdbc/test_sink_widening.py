@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     DATE_SCHEMA,
     FLOAT32_SCHEMA,
@@ -23,6 +22,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException, ConnectException
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase
 from tests.integration.jdbc.test_sink_tables import EVOLVE, note
 

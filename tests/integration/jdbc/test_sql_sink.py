@@ -15,7 +15,7 @@ from airflow_provider_connect.errors import ConnectException, FencedException, R
 from airflow_provider_connect.sdk import STRING_SCHEMA, Batch, SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.testing import CommitStep, Fault, MemorySinkContext, SinkCalls, run
-from airflow_provider_connect.sdk.testing_calls import started
+from airflow_provider_connect.sdk.testing.calls import started
 from tests.mariadb_server import MariadbServer
 from tests.unit.sdk.transactional_sinks import REFUSED, TableSink, TableSuite, connect, values_in
 

@@ -12,9 +12,9 @@ import sys
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.records import TopicPartition
 from tests.integration.jdbc.sinks import NOTE, Sink, TargetDatabase
 from tests.integration.worker.test_jdbc_source import started
 

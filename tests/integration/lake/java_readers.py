@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_provider_connect.spark.jar_cache import fetch_jars
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.spark.submit_options import submit_options
+from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.submit_options import submit_options
 from tests.java_libraries import PINS
 
 _NO_OTHERS: Final = "jar:"  # this jar alone

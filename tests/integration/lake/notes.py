@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from airflow_provider_connect.data.records import SinkRecord, TopicPartition
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import SinkConnector
-from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.testing import MemorySinkContext, SinkConnectorSuite, run
-from airflow_provider_connect.sdk.testing_calls import SinkCalls, started
+from airflow_provider_connect.sdk.testing.calls import SinkCalls, started
 
 NOTE = Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional()})
 KEY = Schema.struct({"id": INT64_SCHEMA})

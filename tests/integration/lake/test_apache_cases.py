@@ -11,10 +11,8 @@ import pytest
 from airflow_provider_connect.connectors.lake.iceberg_partitions import partition_fields
 from airflow_provider_connect.connectors.lake.iceberg_settings import CONFIG_DEF, PARTITION_BY, IcebergSettings
 from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkConnector
-from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import SinkRecord
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.records import SinkRecord
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -31,6 +29,8 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.batch import Batch
 from tests.integration.lake.notes import batches
 from tests.integration.lake.tables import catalog_of, table_of
 from tests.integration.lake.test_iceberg_sink import config, deliver, ids

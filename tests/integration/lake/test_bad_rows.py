@@ -16,8 +16,7 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
 from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkConnector
-from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BYTES_SCHEMA,
     FLOAT32_SCHEMA,
     FLOAT64_SCHEMA,
@@ -28,6 +27,7 @@ from airflow_provider_connect.sdk.schema import (
     SchemaType,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.testing import run
 from tests.integration.lake import test_delta_sink, test_iceberg_sink
 from tests.integration.lake.delta_tables import delta_rows

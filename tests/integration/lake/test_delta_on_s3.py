@@ -15,10 +15,10 @@ from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
+from airflow_provider_connect.data.schema import INT32_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.delta_zombies import MODES, UPSERT, deliver, opened, wake_within_a_commit
 from tests.integration.lake.notes import NotesSuite, batches, note

@@ -21,10 +21,10 @@ from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA
+from airflow_provider_connect.data.schema import Schema as RecordSchema
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA
-from airflow_provider_connect.sdk.schema import Schema as RecordSchema
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.delta_zombies import deliver, opened
 from tests.integration.lake.notes import PARTITION, batches, note

@@ -14,10 +14,7 @@ from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
-from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException
-from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
-from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     FLOAT64_SCHEMA,
     INT32_SCHEMA,
     STRING_SCHEMA,
@@ -25,6 +22,9 @@ from airflow_provider_connect.sdk.schema import (
     TIMESTAMP_SCHEMA,
     Schema,
 )
+from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
+from airflow_provider_connect.sdk.datasets import Dataset
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.delta_zombies import MODES, UPSERT, deliver, opened, wake_within_a_commit
 from tests.integration.lake.notes import PARTITION, NotesSuite, batches, note

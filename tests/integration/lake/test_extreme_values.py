@@ -16,9 +16,7 @@ import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -36,6 +34,8 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.sdk.batch import Batch
 from tests.integration.lake import test_delta_sink, test_iceberg_sink
 from tests.integration.lake.notes import batches
 from tests.integration.lake.tables import table_of

@@ -14,10 +14,10 @@ from deltalake import DeltaTable
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
+from airflow_provider_connect.data.records import SinkRecord
+from airflow_provider_connect.data.schema import FLOAT64_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import SinkRecord
-from airflow_provider_connect.sdk.schema import FLOAT64_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct
 from tests.integration.lake import test_delta_sink, test_iceberg_sink
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.delta_zombies import deliver as deliver_delta

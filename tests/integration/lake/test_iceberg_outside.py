@@ -24,7 +24,7 @@ from tests.integration.lake.tables import catalog_in, table_of
 from tests.integration.lake.test_iceberg_sink import UPSERT, config, deliver, opened
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.sdk.testing_calls import SinkCalls
+    from airflow_provider_connect.sdk.testing.calls import SinkCalls
 
 AUDIT: Final = {"iceberg.tables.default-commit-branch": "audit"}
 OTHERS: Final = 1000

@@ -16,12 +16,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 
 from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkConnector
-from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException
-from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.records import SinkRecord
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.records import SinkRecord
+from airflow_provider_connect.data.schema import (
     FLOAT64_SCHEMA,
     INT16_SCHEMA,
     INT32_SCHEMA,
@@ -31,6 +27,10 @@ from airflow_provider_connect.sdk.schema import (
     TIMESTAMP_SCHEMA,
     Schema,
 )
+from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.task import CommitStep
 from airflow_provider_connect.sdk.testing import Fault, run
 from tests.integration.lake import notes

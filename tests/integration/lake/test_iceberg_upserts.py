@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from pyiceberg.io.pyarrow import ArrowScan
 
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import SinkRecord
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.records import SinkRecord
+from airflow_provider_connect.data.schema import (
     BYTES_SCHEMA,
     DATE_SCHEMA,
     FLOAT64_SCHEMA,
@@ -25,6 +24,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.sdk.batch import Batch
 from tests.integration.lake.notes import batches, note
 from tests.integration.lake.tables import table_of
 from tests.integration.lake.test_iceberg_sink import UPSERT, config, deliver

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
+from airflow_provider_connect.data.schema import FLOAT64_SCHEMA, INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.schema import FLOAT64_SCHEMA, INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
 from tests.integration.lake import test_delta_sink, test_iceberg_sink
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.notes import batches

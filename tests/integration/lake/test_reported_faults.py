@@ -14,9 +14,8 @@ from deltalake import Schema as DeltaSchema
 
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
 from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkConnector
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import SinkRecord
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.records import SinkRecord
+from airflow_provider_connect.data.schema import (
     DATE_SCHEMA,
     INT8_SCHEMA,
     INT16_SCHEMA,
@@ -26,6 +25,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.testing import run
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.delta_zombies import UPSERT, deliver

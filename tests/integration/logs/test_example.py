@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.example_dags import configs_of
 from tests.integration.worker.environment import RunEnvironment, read_topic
 

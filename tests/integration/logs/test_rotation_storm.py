@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.worker.delivery.commit_steps import SOURCE_STEPS
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import SOURCE_STEPS
 from tests.conftest import CHECKOUT
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, values_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.conftest import CACHE, WorkerSettings
 from tests.integration.mirror_maker.mirror import MirrorEnvironment
 from tests.integration.worker.environment import RunEnvironment

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint, OffsetSync
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.worker.environment import commit_by_hand
 

@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster
 from airflow_provider_connect.connectors.mirror_maker.settings import SOURCE
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
-from airflow_provider_connect.sdk.records import TopicPartition
 from tests.integration.mirror_maker.mirror import MirrorEnvironment
 from tests.integration.worker.environment import eventually
 

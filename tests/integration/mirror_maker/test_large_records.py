@@ -7,7 +7,7 @@ import random
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, records
 from tests.integration.worker.environment import make_topic
 

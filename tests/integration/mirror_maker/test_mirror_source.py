@@ -8,9 +8,9 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.records import Distance
-from airflow_provider_connect.worker.application.readiness import NO_WORK, WORK
+from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, WORK
 from tests import raw_headers
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, Sent, in_transaction, produce, records, topics

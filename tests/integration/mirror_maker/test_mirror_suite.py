@@ -14,13 +14,13 @@ from airflow_provider_connect.connectors.mirror_maker.checkpoint import MirrorCh
 from airflow_provider_connect.connectors.mirror_maker.heartbeat import MirrorHeartbeatConnector
 from airflow_provider_connect.connectors.mirror_maker.source import MirrorSourceConnector
 from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.worker.delivery.kafka_ranges import KafkaRanges
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
 from airflow_provider_connect.sdk.testing import MemorySourceContext, SourceConnectorSuite
-from airflow_provider_connect.sdk.testing_calls import started
-from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, Offsets
-from airflow_provider_connect.sdk.testing_sources import ConnectorSuite
-from airflow_provider_connect.worker.delivery.kafka_ranges import KafkaRanges
+from airflow_provider_connect.sdk.testing.calls import started
+from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, Offsets
+from airflow_provider_connect.sdk.testing.sources import ConnectorSuite
 from tests.example_dags import configs_of
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.worker.environment import commit_by_hand, make_topic

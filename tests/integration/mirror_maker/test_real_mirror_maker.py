@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.benchmark.connect_peer import ConnectWorker, mirror_plugins
 from tests.conftest import CACHE
 from tests.e2e.test_handover import QUICK, our_properties

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.mirror_maker.test_checkpoints import checkpoints, group_offset, read_on, runs_of, send_numbers
 from tests.integration.worker.environment import commit_by_hand, eventually, make_topic

@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
 )
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.application.readiness import NO_WORK
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK
 from tests.conftest import CACHE
 from tests.integration.mirror_maker.conftest import AUTHORIZED
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics

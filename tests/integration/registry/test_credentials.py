@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from airflow_provider_connect.converters.registry.avro_converter import AvroConverter
+from airflow_provider_connect.data.schema import INT64_SCHEMA
 from airflow_provider_connect.errors import ConfigException, DataException, UnavailableException
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA
 from tests.integration.registry.conftest import configured
 from tests.registry_server import RegistryServer
 

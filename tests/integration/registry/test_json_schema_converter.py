@@ -14,9 +14,9 @@ from confluent_kafka.schema_registry import Schema as RegistrySchema
 from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
 
 from airflow_provider_connect.converters.registry.json_schema_converter import JsonSchemaConverter
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct
 from airflow_provider_connect.sdk.testing import ConverterSuite
 from tests.contract.test_builtin_plugins import VALUES
 from tests.integration.registry.conftest import configured

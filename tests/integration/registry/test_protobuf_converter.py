@@ -14,9 +14,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.type import date_pb2
 
 from airflow_provider_connect.converters.registry.protobuf_converter import ProtobufConverter
-from airflow_provider_connect.errors import DataException, UnavailableException
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     FLOAT64_SCHEMA,
     INT32_SCHEMA,
@@ -27,6 +26,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import DataException, UnavailableException
 from airflow_provider_connect.sdk.testing import ConverterSuite
 from tests.integration.registry.conftest import configured
 from tests.registry_server import RegistryServer

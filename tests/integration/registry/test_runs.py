@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from airflow_provider_connect.converters.registry.avro_converter import AvroConverter
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.example_dags import configs_of
 from tests.integration.lake.tables import catalog_of, table_of
 from tests.integration.registry.conftest import configured

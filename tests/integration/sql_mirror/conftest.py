@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import Engine, create_engine, event, make_url, text
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.sql_mirror.follower import MirrorFollower
-from airflow_provider_connect.sql_mirror.tables import metadata
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.sql_mirror.follower import MirrorFollower
+from airflow_provider_connect.runtime.sql_mirror.tables import metadata
 from tests.mariadb_server import MariadbServer
 
 Follow = Callable[..., MirrorFollower]

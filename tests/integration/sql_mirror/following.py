@@ -4,8 +4,8 @@ import json
 import sys
 import time
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.sql_mirror.follower import MirrorFollower
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.sql_mirror.follower import MirrorFollower
 from tests.integration.sql_mirror.conftest import open_database
 
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sqlalchemy import Engine
 
-from airflow_provider_connect.sql_mirror.queries import (
+from airflow_provider_connect.runtime.sql_mirror.queries import (
     Agreement,
     agreements,
     drop_agreement,

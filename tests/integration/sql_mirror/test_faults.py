@@ -15,17 +15,17 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from sqlalchemy import Engine, func, select
 
-from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
-from airflow_provider_connect.spark.parent_death import dies_with_parent
-from airflow_provider_connect.sql_mirror.changes import Kind
-from airflow_provider_connect.sql_mirror.follower import MirrorFollower
-from airflow_provider_connect.sql_mirror.queries import changes
-from airflow_provider_connect.sql_mirror.tables import (
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.sql_mirror.changes import Kind
+from airflow_provider_connect.runtime.sql_mirror.follower import MirrorFollower
+from airflow_provider_connect.runtime.sql_mirror.queries import changes
+from airflow_provider_connect.runtime.sql_mirror.tables import (
     connector_status,
     history,
     lease,
@@ -35,11 +35,11 @@ from airflow_provider_connect.sql_mirror.tables import (
     task_set,
     task_status,
 )
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.offset_store import OffsetStore
-from airflow_provider_connect.stores.status_store import StatusWriter
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog
 from tests import raw_batches
 from tests.conftest import CACHE, CHECKOUT, worker_properties
 from tests.integration.sql_mirror.conftest import Follow, open_database, until

@@ -8,16 +8,16 @@ import pytest
 from confluent_kafka import Producer
 from sqlalchemy import Engine, Table, func, select
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicStatus
-from airflow_provider_connect.model.views import OffsetView
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sql_mirror.changes import Kind
-from airflow_provider_connect.sql_mirror.follower import rebuild
-from airflow_provider_connect.sql_mirror.queries import changes, last_runs, offsets_before, run_metrics, sink_lags
-from airflow_provider_connect.sql_mirror.tables import (
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicStatus
+from airflow_provider_connect.runtime.model.views import OffsetView
+from airflow_provider_connect.runtime.sql_mirror.changes import Kind
+from airflow_provider_connect.runtime.sql_mirror.follower import rebuild
+from airflow_provider_connect.runtime.sql_mirror.queries import changes, last_runs, offsets_before, run_metrics, sink_lags
+from airflow_provider_connect.runtime.sql_mirror.tables import (
     CURRENT,
     active_topic,
     connector_config,
@@ -31,10 +31,10 @@ from airflow_provider_connect.sql_mirror.tables import (
     task_set,
     task_status,
 )
-from airflow_provider_connect.stores.batch_log import BatchLog
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.offset_store import OffsetStore
-from airflow_provider_connect.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from tests.integration.sql_mirror.conftest import Follow, until
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/tmp/in", "topic": "lines"}

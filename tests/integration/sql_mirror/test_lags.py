@@ -6,14 +6,14 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.sdk.records import Distance
-from airflow_provider_connect.sql_mirror.follower import rebuild
-from airflow_provider_connect.sql_mirror.lag_rows import lag_history, write_distances
-from airflow_provider_connect.sql_mirror.tables import connector_config, lag
-from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.sql_mirror.follower import rebuild
+from airflow_provider_connect.runtime.sql_mirror.lag_rows import lag_history, write_distances
+from airflow_provider_connect.runtime.sql_mirror.tables import connector_config, lag
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from tests.integration.sql_mirror.conftest import Follow, until
 from tests.integration.sql_mirror.test_follower import count, rows, write_batch
 from tests.integration.worker.environment import make_topic, send

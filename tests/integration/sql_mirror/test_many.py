@@ -6,14 +6,21 @@ import pytest
 from confluent_kafka import Producer
 from sqlalchemy import Engine, Table
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.offsets import OffsetRecord
-from airflow_provider_connect.model.records import CommitRecord, ConfigRecord, ConnectorRecord, TargetStateRecord, TaskRecord
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, TaskStatus
-from airflow_provider_connect.sql_mirror.tables import connector_config, connector_status, position, source_offset, task_config, task_status
-from airflow_provider_connect.wire import config_topic, offset_topic, status_topic
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord
+from airflow_provider_connect.runtime.model.records import CommitRecord, ConfigRecord, ConnectorRecord, TargetStateRecord, TaskRecord
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusRecord, TaskStatus
+from airflow_provider_connect.runtime.sql_mirror.tables import (
+    connector_config,
+    connector_status,
+    position,
+    source_offset,
+    task_config,
+    task_status,
+)
+from airflow_provider_connect.runtime.wire import config_topic, offset_topic, status_topic
 from tests.integration.sql_mirror.conftest import Follow, until
 from tests.integration.sql_mirror.test_follower import CONFIG, count
 from tests.samples import sample

@@ -10,7 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
-from airflow_provider_connect.sql_mirror.tables import metadata
+from airflow_provider_connect.runtime.sql_mirror.tables import metadata
 
 VERSIONS = "alembic_version_connect"
 WITHOUT_MYSQLCLIENT = Path(__file__).parent / "without_mysqlclient"
@@ -18,7 +18,7 @@ WITHOUT_MYSQLCLIENT = Path(__file__).parent / "without_mysqlclient"
 _SCRIPT = """
 import sys
 from airflow.utils.session import create_session
-from airflow_provider_connect.sql_mirror.db_manager import ConnectDBManager
+from airflow_provider_connect.runtime.sql_mirror.db_manager import ConnectDBManager
 from sqlalchemy import inspect
 
 for to in sys.argv[1:]:

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.history import MOST_PAGE_BYTES, page_of
-from airflow_provider_connect.sql_mirror.changes import Kind
-from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
-from airflow_provider_connect.sql_mirror.tables import history
+from airflow_provider_connect.runtime.model.history import MOST_PAGE_BYTES, page_of
+from airflow_provider_connect.runtime.sql_mirror.changes import Kind
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
+from airflow_provider_connect.runtime.sql_mirror.tables import history
 
 ORIGIN = {"at_ms": 0, "topic": "configs", "topic_partition": 0, "topic_offset": 0}
 LENGTHS = [(0, 300_000), (300_000, 200_000), (200_000, 17), (17, None), (None, MOST_PAGE_BYTES + 1), (MOST_PAGE_BYTES + 1, 5), (5, 6)] * 3

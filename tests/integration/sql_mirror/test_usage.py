@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, text
 
-from airflow_provider_connect.model.cost import DAY_MS, DayUsage, RunUsage, Span, Usage
-from airflow_provider_connect.sql_mirror import usage
-from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
-from airflow_provider_connect.sql_mirror.tables import batch
+from airflow_provider_connect.runtime.model.cost import DAY_MS, DayUsage, RunUsage, Span, Usage
+from airflow_provider_connect.runtime.sql_mirror import usage
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
+from airflow_provider_connect.runtime.sql_mirror.tables import batch
 
 DAY = 20_000
 SPAN = Span(DAY - 1, DAY)

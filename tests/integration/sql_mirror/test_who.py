@@ -6,14 +6,14 @@ import json
 
 from sqlalchemy import Engine, select
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicStatus
-from airflow_provider_connect.sql_mirror.changes import Kind
-from airflow_provider_connect.sql_mirror.tables import history
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicStatus
+from airflow_provider_connect.runtime.sql_mirror.changes import Kind
+from airflow_provider_connect.runtime.sql_mirror.tables import history
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.sql_mirror.conftest import Follow, until
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect import Connect
-from airflow_provider_connect.config.masking import MaskedLogs
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.stores.offset_file import SETTING
+from airflow_provider_connect.runtime.config.masking import MaskedLogs
+from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, wait_for, without_airflow
 
 WorkerSettings = Callable[..., dict[str, str]]
@@ -21,7 +21,7 @@ _APPLICATION = """
 import sys
 from pathlib import Path
 from airflow_provider_connect import Connect
-from airflow_provider_connect.config.masking import MaskedLogs
+from airflow_provider_connect.runtime.config.masking import MaskedLogs
 
 bootstrap, folder, topic = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 string = "org.apache.kafka.connect.storage.StringConverter"

@@ -12,8 +12,8 @@ from typing import Self
 
 import pytest
 
-from airflow_provider_connect.stores.offset_file import OffsetFile
-from airflow_provider_connect.wire import java_map
+from airflow_provider_connect.runtime.stores.offset_file import OffsetFile
+from airflow_provider_connect.runtime.wire import java_map
 from tests.integration.standalone.agent import Agent, properties, wait_for
 
 MakeAgent = Callable[..., Agent]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_provider_connect.stores.offset_file import SETTING
+from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from tests.integration.standalone.agent import STRING, properties, without_airflow
 from tests.integration.standalone.test_one_run import Runs, shown
 from tests.integration.worker.environment import make_topic, values_of

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from airflow_provider_connect.stores.offset_file import SETTING
+from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, properties, wait_for, without_airflow
 
 WorkerSettings = Callable[..., dict[str, str]]

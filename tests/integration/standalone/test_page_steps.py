@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.own_server import free_ports
-from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.rest.server import rest_server
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.standalone.embedded import Connect
-from airflow_provider_connect.stores.admin_connection import server_info
 from tests.chromium import serious
 from tests.integration.standalone.conftest import HANG_MS, SCREENSHOTS
 

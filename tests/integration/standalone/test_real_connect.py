@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from airflow_provider_connect.dev.own_server import free_ports
-from airflow_provider_connect.spark.java_runtime import find_java
-from airflow_provider_connect.spark.parent_death import dies_with_parent
-from airflow_provider_connect.stores.offset_file import OffsetFile
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.stores.offset_file import OffsetFile
 from tests.benchmark.connect_peer import worker_jars
 from tests.conftest import CACHE
 from tests.integration.standalone.agent import STRING, Agent, properties, wait_for

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_connect.stores.offset_file import SETTING
+from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from tests.integration.standalone.agent import wait_for
 from tests.integration.standalone.test_one_run import Runs
 

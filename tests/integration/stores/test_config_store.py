@@ -10,18 +10,18 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.errors import FencedException, RecordTooLargeException, StoreTimeoutException
-from airflow_provider_connect.model.ids import config_leader_id
-from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_follower import Change, ChangeKind, ConfigFollower
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.wire import config_topic
-from airflow_provider_connect.wire.record import WireRecord
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import config_leader_id
+from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.config_follower import Change, ChangeKind, ConfigFollower
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.wire import config_topic
+from airflow_provider_connect.runtime.wire.record import WireRecord
 from tests import raw_headers
 from tests.conftest import CACHE, worker_properties
 from tests.integration.stores.conftest import Produce

@@ -4,12 +4,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConflictException, ConnectException, StoreTimeoutException
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.admin_connection import AdminConnection
-from airflow_provider_connect.stores.group_offsets import GroupOffsets
-from airflow_provider_connect.stores.log_consumer import CommittedOffset
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.stores.log_consumer import CommittedOffset
 
 
 @pytest.fixture

@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import RecordTooLargeException
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.offset_change import OffsetChange
-from airflow_provider_connect.stores.offset_store import OffsetStore
-from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
-from airflow_provider_connect.stores.transactional_producer import Fence, ProducerRecord
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.offset_change import OffsetChange
+from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
+from airflow_provider_connect.runtime.stores.status_store import StatusStore, StatusWriter
+from airflow_provider_connect.runtime.stores.transactional_producer import Fence, ProducerRecord
 
 CONFIG = {"name": "c", "connector.class": "X"}
 FILE = {"filename": "/a"}

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import NotFoundException, StoreTimeoutException
-from airflow_provider_connect.stores.last_records import RecordSearch
-from airflow_provider_connect.stores.log_consumer import LogRecord
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.last_records import RecordSearch
+from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
 from tests.integration.stores.conftest import Produce
 from tests.kafka_topics import create_topic, settle
 

@@ -11,20 +11,20 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.api_server.launcher import airflow_backing
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model import config_snapshot
-from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
-from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
-from airflow_provider_connect.model.run import CLAIM_FILE
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores import config_cache
-from airflow_provider_connect.stores.config_cache import ConfigCache
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.wire import config_topic
-from airflow_provider_connect.worker.application.failure_report import report_lost, report_unready
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model import config_snapshot
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.run import CLAIM_FILE
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores import config_cache
+from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.wire import config_topic
+from airflow_provider_connect.runtime.worker.application.failure_report import report_lost, report_unready
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.kafka_topics import alter_topic
 from tests.no_runs import NoRuns

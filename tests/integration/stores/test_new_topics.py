@@ -2,11 +2,11 @@
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider_connect.config.client_settings import internal_client_config
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.log_consumer import BEGINNING, LogConsumer
-from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.config.client_settings import internal_client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.log_consumer import BEGINNING, LogConsumer
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, TopicSpec
 from tests.integration.worker.environment import eventually
 
 TOPICS = 5

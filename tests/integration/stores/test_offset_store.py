@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import StoreException, StoreTimeoutException
-from airflow_provider_connect.model.ids import partition_for
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores import offset_store
-from airflow_provider_connect.stores.batch_log import BatchLog
-from airflow_provider_connect.stores.offset_store import OffsetStore, ProducedOffset
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import partition_for
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores import offset_store
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog
+from airflow_provider_connect.runtime.stores.offset_store import OffsetStore, ProducedOffset
 from tests.integration.stores.conftest import Produce
 from tests.kafka_topics import settle
 

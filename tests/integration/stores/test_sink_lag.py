@@ -2,12 +2,12 @@
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, ConfigException
-from airflow_provider_connect.model.views import OffsetView, ServerView
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.admin_connection import kafka_cluster_id
-from airflow_provider_connect.stores.sink_lag import partition_lags, sink_lag
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.views import OffsetView, ServerView
+from airflow_provider_connect.runtime.stores.admin_connection import kafka_cluster_id
+from airflow_provider_connect.runtime.stores.sink_lag import partition_lags, sink_lag
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.integration.stores.conftest import Produce
 from tests.kafka_topics import create_topic

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicStatus
-from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.stores.topic_log import TopicLog
-from airflow_provider_connect.wire import status_topic
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicStatus
+from airflow_provider_connect.runtime.stores.status_store import StatusStore, StatusWriter
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.wire import status_topic
 from tests.conftest import CACHE, worker_properties
 from tests.integration.stores.conftest import Produce
 from tests.integration.worker.environment import eventually
@@ -90,7 +90,7 @@ def test_a_reader_of_one_connector_decodes_no_others_statuses(settings: WorkerSe
 def test_bytes_are_connects_but_for_the_header(settings: WorkerSettings) -> None:
     with StatusWriter(settings, Claim(7, "id")) as writer:
         writer.put_connector(ConnectorStatus("c", State.RUNNING, "h:8083"))
-    from airflow_provider_connect.config.client_settings import internal_client_config
+    from airflow_provider_connect.runtime.config.client_settings import internal_client_config
 
     with TopicLog(settings.status_topic, internal_client_config(settings, "consumer", "x")) as log:
         (record,) = log.read_to_end()

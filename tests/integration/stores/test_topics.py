@@ -8,22 +8,22 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.config.client_settings import internal_client_config
-from airflow_provider_connect.config.internal_topics import AUTOMATIC_CREATION
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.admin_connection import AdminConnection
-from airflow_provider_connect.stores.batch_log import BatchLog
-from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException
-from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
-from airflow_provider_connect.stores.offset_location import OffsetLocation
-from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
-from airflow_provider_connect.stores.topic_log import TopicLog, TopicTail
-from airflow_provider_connect.stores.topic_warnings import compaction_warning, replication_warnings
-from airflow_provider_connect.worker.application.readiness import check_readiness
+from airflow_provider_connect.runtime.config.client_settings import internal_client_config
+from airflow_provider_connect.runtime.config.internal_topics import AUTOMATIC_CREATION
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog
+from airflow_provider_connect.runtime.stores.connector_offsets import ConnectorOffsets
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
+from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, TopicSpec
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog, TopicTail
+from airflow_provider_connect.runtime.stores.topic_warnings import compaction_warning, replication_warnings
+from airflow_provider_connect.runtime.worker.application.readiness import check_readiness
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults import connections
 from tests.integration.stores.conftest import Produce

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.model.run import RunResult
+from airflow_provider_connect.runtime.model.run import RunResult
 from tests.conftest import worker_properties
 from tests.integration.lake.delta_tables import delta_rows
 from tests.integration.lake.tables import catalog_of, rows_of

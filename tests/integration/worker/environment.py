@@ -12,27 +12,27 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.model.batches import BatchRecord
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.ids import consumer_group
-from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, TaskResult
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.status import StatusState
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_log import BatchLog
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.group_offsets import GroupOffsets
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException
-from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogRecord
-from airflow_provider_connect.stores.offset_store import OffsetStore, SourceOffsets
-from airflow_provider_connect.stores.status_store import StatusStore
-from airflow_provider_connect.stores.topic_log import TopicLog
-from airflow_provider_connect.worker.application.application import Application
-from airflow_provider_connect.worker.application.readiness import LEFT_OPEN, Readiness, check_readiness
-from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
-from airflow_provider_connect.worker.task.task_body import run_task
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.batches import BatchRecord
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import consumer_group
+from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, TaskResult
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.status import StatusState
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.stores.log_consumer import CommittedOffset, LogRecord
+from airflow_provider_connect.runtime.stores.offset_store import OffsetStore, SourceOffsets
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.worker.application.application import Application
+from airflow_provider_connect.runtime.worker.application.readiness import LEFT_OPEN, Readiness, check_readiness
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
+from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.kafka_topics import create_topic
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, ExactlyOnceSupport, SourceConnector, SourceTask, Type
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
 
 
 def eat_slowly():

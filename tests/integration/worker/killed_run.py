@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep, StepHook
 from tests.conftest import CHECKOUT
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment

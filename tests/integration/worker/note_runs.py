@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.integration.worker.killed_run import run_and_kill

@@ -11,7 +11,7 @@ import logging
 import time
 from pathlib import Path
 from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, ExactlyOnceSupport, SourceConnector, SourceTask
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
 
 FIELDS, BREAKS_AT, HANGS = {fields!r}, {breaks_at!r}, {hangs!r}
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk import (
     Batch,
@@ -23,7 +24,6 @@ from airflow_provider_connect.sdk import (
     Transformation,
     Type,
 )
-from airflow_provider_connect.sdk.arrow import pa, pc
 
 log = logging.getLogger(__name__)
 DISTRIBUTION = "connect_test_plugins"

@@ -9,9 +9,9 @@ import time
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import AdminClient
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
+from airflow_provider_connect.runtime.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
 
 UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 SECONDS = 60.0

@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.kafka_reader import (
+from airflow_provider_connect.runtime.worker.delivery.kafka_reader import (
     BATCH_BYTES,
     BATCH_RECORDS,
     FORCED_SETTINGS,
@@ -19,8 +19,8 @@ from airflow_provider_connect.worker.delivery.kafka_reader import (
     AheadReader,
     KafkaReader,
 )
-from airflow_provider_connect.worker.delivery.native_messages import NativeMessages
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.runtime.worker.delivery.native_messages import NativeMessages
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from tests.integration.worker.environment import make_topic, send
 from tests.kafka_topics import create_topic
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic, send, values_of
 from tests.kafka_topics import settle
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model.run import RunResult, RunState
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.worker.task.stop_signal import StopReason
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 
 

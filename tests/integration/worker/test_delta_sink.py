@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.example_dags import configs_of
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.lake.delta_tables import delta_rows

@@ -6,9 +6,9 @@ import sqlite3
 
 import pytest
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.records import Distance
+from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.model.run import (
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.model.run import (
     CLAIM_FILE,
     PID_FILE,
     RESULT_FILE,
@@ -21,10 +21,10 @@ from airflow_provider_connect.model.run import (
     RunState,
     TaskResult,
 )
-from airflow_provider_connect.worker.application import driver
-from airflow_provider_connect.worker.application.plan_process import write_private
-from airflow_provider_connect.worker.task.task_body import run_task
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.runtime.worker.application import driver
+from airflow_provider_connect.runtime.worker.application.plan_process import write_private
+from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
 
 Run = Callable[[TaskPayload], TaskResult]

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.model.run import RunResult, RunState
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException
-from airflow_provider_connect.stores.log_consumer import LogRecord
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.contract.dead_letter_cases import CASES, sink_config
 from tests.contract.record_dead_letters import GOLDEN, as_json, send_records
 from tests.integration.herder.killed_change import KillPoint
@@ -189,8 +189,10 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(environm
 @pytest.mark.parametrize(
     ("kill_point", "times"),
     [
-        pytest.param(KillPoint("worker.delivery.dead_letter_producers:FencedDeadLetterProducer.send", "before"), 1, marks=pytest.mark.soak),
-        (KillPoint("worker.delivery.dead_letter_producers:FencedDeadLetterProducer.send", "after"), 2),
+        pytest.param(
+            KillPoint("runtime.worker.delivery.dead_letter_producers:FencedDeadLetterProducer.send", "before"), 1, marks=pytest.mark.soak
+        ),
+        (KillPoint("runtime.worker.delivery.dead_letter_producers:FencedDeadLetterProducer.send", "after"), 2),
         pytest.param(KillPoint(CommitStep.PRE_COMMIT, "after"), 1, marks=pytest.mark.soak),
         pytest.param(KillPoint(CommitStep.COMMIT_GROUP, "after"), 1, marks=pytest.mark.soak),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.example_dags import configs_of, page_of
 from tests.integration.worker.environment import RunEnvironment
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.stores.status_store import StatusWriter
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.application.failure_report import report_lost
-from airflow_provider_connect.worker.application.readiness import Readiness, check_readiness, seconds_to_wait
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.application.failure_report import report_lost
+from airflow_provider_connect.runtime.worker.application.readiness import Readiness, check_readiness, seconds_to_wait
 from tests.integration.worker.environment import RunEnvironment, make_topic
 
 

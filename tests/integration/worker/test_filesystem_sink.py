@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.example_dags import configs_of
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 

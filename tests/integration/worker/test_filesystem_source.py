@@ -13,8 +13,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.worker.delivery.commit_steps import SOURCE_STEPS, CommitStep
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import SOURCE_STEPS, CommitStep
 from tests.example_dags import configs_of, page_of
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, read_topic, values_of

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.example_dags import configs_of
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.lake.tables import catalog_of, rows_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from tests.integration.worker.environment import RunEnvironment, eventually
 from tests.integration.worker.test_jdbc_sink import Target
 from tests.integration.worker.test_jdbc_source import Shop, shop

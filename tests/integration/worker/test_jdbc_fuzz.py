@@ -16,7 +16,7 @@ import pytest
 from psycopg2.extras import execute_values
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic
 from tests.integration.worker.fuzzed_rows import COLUMNS, PICKY, FuzzedColumn, rows
 from tests.integration.worker.test_jdbc_sink import Target

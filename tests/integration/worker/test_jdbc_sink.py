@@ -12,11 +12,11 @@ from typing import Any
 import psycopg2
 import pytest
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import ConfigException, RetriableException
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, read_topic, send, send_pairs
 from tests.integration.worker.killed_run import run_and_kill

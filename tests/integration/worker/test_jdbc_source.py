@@ -20,10 +20,10 @@ from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
 from airflow_provider_connect.connectors.jdbc.source.task import ConnectionLostException
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SourceTask
-from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
+from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext
 from tests.e2e.killed_run import run_and_kill
 from tests.integration.worker.environment import RunEnvironment, values_of
 from tests.mariadb_server import MariadbServer

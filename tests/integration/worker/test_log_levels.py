@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from airflow_provider_connect.model.records import LoggerRecord
-from airflow_provider_connect.model.run import RunState, TaskResult
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.runtime.model.records import LoggerRecord
+from airflow_provider_connect.runtime.model.run import RunState, TaskResult
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
 
 CONNECTORS_LOGGER = "tests.integration.worker.plugins"
-DRIVERS_LOGGER = "airflow_provider_connect.worker.application.application"
+DRIVERS_LOGGER = "airflow_provider_connect.runtime.worker.application.application"
 BODY = """
 import pickle, sys
-from airflow_provider_connect.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.task.task_body import run_task
 sys.stdout.buffer.write(pickle.dumps(run_task(pickle.load(sys.stdin.buffer))))
 """
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep, StepHook
 from airflow_provider_connect.standalone.one_run import FAILED, LATER
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook
 from tests.conftest import CHECKOUT, WorkerSettings
 from tests.e2e.faults.file_environments import (
     GUARANTEE,

@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
-from airflow_provider_connect.spark.submit_options import submit_options
-from airflow_provider_connect.worker.application.plan_process import write_private
+from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
+from airflow_provider_connect.runtime.spark.submit_options import submit_options
+from airflow_provider_connect.runtime.worker.application.plan_process import write_private
 from tests.conftest import CHECKOUT
 from tests.integration.worker import hungry
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
@@ -42,7 +42,7 @@ def started(environment: RunEnvironment, config: Mapping[str, str], engine: str)
     spec = RunSpec(environment.connector, environment.properties, f"run-{environment.runs}", define=config)
     write_private(directory / RUN_FILE, spec.to_json())
     arguments = ["--run-dir", str(directory)]
-    command, variables = [sys.executable, "-m", "airflow_provider_connect.worker.application.driver", *arguments], None
+    command, variables = [sys.executable, "-m", "airflow_provider_connect.runtime.worker.application.driver", *arguments], None
     if engine == "spark":
         options = submit_options("local[2]", scratch=environment.folder)
         command = options.command("local[2]", str(CHECKOUT / "spark_jobs" / "run_connector.py"), *arguments)

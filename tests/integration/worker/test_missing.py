@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import MissingException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.preview.process import _answer
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.preview.process import _answer
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment, make_topic, send_pairs
 

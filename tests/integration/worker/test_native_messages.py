@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery import native_messages
-from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader
-from airflow_provider_connect.worker.delivery.native_library import native_library
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.worker.delivery import native_messages
+from airflow_provider_connect.runtime.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader
+from airflow_provider_connect.runtime.worker.delivery.native_library import native_library
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from tests import raw_headers
 from tests.conftest import CHECKOUT
 from tests.kafka_topics import create_topic

@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, StoreException
-from airflow_provider_connect.stores.kafka_errors import TopicMissingException
-from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer, take_over
-from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
-from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
-from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
-from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer, take_over
+from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.runtime.worker.delivery.kafka_writer import KafkaWriter
+from airflow_provider_connect.runtime.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_TYPE
 from tests.kafka_topics import create_topic
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.batches import nothing_delivered
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.batches import nothing_delivered
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 

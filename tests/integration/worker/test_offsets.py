@@ -7,11 +7,11 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.model.ids import partition_for
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.wire import offset_topic
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.ids import partition_for
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.wire import offset_topic
 from tests.integration.worker.environment import (
     RunEnvironment,
     commit_by_hand,

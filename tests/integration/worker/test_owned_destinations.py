@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable, write_deltalake
 
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook
-from airflow_provider_connect.worker.task.sink_runner import SinkTaskRunner
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep, StepHook
+from airflow_provider_connect.runtime.worker.task.sink_runner import SinkTaskRunner
 from tests.integration.lake.tables import catalog_in, rows_of, table_of
 from tests.integration.worker.destinations import KINDS, Kind, config, in_another_cluster, make_again, reason, run
 from tests.integration.worker.environment import RunEnvironment, make_topic, send

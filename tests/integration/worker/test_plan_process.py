@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
-from airflow_provider_connect.model.run import RUN_FILE, RunSpec, RunState
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.application import plan_process
-from airflow_provider_connect.worker.application.plan_process import SharedPlan, plan_in_subprocess, write_private
-from airflow_provider_connect.worker.application.readiness import Readiness, UnreadyException, check_readiness
+from airflow_provider_connect.runtime.model.run import RUN_FILE, RunSpec, RunState
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.application import plan_process
+from airflow_provider_connect.runtime.worker.application.plan_process import SharedPlan, plan_in_subprocess, write_private
+from airflow_provider_connect.runtime.worker.application.readiness import Readiness, UnreadyException, check_readiness
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
 
 SECRETS = {"${airflow:shop:password}": "canary-4711"}

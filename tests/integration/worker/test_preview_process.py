@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.model.ids import consumer_group
-from airflow_provider_connect.stores.group_offsets import GroupOffsets
-from airflow_provider_connect.worker.preview.process import _answer
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import consumer_group
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.worker.preview.process import _answer
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.integration.worker.environment import make_topic, send
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.sdk import Batch
 from tests.integration.worker import plugins
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic

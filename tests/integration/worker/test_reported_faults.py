@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.sdk import Batch
 from tests.integration.worker import plugins
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of

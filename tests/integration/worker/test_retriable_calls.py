@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.samples import sample
 

@@ -7,9 +7,9 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.model.states import TargetState
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 
 

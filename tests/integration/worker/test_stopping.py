@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from airflow_provider_connect.model.run import RunResult, RunState
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.states import TargetState
 from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, values_of
 from tests.integration.worker.test_runs import text
 
@@ -97,7 +97,7 @@ def test_all_tasks_are_paused(environment: RunEnvironment, unique: str) -> None:
 
 
 def test_deleted_connector_ends_its_run(environment: RunEnvironment, unique: str) -> None:
-    from airflow_provider_connect.stores.config_store import ConfigStore
+    from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 
     run = running_source(environment, unique)
     with ConfigStore(environment.settings) as store:

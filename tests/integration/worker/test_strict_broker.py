@@ -14,13 +14,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.herder.metrics import sink_lags
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.stores.topic_ends import topic_ends
-from airflow_provider_connect.worker.delivery import kafka_writer
+from airflow_provider_connect.runtime.herder.metrics import sink_lags
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.topic_ends import topic_ends
+from airflow_provider_connect.runtime.worker.delivery import kafka_writer
 from tests.conftest import CACHE, worker_properties
 from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, send, values_of
 from tests.integration.worker.test_topic_creation import ONE

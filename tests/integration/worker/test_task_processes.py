@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.model.run import Claim, RunResult
-from airflow_provider_connect.worker.application.task_processes import TaskProcessLost, answer, run_in_process
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.runtime.model.run import Claim, RunResult
+from airflow_provider_connect.runtime.worker.application.task_processes import TaskProcessLost, answer, run_in_process
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import RunEnvironment
 
 

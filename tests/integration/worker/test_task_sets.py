@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from airflow_provider_connect.config.client_settings import client_config
-from airflow_provider_connect.model.ids import transactional_id
-from airflow_provider_connect.model.run import Claim, RunState
-from airflow_provider_connect.wire import config_topic
+from airflow_provider_connect.runtime.config.client_settings import client_config
+from airflow_provider_connect.runtime.model.ids import transactional_id
+from airflow_provider_connect.runtime.model.run import Claim, RunState
+from airflow_provider_connect.runtime.wire import config_topic
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.integration.worker.test_runs import text
 

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
 
 ONE = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "1"}

@@ -10,14 +10,14 @@ import time
 import pytest
 
 from airflow_provider_connect.errors import ConnectException, StoreTimeoutException
-from airflow_provider_connect.model.run import PROGRESS_FILE, UNREPORTED, Claim, RunResult, RunState, TaskResult
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.stores.status_store import StatusWriter
-from airflow_provider_connect.worker.application.failure_report import report_lost
-from airflow_provider_connect.worker.task.task_body import run_task
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
-from airflow_provider_connect.worker.task.written_topics import WrittenTopics
+from airflow_provider_connect.runtime.model.run import PROGRESS_FILE, UNREPORTED, Claim, RunResult, RunState, TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.worker.application.failure_report import report_lost
+from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.runtime.worker.task.written_topics import WrittenTopics
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.integration.worker.plugins import NumbersTask
 from tests.integration.worker.test_runs import text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 from tests.integration.worker.killed_run import run_and_kill

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.example_dags import configs_of
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 

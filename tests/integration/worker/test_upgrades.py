@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 from airflow_provider_connect.errors import BadRequestException, ConflictException, ConnectException, NotFoundException, RetriableException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.previews import PreviewEnd
-from airflow_provider_connect.model.run import RunResult, RunState
-from airflow_provider_connect.model.upgrades import UpgradeState
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial
-from airflow_provider_connect.worker.preview.runner import PreviewRunner
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.previews import PreviewEnd
+from airflow_provider_connect.runtime.model.run import RunResult, RunState
+from airflow_provider_connect.runtime.model.upgrades import UpgradeState
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial
+from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
 from tests.integration.worker.orders import NAME, install

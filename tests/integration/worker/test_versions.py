@@ -6,10 +6,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from airflow_provider_connect.model.run import RunState, TaskResult
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.worker.task.task_body import run_task
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.runtime.model.run import RunState, TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, values_of
 from tests.integration.worker.words import NAME, install
 from tests.unit.plugins.locations import tree
@@ -118,7 +118,7 @@ def test_a_converter_in_another_version_is_used(words: RunEnvironment, unique: s
     source = (
         "from airflow_provider_connect.converters.plain import StringConverter as Plain\n\n\nclass Loud(Plain):\n"
         "    def from_connect_column(self, topic, schema, column):\n"
-        "        from airflow_provider_connect.sdk.arrow import pa, pc\n"
+        "        from airflow_provider_connect.data.arrow import pa, pc\n"
         "        return super().from_connect_column(topic, schema, pc.utf8_upper(column))\n"
     )
     entry = f"converter:{PLAIN['value.converter']} = loud:Loud"

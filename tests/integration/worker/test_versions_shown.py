@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import rest_server
-from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, values_of
 from tests.integration.worker.words import NAME, install
 from tests.no_runs import NoRuns

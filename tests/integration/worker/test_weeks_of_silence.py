@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.runtime.model.run import RunState
 from tests.conftest import CACHE, worker_properties
 from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, send
 from tests.integration.worker.test_runs import text

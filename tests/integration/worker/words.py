@@ -11,7 +11,7 @@ WORDS = """\
 from __future__ import annotations
 import greeting
 from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, SourceConnector, SourceTask, Type
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
 
 
 class WordTask(SourceTask):

@@ -40,8 +40,8 @@ from airflow_provider_connect.api_server.serialized_dags import request_parse
 from airflow_provider_connect.dag_files.connector_dag import ConnectorDag, StoredConnectorDag
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.definition import ATTRIBUTE, CONNECTOR, MARK
-from airflow_provider_connect.spark.run_directory import RunDirectory
-from airflow_provider_connect.spark.submit_options import SubmitOptions
+from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
+from airflow_provider_connect.runtime.spark.submit_options import SubmitOptions
 
 CORE, SPARK = ("Airflow", "apache-airflow-core"), ("apache-airflow-providers-apache-spark",) * 2
 
@@ -219,7 +219,7 @@ def submitted(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tup
     options = SubmitOptions(
         str(program), {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, "-Xours", {"spark.a": "1"}, ["ours.zip"], ["ours.tar"]
     )
-    monkeypatch.setattr("airflow_provider_connect.spark.submit_options.submit_options", lambda *_, **__: options)
+    monkeypatch.setattr("airflow_provider_connect.runtime.spark.submit_options.submit_options", lambda *_, **__: options)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     operator = ConnectTaskOperator(task_id="run", connector="orders", py_files="own.zip", archives="own.tar")
     directory = RunDirectory.make(tmp_path / "runs", "connect.orders", "run-1")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import (
     airflow_secrets,
@@ -18,6 +17,7 @@ from airflow_provider_connect.hooks.airflow_settings import (
     worker_settings,
     worker_variable,
 )
+from airflow_provider_connect.runtime.config.client_settings import client_config
 
 
 @pytest.fixture

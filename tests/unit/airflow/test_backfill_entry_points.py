@@ -11,12 +11,12 @@ from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect.cli import backfills
 from airflow_provider_connect.client.conditions import BackfillEnds, Verdict, as_json, of_json
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
-from airflow_provider_connect.model.backfill import backfill_name
-from airflow_provider_connect.model.backfill_request import AskedRange, Backfill, BackfillRange, BackfillRequest
-from airflow_provider_connect.model.views import ConnectorInfo
 from airflow_provider_connect.operators.backfill import BackfillOperator, asked_ranges
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.runtime.model.backfill import backfill_name
+from airflow_provider_connect.runtime.model.backfill_request import AskedRange, Backfill, BackfillRange, BackfillRequest
+from airflow_provider_connect.runtime.model.views import ConnectorInfo
 
 RANGE = BackfillRange.of_sink(TopicPartition("t", 0), 5, 9, 7)
 COMMANDS = {"backfill": backfills.backfill, "backfills": backfills.backfills}

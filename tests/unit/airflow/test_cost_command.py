@@ -8,7 +8,17 @@ from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect.cli import costs as cost_commands
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.cost import ConnectorCosts, Costs, DayUsage, Prices, RunUsage, Span, Usage, connector_costs, costs
+from airflow_provider_connect.runtime.model.cost import (
+    ConnectorCosts,
+    Costs,
+    DayUsage,
+    Prices,
+    RunUsage,
+    Span,
+    Usage,
+    connector_costs,
+    costs,
+)
 
 DAY = 20_000  # 2024-10-04
 FOUND = [DayUsage("orders", DAY, Usage(2, 20, 10**9, 36.0, 3.6)), DayUsage("lines", DAY - 1, Usage(1, 5, 0, 1.0, 0.5))]

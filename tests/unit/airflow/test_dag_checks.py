@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
-from airflow_provider_connect.config.dag_settings import SCHEDULE, DagLimits, default_schedule
 from airflow_provider_connect.dag_files import dag_checks
 from airflow_provider_connect.dag_files.connector_files import file_text, refusals
 from airflow_provider_connect.dag_files.dag_checks import dag_check, shortest_interval
+from airflow_provider_connect.runtime.config.dag_settings import SCHEDULE, DagLimits, default_schedule
 
 CHECK = dag_check(DagLimits())
 

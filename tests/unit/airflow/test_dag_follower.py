@@ -17,9 +17,9 @@ from airflow_provider_connect.api_server import dag_follower
 from airflow_provider_connect.api_server.dag_follower import DagFollower
 from airflow_provider_connect.api_server.dags import DagRemoval
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.states import TargetState
 
 NOW = 1_800_000_000.0
 CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "topic": "lines"}

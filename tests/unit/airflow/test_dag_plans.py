@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.attempts import failed_runs, newest_attempts, open_attempts
 from airflow_provider_connect.api_server.dags import plans
-from airflow_provider_connect.model.page import AttemptView, PlanView
+from airflow_provider_connect.runtime.model.page import AttemptView, PlanView
 
 NEXT = datetime(2026, 1, 31, 14, 0, 5, tzinfo=UTC)
 NEXT_MS = int(NEXT.timestamp() * 1000)

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from airflow_provider_connect.config.dag_settings import (
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.dag_settings import (
     DagLimits,
     check_definition,
     dag_settings,
@@ -16,9 +17,8 @@ from airflow_provider_connect.config.dag_settings import (
     literal_secrets,
     steering_errors,
 )
-from airflow_provider_connect.config.key_values import duration_seconds
-from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.herder.checks import own_errors
+from airflow_provider_connect.runtime.config.key_values import duration_seconds
+from airflow_provider_connect.runtime.herder.checks import own_errors
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "topic": "lines"}
 

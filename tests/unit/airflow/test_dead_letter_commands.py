@@ -6,12 +6,12 @@ import pytest
 
 from airflow_provider_connect.cli.configs import values_of_variables
 from airflow_provider_connect.cli.dead_letters import line_of
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.herder.dead_letters import Part, dead_letter_topic, is_of, row_of
-from airflow_provider_connect.herder.sinks import fitting
-from airflow_provider_connect.stores.log_consumer import LogRecord
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.dead_letters import Part, dead_letter_topic, is_of, row_of
+from airflow_provider_connect.runtime.herder.sinks import fitting
+from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
 
 PREFIX = "__connect.errors."
 PART = Part()

@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.deadline_watch import FORGOTTEN_SECONDS, DeadlineWatch, Episode, Missed
 from airflow_provider_connect.api_server.runs import FORGOTTEN
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.states import TargetState
 
 SILENCE = {"airflow.deadline.silence": "10m", "airflow.on.deadline": "team"}
 LAG = {"airflow.deadline.lag": "100", "airflow.deadline.lag.duration": "5m", "airflow.on.deadline": "team,admins"}

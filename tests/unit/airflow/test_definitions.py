@@ -12,9 +12,9 @@ from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorD
 from airflow_provider_connect.api_server.reconciler import Reconciler
 from airflow_provider_connect.api_server.serialized_dags import Definition
 from airflow_provider_connect.errors import ConnectException, RetriableException
-from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import StatusState
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import StatusState
 from tests.unit.herder.conftest import CONFIG, SINK, RunEnvironment
 
 TAKEN = {"consumer.override.group.id": "shared"}

@@ -4,8 +4,8 @@ from base64 import b64encode
 
 import pytest
 
-from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.operators import planning
+from airflow_provider_connect.runtime.config.masking import Mask
 
 
 def test_airflows_masker_gets_the_secrets_and_ours_their_spellings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect.cli import history
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, StoreTimeoutException
-from airflow_provider_connect.model.history import (
+from airflow_provider_connect.runtime.model.history import (
     ConfigHistory,
     ConfigRevision,
     KeyChange,
@@ -19,7 +19,7 @@ from airflow_provider_connect.model.history import (
     OffsetReturn,
     OffsetUndo,
 )
-from airflow_provider_connect.model.views import ConnectorStatusView, StateView
+from airflow_provider_connect.runtime.model.views import ConnectorStatusView, StateView
 
 FILE = {"filename": "/a"}
 REVISIONS = [

@@ -16,8 +16,8 @@ from airflow_provider_connect.client.conversation import RetryLimits, ServerExce
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.views import PluginView
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.model.views import PluginView
 
 RESOURCE = "kind: KafkaConnector\nmetadata: {name: lines}\nspec:\n  class: FileStreamSource\n  config:\n"
 

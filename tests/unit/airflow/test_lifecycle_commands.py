@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import (
     StoreTimeoutException,
     UnauthorizedException,
 )
-from airflow_provider_connect.model.views import (
+from airflow_provider_connect.runtime.model.views import (
     ConfigKeyView,
     ConfigValueView,
     ConnectorInfo,

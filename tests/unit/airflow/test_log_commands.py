@@ -7,8 +7,8 @@ import pytest
 
 from airflow_provider_connect.api_server.run_logs import Attempt, _without_sources
 from airflow_provider_connect.cli.logs import Heads, head_of, lines_of
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.model.ids import has_task, tasks_label
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.model.ids import has_task, tasks_label
 
 RUN = Attempt("run", -1, 1)
 AT = datetime(2026, 1, 2, 3, 4, 5, 678900, UTC)

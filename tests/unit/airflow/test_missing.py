@@ -14,10 +14,10 @@ from airflow_provider_connect.cli import connectors
 from airflow_provider_connect.cli.overview import Overview
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.server import RestListener, RestServer
+from airflow_provider_connect.runtime.model.views import ServerView
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 NOTE = "There is no file /tmp/in.txt: nothing is read until there is"

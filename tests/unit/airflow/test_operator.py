@@ -12,15 +12,15 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.model.run import Claim, RunResult, RunState, TaskResult
 from airflow_provider_connect.operators import connect, spark_submit
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.plan import groups_of
 from airflow_provider_connect.operators.run_report import failure, topic_asset, xcom_values
 from airflow_provider_connect.operators.spark_submit import application_path
-from airflow_provider_connect.spark.run_directory import RunDirectory
-from airflow_provider_connect.worker.application.readiness import Readiness
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunState, TaskResult
+from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
+from airflow_provider_connect.runtime.worker.application.readiness import Readiness
 
 SETTINGS = {"bootstrap.servers": "127.0.0.1:9", "group.id": "g"}
 TRACE = "Traceback (most recent call last):\n  File x\nairflow_provider_connect.errors.DataException: offset 7 is no number\n"
@@ -74,7 +74,7 @@ def test_of_an_application_that_died_only_its_own_tasks_are_reported(monkeypatch
     """Its siblings under the same claim may work, and in a retry the others are done."""
     reported: list[object] = []
     monkeypatch.setattr(
-        "airflow_provider_connect.worker.application.failure_report.report_lost", lambda *_, tasks, **__: reported.append(tasks)
+        "airflow_provider_connect.runtime.worker.application.failure_report.report_lost", lambda *_, tasks, **__: reported.append(tasks)
     )
     monkeypatch.setattr(ConnectTaskOperator, "_make_directory", lambda *_: RunDirectory.make(tmp_path, "orders", "run-1"))
     monkeypatch.setattr(connect, "started_readiness", lambda *_, **__: Readiness("work", ""))
@@ -92,7 +92,7 @@ def test_the_application_is_there() -> None:
 
 _PARENT = """
 import os, subprocess, sys, time
-from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 child = subprocess.Popen(["sleep", "60"], preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
 print(child.pid, os.getpgid(child.pid), flush=True)
 time.sleep(60)

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_connect.api_server.cluster_checks import Outcome
 from airflow_provider_connect.cli.doctor import package_findings
-from airflow_provider_connect.stores.admin_connection import DISTRIBUTION
+from airflow_provider_connect.runtime.stores.admin_connection import DISTRIBUTION
 
 THERE, EXTRA = "packaging", 'packaging; extra == "zoo"'
 

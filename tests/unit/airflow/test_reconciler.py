@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_provider_connect.api_server.reconciler import Step, next_step, to_give_up, too_many_gone
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.sql_mirror.queries import Agreement
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.sql_mirror.queries import Agreement
 
 STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.STOPPED
 RAN, PAUSED_TOO, STOPPED_TOO = Agreement(False, STARTED), Agreement(True, PAUSED), Agreement(True, STOPPED)

@@ -10,13 +10,13 @@ from airflow.cli.cli_parser import get_parser
 from airflow_provider_connect.cli.replays import replay
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConflictException, NotFoundException
-from airflow_provider_connect.model.replays import ReplayRequest
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.server import RestListener, RestServer
-from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.replays import ReplayRequest
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.unit.herder.test_replay_requests import Queued
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from airflow_provider_connect.client.conditions import ReplayEnds, as_json, of_json
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.model.replays import Replay, ReplayRequest
 from airflow_provider_connect.operators.dead_letters import ReplayDeadLettersOperator
+from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest
 
 KNOWN = Replay("c-replay", "d/r/t/-1", "dlq", ["0:9"], 0, False, "RUNNING")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model.run import (
+from airflow_provider_connect.runtime.model.run import (
     PID_FILE,
     PROGRESS_FILE,
     RESULT_FILE,
@@ -16,7 +16,7 @@ from airflow_provider_connect.model.run import (
     RunState,
     TaskResult,
 )
-from airflow_provider_connect.spark.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
+from airflow_provider_connect.runtime.spark.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
 
 SPEC = RunSpec("orders", {"group.id": "connect"}, "scheduled__2026-01-01T00:00:00+00:00", secrets={"${airflow:shop:password}": "pw"})
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model import metric_names
-from airflow_provider_connect.model.metric_names import BY_NAME, METRICS
-from airflow_provider_connect.model.run import RunResult, RunState, TaskResult
-from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.model import metric_names
+from airflow_provider_connect.runtime.model.metric_names import BY_NAME, METRICS
+from airflow_provider_connect.runtime.model.run import RunResult, RunState, TaskResult
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 
 _EMIT = """
 import sys
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
-from airflow_provider_connect.model.run import RunResult
+from airflow_provider_connect.runtime.model.run import RunResult
 from airflow_provider_connect.operators.run_report import emit_lost, emit_run
 
 stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)

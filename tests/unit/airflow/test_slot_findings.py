@@ -4,8 +4,8 @@ import pytest
 
 from airflow_provider_connect.api_server.cluster_checks import Outcome
 from airflow_provider_connect.api_server.replication_slots import MANY_BYTES, slot_finding
-from airflow_provider_connect.java.debezium.replication_slot import HeldWal
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.java.debezium.replication_slot import HeldWal
+from airflow_provider_connect.runtime.model.states import TargetState
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from airflow_provider_connect.cli.printing import print_rows
 from airflow_provider_connect.cli.top import SORTS, frame
 from airflow_provider_connect.client.conversation import ServerException
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.model.page import ConnectorRow, PlanView, RunView
-from airflow_provider_connect.model.progress import Progress
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView, WorkerView
+from airflow_provider_connect.runtime.model.page import ConnectorRow, PlanView, RunView
+from airflow_provider_connect.runtime.model.progress import Progress
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView, WorkerView
 
 NOW_MS = 1_000_000_000_000.0
 LAST = RunView("run-1", 1, 70, 9000, 1.0, 1.0, 0, int(NOW_MS) - 90_000)

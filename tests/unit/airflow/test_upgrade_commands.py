@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.cli import upgrades
-from airflow_provider_connect.model.preview_comparison import Change, Comparison, Difference, Subject
-from airflow_provider_connect.model.previews import (
+from airflow_provider_connect.runtime.model.preview_comparison import Change, Comparison, Difference, Subject
+from airflow_provider_connect.runtime.model.previews import (
     Preview,
     PreviewedRecord,
     PreviewedStep,
@@ -18,7 +18,7 @@ from airflow_provider_connect.model.previews import (
     PreviewEnd,
     StepOutcome,
 )
-from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
+from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
 
 COMPARISON = Comparison("1.0", "2.1", 10, 3, [Difference(Subject.VALUE, Change.ADDED, "t", "note", None, "string?")])
 HELD = Upgrade(UpgradeState.HELD, "[2,3)", "1.0", "2.1", "C", reason="other fields", comparison=COMPARISON.to_json())

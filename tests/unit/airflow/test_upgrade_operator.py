@@ -7,8 +7,8 @@ import pytest
 
 from airflow_provider_connect.client.conditions import UpgradeSucceeds
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.operators.upgrade import UpgradeConnectorOperator
+from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
 
 KNOWN = Upgrade(UpgradeState.REQUESTED, to="[2,3)", old="1.0", new="2.1", class_name="C")
 

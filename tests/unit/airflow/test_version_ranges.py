@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.hooks.airflow_settings import flattened
-from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from tests.unit.plugins.locations import source, tree
 
 

@@ -17,10 +17,10 @@ from airflow_provider_connect.client.conditions import (
     known_states,
     of_json,
 )
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
 
 MET, NOT_YET, FAILED = (True, False), (False, False), (False, True)
 

@@ -8,7 +8,7 @@ from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnecto
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
-from airflow_provider_connect.sdk.testing_contexts import MemorySourceContext, partition_key
+from airflow_provider_connect.sdk.testing.contexts import MemorySourceContext, partition_key
 from tests.reaching import reaching
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.codecs.dead_letters import origin_header, origin_of
 from airflow_provider_connect.connectors.dead_letters.connector import DeadLetterReplayConnector
 from airflow_provider_connect.connectors.dead_letters.settings import REPLAY
 from airflow_provider_connect.connectors.dead_letters.task import DeadLetterReplayTask
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import BYTES_SCHEMA
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.dead_letters import origin_header, origin_of
 from airflow_provider_connect.sdk.record_columns import headers_type
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA
 from airflow_provider_connect.sdk.task import RangeReader
-from airflow_provider_connect.sdk.testing_contexts import MemorySourceContext, Offsets, partition_key
+from airflow_provider_connect.sdk.testing.contexts import MemorySourceContext, Offsets, partition_key
 
 DATA = "org.apache.kafka.connect.errors.DataException"
 Letter = tuple[int, str, str, str]  # offset, connector, topic, exception: the value is text of the offset

@@ -17,10 +17,10 @@ from airflow_provider_connect.connectors.filesystem.partitioners.rotation import
 from airflow_provider_connect.connectors.filesystem.partitioners.time_path import TimePath
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Extractor, Timestamps
 from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, projected
+from airflow_provider_connect.data.columns import column_of, json_column, values_of
+from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
 
 DATES = (
     "1970-01-02",

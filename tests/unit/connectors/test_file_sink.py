@@ -14,12 +14,9 @@ import pytest
 from airflow_provider_connect.connectors import sidecars
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 from airflow_provider_connect.connectors.sidecars import Committed, Sidecars
-from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
-from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import (
     BYTES_SCHEMA,
     DATE_SCHEMA,
     FLOAT32_SCHEMA,
@@ -30,7 +27,10 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
-from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
+from airflow_provider_connect.sdk.testing.contexts import MemorySinkContext
 from tests.reaching import reaching
 
 ZERO, ONE = TopicPartition("words", 0), TopicPartition("words", 1)

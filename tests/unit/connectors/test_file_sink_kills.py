@@ -17,11 +17,11 @@ import pytest
 
 from airflow_provider_connect.connectors import sidecars
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import FencedException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
-from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+from airflow_provider_connect.sdk.testing.contexts import MemorySinkContext
 from tests.reaching import reaching
 
 FENCED, FAILED = 3, 4

@@ -12,12 +12,12 @@ import pytest
 
 from airflow_provider_connect.connectors import file_source
 from airflow_provider_connect.connectors.file_source import FileReader, FileStreamSourceConnector, FileStreamSourceTask
+from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk import ALL_ALLOWED
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
-from airflow_provider_connect.sdk.records import Distance
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
-from airflow_provider_connect.sdk.testing_contexts import MemorySourceContext, partition_key
+from airflow_provider_connect.sdk.testing.contexts import MemorySourceContext, partition_key
 from tests.reaching import reaching
 
 

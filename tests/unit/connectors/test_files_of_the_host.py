@@ -14,7 +14,7 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk import STRING_SCHEMA, AllowedPaths, Batch, TopicPartition
 from airflow_provider_connect.sdk.batch import KafkaBatch
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
-from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext, MemorySourceContext
+from airflow_provider_connect.sdk.testing.contexts import MemorySinkContext, MemorySourceContext
 
 ZERO = TopicPartition("words", 0)
 

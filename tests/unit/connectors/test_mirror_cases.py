@@ -8,8 +8,8 @@ from airflow_provider_connect.connectors.mirror_maker.checkpoint_task import Off
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy
 from airflow_provider_connect.connectors.mirror_maker.offsets import refuse_wrong, refuse_wrong_texts
 from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition
 
 DEFAULT = ReplicationPolicy("source", "target", ".", ".", is_identity=False)
 IDENTITY = ReplicationPolicy("source", "target", ".", ".", is_identity=True)

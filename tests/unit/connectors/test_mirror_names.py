@@ -8,8 +8,8 @@ from airflow_provider_connect.connectors.mirror_maker.checkpoint_task import Off
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy
 from airflow_provider_connect.connectors.mirror_maker.offsets import is_of_other_topic, next_offset, refuse_wrong, source_offset
 from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint, Heartbeat, OffsetSync
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.records import TopicPartition
 
 DEFAULT = ReplicationPolicy("a", "b", ".", ".", is_identity=False)
 UNCHANGED = ReplicationPolicy("a", "b", ".", ".", is_identity=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.connectors.spark.settings import FrameSettings
 from airflow_provider_connect.connectors.spark.sink import SparkSinkConnector
 from airflow_provider_connect.connectors.spark.source import SparkSourceConnector
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport
 from airflow_provider_connect.sdk.testing import MemorySourceContext

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
+from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 D = '"name":"org.apache.kafka.connect.data.{}","version":1'
 DECIMAL = '"type":"bytes",' + D.format("Decimal") + ',"parameters":{"scale":"%d"}'

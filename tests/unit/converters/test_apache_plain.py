@@ -16,8 +16,7 @@ from airflow_provider_connect.converters.plain import (
     SimpleHeaderConverter,
     StringConverter,
 )
-from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     FLOAT32_SCHEMA,
@@ -28,6 +27,7 @@ from airflow_provider_connect.sdk.schema import (
     STRING_SCHEMA,
     Schema,
 )
+from airflow_provider_connect.errors import DataException
 
 LARGEST_FLOAT, SMALLEST_FLOAT = float.fromhex("0x1.fffffep127"), 2.0**-149
 SAMPLES: list[tuple[type[DataConverter], Schema, list[Any]]] = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sdk.json.base64_column import base64_text, bytes_of, decimal_bytes, decimals_of
-from airflow_provider_connect.sdk.json.values import decimal_base64
+from airflow_provider_connect.codecs.json.base64_column import base64_text, bytes_of, decimal_bytes, decimals_of
+from airflow_provider_connect.codecs.json.values import decimal_base64
 
 EDGES = [0, 1, -1, 127, 128, -128, -129, 255, 256, -256, 32767, 32768, -32768, -32769, 10**37, -(10**37)]
 

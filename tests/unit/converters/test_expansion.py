@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.codecs.avro.avro_type import parse_avro
+from airflow_provider_connect.codecs.avro.connect_schemas import AvroRules
+from airflow_provider_connect.codecs.avro.connect_schemas import connect_schema as connect_avro
+from airflow_provider_connect.codecs.avro.decoder import decode_records as decode_avro
+from airflow_provider_connect.codecs.protobuf.decoder import decode_records as decode_protobuf
+from airflow_provider_connect.codecs.protobuf.encoder import encode_records as encode_protobuf
+from airflow_provider_connect.codecs.protobuf.messages import parse_proto
+from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, connect_schema, proto_text
 from airflow_provider_connect.converters.json.converter import JsonConverter
-from airflow_provider_connect.converters.registry.protobuf_decoder import decode_records as decode_protobuf
-from airflow_provider_connect.converters.registry.protobuf_encoder import encode_records as encode_protobuf
-from airflow_provider_connect.converters.registry.protobuf_messages import parse_proto
-from airflow_provider_connect.converters.registry.protobuf_schemas import ProtobufRules, connect_schema, proto_text
+from airflow_provider_connect.data.columns import column_of, filled
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.avro.avro_type import parse_avro
-from airflow_provider_connect.sdk.avro.connect_schemas import AvroRules
-from airflow_provider_connect.sdk.avro.connect_schemas import connect_schema as connect_avro
-from airflow_provider_connect.sdk.avro.decoder import decode_records as decode_avro
-from airflow_provider_connect.sdk.columns import column_of, filled
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 
 ENTRIES = 4000
 WIDE = 15_000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.converters.plain import SimpleHeaderConverter
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BYTES_SCHEMA,
     DATE_SCHEMA,
     FLOAT32_SCHEMA,

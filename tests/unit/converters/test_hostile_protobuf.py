@@ -10,12 +10,12 @@ import pytest
 from google.protobuf.descriptor_pb2 import FieldOptions
 from google.protobuf.message_factory import GetMessageClass
 
-from airflow_provider_connect.converters.registry.protobuf_decoder import decode_records
-from airflow_provider_connect.converters.registry.protobuf_fields import scan
-from airflow_provider_connect.converters.registry.protobuf_messages import ProtoMessage, parse_proto
-from airflow_provider_connect.converters.registry.protobuf_schemas import ProtobufRules, connect_schema
+from airflow_provider_connect.codecs.protobuf.decoder import decode_records
+from airflow_provider_connect.codecs.protobuf.fields import scan
+from airflow_provider_connect.codecs.protobuf.messages import ProtoMessage, parse_proto
+from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, connect_schema
+from airflow_provider_connect.codecs.record_bytes import Cursor
 from airflow_provider_connect.errors import DataException, SchemaException
-from airflow_provider_connect.sdk.record_bytes import Cursor
 
 SYNTAX = 'syntax = "proto3";\n'
 LISTS = f"""{SYNTAX}

@@ -23,26 +23,26 @@ from airflow_provider_connect.converters.plain import (
     SimpleHeaderConverter,
     StringConverter,
 )
+from airflow_provider_connect.data.columns import column_of, json_column, values_of
+from airflow_provider_connect.data.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, depth_of, may_have_long_number
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import BYTES_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
-from airflow_provider_connect.model.connector_settings import ErrorSettings
+from airflow_provider_connect.runtime.model.connector_settings import ErrorSettings
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.runtime.worker.errors.failures import ConsumedRecord, ErrorStage, Failure
+from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters, Stage
+from airflow_provider_connect.runtime.worker.task.sink_errors import SinkErrors
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.converter import Converter
-from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, depth_of, may_have_long_number
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema, decimal_schema
-from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+from airflow_provider_connect.sdk.testing.contexts import MemorySinkContext
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue
 from airflow_provider_connect.transforms.fields import InsertFieldValue, MaskFieldValue, ReplaceFieldValue
 from airflow_provider_connect.transforms.structs import ExtractFieldValue, FlattenValue, HoistFieldValue, SetSchemaMetadataValue, ValueToKey
 from airflow_provider_connect.transforms.timestamp_converter import TimestampConverterValue
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
-from airflow_provider_connect.worker.errors.failures import ConsumedRecord, ErrorStage, Failure
-from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
-from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
-from airflow_provider_connect.worker.task.sink_errors import SinkErrors
 from tests.reaching import reaching
 
 SEED: Final = 20

@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.plain import SimpleHeaderConverter, StringConverter
-from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.columns import column_of, is_json, values_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import column_of, is_json, values_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -42,6 +41,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException, DataException
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "recorded_json.jsonl").read_text().strip().split("\n")]
 

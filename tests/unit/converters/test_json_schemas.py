@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.converters.registry.json_schemas import JsonSchemaRules, connect_schema_of_json
+from airflow_provider_connect.codecs.json.connect_schemas import JsonSchemaRules, connect_schema_of_json
+from airflow_provider_connect.codecs.json.values import JsonRules
+from airflow_provider_connect.data.schema import BOOLEAN_SCHEMA, FLOAT64_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import SchemaException
-from airflow_provider_connect.sdk.json.values import JsonRules
-from airflow_provider_connect.sdk.schema import BOOLEAN_SCHEMA, FLOAT64_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 
 PLAIN = JsonSchemaRules(JsonRules())
 LENIENT = JsonSchemaRules(JsonRules(), optional_unless_required=True)

@@ -18,9 +18,8 @@ from airflow_provider_connect.converters.plain import (
     ShortConverter,
     StringConverter,
 )
-from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -37,6 +36,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException, DataException
 
 
 def configured(cls: type[DataConverter], **settings: str) -> DataConverter:

@@ -13,10 +13,10 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.converters.registry.protobuf_decoder import decode_records
-from airflow_provider_connect.converters.registry.protobuf_encoder import encode_records
-from airflow_provider_connect.converters.registry.protobuf_messages import ProtoMessage, parse_proto
-from airflow_provider_connect.converters.registry.protobuf_schemas import ProtobufRules, connect_schema
+from airflow_provider_connect.codecs.protobuf.decoder import decode_records
+from airflow_provider_connect.codecs.protobuf.encoder import encode_records
+from airflow_provider_connect.codecs.protobuf.messages import ProtoMessage, parse_proto
+from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, connect_schema
 from airflow_provider_connect.errors import DataException
 
 RULES = ProtobufRules()

@@ -13,14 +13,13 @@ import pyarrow as pa
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from airflow_provider_connect.converters.registry.protobuf_decoder import decode_records
-from airflow_provider_connect.converters.registry.protobuf_encoder import encode_records
-from airflow_provider_connect.converters.registry.protobuf_messages import parse_proto
-from airflow_provider_connect.converters.registry.protobuf_schemas import ProtobufRules, connect_schema, proto_text
-from airflow_provider_connect.errors import DataException, SchemaException
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.record_bytes import Pieces
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.codecs.protobuf.decoder import decode_records
+from airflow_provider_connect.codecs.protobuf.encoder import encode_records
+from airflow_provider_connect.codecs.protobuf.messages import parse_proto
+from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, connect_schema, proto_text
+from airflow_provider_connect.codecs.record_bytes import Pieces
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -37,6 +36,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import DataException, SchemaException
 
 RULES = ProtobufRules()
 PREFIX = "io.confluent.connect.protobuf"

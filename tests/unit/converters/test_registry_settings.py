@@ -11,7 +11,7 @@ from airflow_provider_connect.converters.registry.json_schema_converter import J
 from airflow_provider_connect.converters.registry.protobuf_converter import ProtobufConverter
 from airflow_provider_connect.converters.registry.settings import client_settings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 
 URL = "schema.registry.url"

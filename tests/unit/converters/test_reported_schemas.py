@@ -10,14 +10,14 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.codecs.avro.avro_type import parse_avro
+from airflow_provider_connect.codecs.avro.connect_schemas import avro_schema_text, connect_schema
+from airflow_provider_connect.codecs.avro.decoder import decode_records
 from airflow_provider_connect.connectors.filesystem.formats.file_format import file_format
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import values_of
+from airflow_provider_connect.data.schema import INT8_SCHEMA, INT16_SCHEMA, INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import DataException, SchemaException
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.avro.avro_type import parse_avro
-from airflow_provider_connect.sdk.avro.connect_schemas import avro_schema_text, connect_schema
-from airflow_provider_connect.sdk.avro.decoder import decode_records
-from airflow_provider_connect.sdk.columns import values_of
-from airflow_provider_connect.sdk.schema import INT8_SCHEMA, INT16_SCHEMA, INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.unit.connectors.filesystem.test_formats import written
 from tests.unit.converters.test_protobuf_schemas import plain, read, round_trip
 
@@ -130,7 +130,7 @@ def test_a_choice_within_a_message_has_what_was_set_even_where_that_is_its_defau
 def test_small_integers_and_nulls_of_protobuf_stay() -> None:
     """Apicurio/apicurio-registry 9218: nulls became 0, INT8 and INT16 wider."""
     schema = Schema.struct({"tiny": INT8_SCHEMA, "small": INT16_SCHEMA.as_optional(), "text": STRING_SCHEMA.as_optional()}, name="x.Small")
-    from airflow_provider_connect.converters.registry.protobuf_schemas import ProtobufRules
+    from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules
 
     found, values, _ = round_trip(schema, [{"tiny": -1, "small": None, "text": None}], ProtobufRules(optional_for_nullables=True))
     assert values == [{"tiny": -1, "small": None, "text": None}]

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.schema_cache import MOST_FIELDS, SchemaCache
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
+from airflow_provider_connect.data.schema import STRING_SCHEMA, Schema
 
 
 def struct_of(number: int, fields: int) -> Schema:

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import PluginNotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
-from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, ValidatedKey, Validation
-from airflow_provider_connect.stores.backing import TopicBacking
-from airflow_provider_connect.stores.memory import MemoryConfigStore, MemoryStatusStore
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState, TaskStatus
+from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConfigValueView, PluginView, ValidatedKey, Validation
+from airflow_provider_connect.runtime.stores.backing import TopicBacking
+from airflow_provider_connect.runtime.stores.memory import MemoryConfigStore, MemoryStatusStore
 
 CONFIG = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": "/tmp/in.txt", "topic": "lines"}
 SINK = {"connector.class": "FileStreamSink", "tasks.max": "1", "file": "/tmp/out.txt", "topics": "a,b"}

@@ -2,7 +2,6 @@
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
     AlreadyExistsException,
     BadRequestException,
@@ -11,8 +10,9 @@ from airflow_provider_connect.errors import (
     ConnectException,
     NotFoundException,
 )
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import TopicStatus
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import TopicStatus
 from tests.unit.herder.conftest import CONFIG, SINK, RunEnvironment
 
 R, P, F, U = State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED

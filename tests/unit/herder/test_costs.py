@@ -12,16 +12,16 @@ import pytest
 from sqlalchemy import Engine, StaticPool, create_engine, insert
 from starlette.requests import Request
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
-from airflow_provider_connect.herder import costs as herder_costs
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.cost import DAY_MS
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll, Right, User
 from airflow_provider_connect.rest.app import create_app
-from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
-from airflow_provider_connect.sql_mirror.tables import batch, metadata
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder import costs as herder_costs
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.cost import DAY_MS
+from airflow_provider_connect.runtime.model.views import ServerView
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
+from airflow_provider_connect.runtime.sql_mirror.tables import batch, metadata
 from tests.unit.herder.conftest import CONFIG, GivenErrors, MemoryBacking, NotedRuns, RunEnvironment
 
 

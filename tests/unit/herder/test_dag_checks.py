@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, RetriableException
-from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.states import State, TargetState
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 BAD = {"airflow.pool": "p" * 300, "airflow.tags": "t" * 101, "airflow.queue": "gpu"}

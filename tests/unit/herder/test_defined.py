@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.states import State, TargetState
 from tests.unit.herder.conftest import CONFIG, SINK, RunEnvironment
 
 FILE = "dags/c.py"

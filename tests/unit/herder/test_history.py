@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, StaticPool, create_engine, func, insert, select
 
-from airflow_provider_connect.config.dag_settings import DEFINED_IN
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConfigException,
@@ -19,24 +18,25 @@ from airflow_provider_connect.errors import (
     ConnectException,
     NotFoundException,
 )
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.history import KeyChange
-from airflow_provider_connect.model.records import ConnectorRecord
-from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sql_mirror.changes import write_history
-from airflow_provider_connect.sql_mirror.config_rows import take_configs
-from airflow_provider_connect.sql_mirror.offset_rows import take_offsets
-from airflow_provider_connect.sql_mirror.queries import forget_history
-from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
-from airflow_provider_connect.sql_mirror.tables import history, metadata, position
-from airflow_provider_connect.stores.local_backing import LocalBacking
-from airflow_provider_connect.stores.memory import MemoryConfigStore
-from airflow_provider_connect.stores.offset_file import OffsetFile
-from airflow_provider_connect.stores.state_stream import StateRecord
-from airflow_provider_connect.stores.transactional_producer import ProducerRecord
-from airflow_provider_connect.wire import offset_topic
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.history import KeyChange
+from airflow_provider_connect.runtime.model.records import ConnectorRecord
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.sql_mirror.changes import write_history
+from airflow_provider_connect.runtime.sql_mirror.config_rows import take_configs
+from airflow_provider_connect.runtime.sql_mirror.offset_rows import take_offsets
+from airflow_provider_connect.runtime.sql_mirror.queries import forget_history
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
+from airflow_provider_connect.runtime.sql_mirror.tables import history, metadata, position
+from airflow_provider_connect.runtime.stores.local_backing import LocalBacking
+from airflow_provider_connect.runtime.stores.memory import MemoryConfigStore
+from airflow_provider_connect.runtime.stores.offset_file import OffsetFile
+from airflow_provider_connect.runtime.stores.state_stream import StateRecord
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
+from airflow_provider_connect.runtime.wire import offset_topic
 from tests.unit.herder.conftest import CONFIG, GivenErrors, NotedRuns
 
 SECRET, LATER = "tiny-canary-4711", "tiny-canary-4712"

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.dag_settings import DagCheck, DagLimits, steering_errors
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
@@ -17,13 +15,15 @@ from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSource
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
 from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkConnector
 from airflow_provider_connect.errors import BadRequestException, ConnectException
-from airflow_provider_connect.herder.checks import checked
-from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
-from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC, sink_offsets
-from airflow_provider_connect.model.views import Validation
-from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.plugins.validation.validation import validate_config
+from airflow_provider_connect.runtime.config.dag_settings import DagCheck, DagLimits, steering_errors
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.checks import checked
+from airflow_provider_connect.runtime.model.connector_keys import own_config_def, sink_config_def, source_config_def
+from airflow_provider_connect.runtime.model.offsets import OFFSET, PARTITION, TOPIC, sink_offsets
+from airflow_provider_connect.runtime.model.views import Validation
+from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.validation.validation import validate_config
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from tests.unit.herder.conftest import GivenErrors
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from airflow_provider_connect.herder.plugin_facts import KnownPlugins
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import ConnectorInfo, HeldWalView
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.herder.plugin_facts import KnownPlugins
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, HeldWalView
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.model.contradictions import RunFacts
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.runtime.model.contradictions import RunFacts
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 R, P, F = State.RUNNING, State.PAUSED, State.FAILED

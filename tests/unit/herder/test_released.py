@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.states import State, TargetState
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 DEFINED = {**CONFIG, "name": "c", "airflow.defined.in": "dags/c.py", "airflow.schedule": "none"}

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.codecs.dead_letters import OffsetRanges, ReplayPosition, queue_partition
 from airflow_provider_connect.errors import BadRequestException, ConflictException, NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.herder.replays import Queue
-from airflow_provider_connect.model.replays import Replay, ReplayRequest
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus
-from airflow_provider_connect.sdk.dead_letters import OffsetRanges, ReplayPosition, queue_partition
-from airflow_provider_connect.stores.local_backing import LocalBacking
-from airflow_provider_connect.stores.offset_file import OffsetFile
-from airflow_provider_connect.stores.offset_location import OffsetLocation
-from airflow_provider_connect.stores.transactional_producer import ProducerRecord
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.herder.replays import Queue
+from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus
+from airflow_provider_connect.runtime.stores.local_backing import LocalBacking
+from airflow_provider_connect.runtime.stores.offset_file import OffsetFile
+from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
 from tests.unit.herder.conftest import CONFIG, SINK, GivenErrors, NotedRuns
 
 HEADERS = "errors.deadletterqueue.context.headers.enable"

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from airflow_provider_connect.config.config_providers import variables
-from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.connectors.dead_letters.settings import REPLAY, edits_of
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
-from airflow_provider_connect.herder.replays import Queue, is_replay, replay_config
-from airflow_provider_connect.model.replays import ReplayRequest
+from airflow_provider_connect.runtime.config.config_providers import variables
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.herder.replays import Queue, is_replay, replay_config
+from airflow_provider_connect.runtime.model.replays import ReplayRequest
 
 QUEUE = Queue("dlq", "id-1", {0: 120, 1: 7}, {"orders": 3, "bills": 1})
 SINK = {

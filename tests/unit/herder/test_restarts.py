@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_provider_connect.errors import ConnectException, NotFoundException
-from airflow_provider_connect.model.records import RestartRecord
-from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.records import RestartRecord
+from airflow_provider_connect.runtime.model.states import State, TargetState
 from tests.unit.herder.conftest import CAUSE, CONFIG, RunEnvironment
 
 R, F = State.RUNNING, State.FAILED

@@ -1,13 +1,13 @@
 """What applications that run now have delivered: by their claims, from the batch log, or as their own process counts."""
 
+from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import StoreTimeoutException
-from airflow_provider_connect.herder.metrics import BatchLogMetrics, with_counted_records
-from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.views import WorkerView
-from airflow_provider_connect.sdk.records import Distance
-from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
+from airflow_provider_connect.runtime.herder.metrics import BatchLogMetrics, with_counted_records
+from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.views import WorkerView
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog, Delivered
 
 NOW, BEFORE = Claim(9, "id"), Claim(7, "id")
 WORKER = WorkerView("host:1", "c", str(NOW), [0, 1, 2])

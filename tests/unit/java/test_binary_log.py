@@ -3,9 +3,9 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.java.debezium.binary_log import BinaryLog, LogPosition
-from airflow_provider_connect.java.debezium.binlog import BinlogGoal, DebeziumBinlog
-from airflow_provider_connect.worker.bounded_call import within
+from airflow_provider_connect.runtime.java.debezium.binary_log import BinaryLog, LogPosition
+from airflow_provider_connect.runtime.java.debezium.binlog import BinlogGoal, DebeziumBinlog
+from airflow_provider_connect.runtime.worker.bounded_call import within
 
 GOOD = {"database.hostname": "db.example", "database.user": "u", "topic.prefix": "p"}
 CLEAN = {"file": "binlog.000002", "pos": 400, "gtids": "0-1-7"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.java.file_stream import FileStream
-from airflow_provider_connect.worker.bounded_call import within
+from airflow_provider_connect.runtime.java.file_stream import FileStream
+from airflow_provider_connect.runtime.worker.bounded_call import within
 
 
 @pytest.mark.parametrize(

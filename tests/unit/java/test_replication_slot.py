@@ -3,9 +3,9 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.java.debezium.postgres import DebeziumPostgres, PostgresGoal
-from airflow_provider_connect.java.debezium.replication_slot import ReplicationSlot
-from airflow_provider_connect.worker.bounded_call import within
+from airflow_provider_connect.runtime.java.debezium.postgres import DebeziumPostgres, PostgresGoal
+from airflow_provider_connect.runtime.java.debezium.replication_slot import ReplicationSlot
+from airflow_provider_connect.runtime.worker.bounded_call import within
 
 GOOD = {"database.hostname": "db.example", "database.user": "u", "database.dbname": "d", "topic.prefix": "p"}
 HOSTS = ["", "/tmp", "@x", "a,/tmp", "a,b", "h/d?sslkey=/etc/x", "h?service=x", "u@h", "%2Ftmp", "h:1", "[%2Ftmp]", "."]

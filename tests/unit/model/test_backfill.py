@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, ConfigException
-from airflow_provider_connect.model.backfill import (
+from airflow_provider_connect.runtime.model.backfill import (
     CHANGED,
     MOST_RANGES,
     OF,
@@ -18,10 +19,9 @@ from airflow_provider_connect.model.backfill import (
     ranges_text,
     read_partitions,
 )
-from airflow_provider_connect.model.backfill_request import AskedRange, Backfill, BackfillRange, bounded_range, chosen_partitions
-from airflow_provider_connect.model.connector_settings import ConnectorSettings
-from airflow_provider_connect.model.view_json import of_json, to_json
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.runtime.model.backfill_request import AskedRange, Backfill, BackfillRange, bounded_range, chosen_partitions
+from airflow_provider_connect.runtime.model.connector_settings import ConnectorSettings
+from airflow_provider_connect.runtime.model.view_json import of_json, to_json
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b.c-d", 0)
 LIVE = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_provider_connect.model.batches import nothing_delivered
-from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.runtime.model.batches import nothing_delivered
+from airflow_provider_connect.runtime.model.run import TaskResult
 
 TEXT = "The last run delivered nothing: {} records failed and were left out (errors.tolerance=all)"
 

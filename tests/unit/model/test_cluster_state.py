@@ -2,10 +2,10 @@
 
 import pytest
 
-from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
-from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.records import (
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -18,8 +18,8 @@ from airflow_provider_connect.model.records import (
     TaskRecord,
     Unreadable,
 )
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import TargetState
 
 CONFIG = {"name": "c", "tasks.max": "2"}
 

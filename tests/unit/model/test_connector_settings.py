@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def, strip_framework_keys
-from airflow_provider_connect.model.connector_settings import (
+from airflow_provider_connect.runtime.model.connector_keys import own_config_def, sink_config_def, source_config_def, strip_framework_keys
+from airflow_provider_connect.runtime.model.connector_settings import (
     ConnectorSettings,
     Guarantee,
     PluginSettings,

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.contradictions import Correction, RunFacts, contradicting, correction, unconsumed
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.contradictions import Correction, RunFacts, contradicting, correction, unconsumed
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState, TaskStatus
 
 STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.STOPPED
 R, F, P, S, U, X, D = (

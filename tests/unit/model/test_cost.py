@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from airflow_provider_connect.model.cost import (
+from airflow_provider_connect.runtime.model.cost import (
     DAY_MS,
     ConnectorCosts,
     Cost,
@@ -17,7 +17,7 @@ from airflow_provider_connect.model.cost import (
     connector_costs,
     costs,
 )
-from airflow_provider_connect.model.view_json import of_json, to_json
+from airflow_provider_connect.runtime.model.view_json import of_json, to_json
 
 USED = Usage(runs=2, records=30, bytes=5 * 10**8, seconds=7200.0, cpu_seconds=1800.0)
 DAY = 20_000  # 2024-10-04

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.history import (
+from airflow_provider_connect.runtime.model.history import (
     MAY_DIFFER,
     KeyChange,
     Line,
@@ -20,7 +20,7 @@ from airflow_provider_connect.model.history import (
     page_of,
     returns,
 )
-from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.runtime.model.views import OffsetView
 
 A, B = {"file": "a"}, {"file": "b", "split": 1}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.ids import (
+from airflow_provider_connect.runtime.model.ids import (
     ConnectorTaskId,
     check_name,
     config_leader_id,

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from airflow_provider_connect.model.lineage import MOST_FIELDS, Fields, NamedDataset, run_lineage
-from airflow_provider_connect.model.run import Claim, RunResult, RunState, TaskResult
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
+from airflow_provider_connect.data.schema import INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
+from airflow_provider_connect.runtime.model.lineage import MOST_FIELDS, Fields, NamedDataset, run_lineage
+from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunState, TaskResult
 
 ID = {"name": "id", "type": "int64"}
 TABLE: dict[str, Any] = {"namespace": "postgres://db:5432", "name": "shop.public.orders", "fields": []}

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.model import log_lines
-from airflow_provider_connect.model.log_lines import KeptLines, LineFormatter, LineReader, write_logs
+from airflow_provider_connect.runtime.model import log_lines
+from airflow_provider_connect.runtime.model.log_lines import KeptLines, LineFormatter, LineReader, write_logs
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_only_the_last_records_are_kept(far: logging.Logger, monkeypatch: pytest
     for number in range(5):
         far.info("number %d\n", number)
     assert kept.lines() == [
-        "WARNING airflow_provider_connect.model.log_lines: 2 earlier records of the log are in the executor's own log only",
+        "WARNING airflow_provider_connect.runtime.model.log_lines: 2 earlier records of the log are in the executor's own log only",
         *(f"INFO tests.far: number {number}" for number in (2, 3, 4)),
     ]
 

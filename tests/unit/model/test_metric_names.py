@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from airflow_provider_connect.model.metric_names import BY_NAME, METRICS
+from airflow_provider_connect.runtime.model.metric_names import BY_NAME, METRICS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 CONNECTS = {

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, DataException
-from airflow_provider_connect.model.offsets import (
+from airflow_provider_connect.runtime.model.offsets import (
     beyond_end,
     checked_source_offset,
     normalised,
@@ -14,7 +15,6 @@ from airflow_provider_connect.model.offsets import (
     sink_offsets,
     sink_partition,
 )
-from airflow_provider_connect.sdk.records import TopicPartition
 
 NEEDED = "Partitions / offsets need to be provided for an alter offsets request"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_provider_connect.model.preview_comparison import Comparison, compared
-from airflow_provider_connect.model.previews import Preview, PreviewedRecord, PreviewedTask, PreviewedTopic, PreviewEnd
+from airflow_provider_connect.runtime.model.preview_comparison import Comparison, compared
+from airflow_provider_connect.runtime.model.previews import Preview, PreviewedRecord, PreviewedTask, PreviewedTopic, PreviewEnd
 
 ID, WORD = {"$": "struct", "id": "int64"}, {"$": "struct", "id": "int64", "word": "string?"}
 

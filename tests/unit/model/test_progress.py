@@ -1,7 +1,7 @@
 """What runs deliver while they run, and how fast."""
 
-from airflow_provider_connect.model.progress import Progress, Rates
-from airflow_provider_connect.model.views import WorkerView
+from airflow_provider_connect.runtime.model.progress import Progress, Rates
+from airflow_provider_connect.runtime.model.views import WorkerView
 
 
 def test_a_rate_is_that_of_the_last_half_minute() -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.herder.restarts import RestartRequest, restart_plan
-from airflow_provider_connect.model.records import RestartRecord
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.runtime.herder.restarts import RestartRequest, restart_plan
+from airflow_provider_connect.runtime.model.records import RestartRecord
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus
 
 TASKS = [TaskStatus("c", 0, State.RUNNING, "w"), TaskStatus("c", 1, State.FAILED, "w", "boom"), TaskStatus("c", 2, State.PAUSED, "w")]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
+from airflow_provider_connect.runtime.model.states import State, TargetState, connector_state_for, task_state_for
 
 
 @pytest.mark.parametrize(

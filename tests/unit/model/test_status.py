@@ -5,11 +5,11 @@ import time
 import pytest
 
 from airflow_provider_connect.errors import MOST_CHARACTERS
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.records import Unreadable
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import (
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import Unreadable
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import (
     ConnectorStatus,
     FailedStatuses,
     StatusRecord,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.topic_creation import TopicCreation, unused_keys
+from airflow_provider_connect.runtime.model.topic_creation import TopicCreation, unused_keys
 
 DEFAULT = {"topic.creation.default.replication.factor": "3", "topic.creation.default.partitions": "5"}
 

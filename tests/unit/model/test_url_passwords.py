@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from airflow_provider_connect.cli import configs
 from airflow_provider_connect.cli import settings as cli_settings
 from airflow_provider_connect.cli.connection import Verbs
-from airflow_provider_connect.config.layered_settings import Layer, settings_in_force
-from airflow_provider_connect.config.masking import Mask, config_secrets
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.secret_keys import SHORTEST
-from airflow_provider_connect.model.url_passwords import text_without_url_passwords, url_passwords, without_url_passwords
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.sql_mirror.config_rows import masked
+from airflow_provider_connect.runtime.config.layered_settings import Layer, settings_in_force
+from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
+from airflow_provider_connect.runtime.model.secret_keys import SHORTEST
+from airflow_provider_connect.runtime.model.url_passwords import text_without_url_passwords, url_passwords, without_url_passwords
+from airflow_provider_connect.runtime.sql_mirror.config_rows import masked
 from tests.unit.test_patterns import HOSTILE, LENGTH, is_slow
 
 SECRETS = Secrets(lambda plugin, version: [])

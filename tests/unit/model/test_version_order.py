@@ -6,7 +6,7 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.model.versions import MavenVersion, VersionRange, choose_version, oldest_first
+from airflow_provider_connect.runtime.model.versions import MavenVersion, VersionRange, choose_version, oldest_first
 
 QUALIFIERS = [
     "",

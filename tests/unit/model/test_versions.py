@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
-from airflow_provider_connect.model.versions import MAX_LENGTH, MavenVersion, VersionRange, choose_version, requirement
+from airflow_provider_connect.runtime.model.versions import MAX_LENGTH, MavenVersion, VersionRange, choose_version, requirement
 
 
 def test_version_is_shown_as_given() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.preview_comparison import Change, Comparison, Difference, Subject
-from airflow_provider_connect.model.view_json import of_json, to_json
-from airflow_provider_connect.model.views import (
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.preview_comparison import Change, Comparison, Difference, Subject
+from airflow_provider_connect.runtime.model.view_json import of_json, to_json
+from airflow_provider_connect.runtime.model.views import (
     ConfigKeyView,
     ConfigValueView,
     ConnectorInfo,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
-from airflow_provider_connect.plugins.validation.validation import validate_config
-from airflow_provider_connect.worker.task.checked_connector import check_connector
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.validation.validation import validate_config
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 
 SETTINGS = WorkerSettings.of({"connectors.allowed.paths": "/", "status.storage.topic": "own-status", "group.id": "workers"})
 SOURCE = {"name": "c", "connector.class": "FileStreamSource", "file": "/x", "topic": "data"}

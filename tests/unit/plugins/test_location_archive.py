@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.plugins.loading.plugin_path import unpacked_paths, write_archive
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.loading.plugin_path import unpacked_paths, write_archive
 from tests.unit.plugins.locations import source, tree, wheel
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException, PluginVersionException
-from airflow_provider_connect.model.versions import oldest_first
-from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, PluginKind
-from airflow_provider_connect.plugins.loading import plugin_path
+from airflow_provider_connect.runtime.model.versions import oldest_first
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, PluginKind
+from airflow_provider_connect.runtime.plugins.loading import plugin_path
 from tests.unit.plugins.locations import source, tree, wheel
 
 ENTRY = "source:org.example.EchoSourceConnector = echo:EchoSource"

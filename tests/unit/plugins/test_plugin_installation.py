@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException, NotFoundException
-from airflow_provider_connect.plugins.catalog.location_reader import read_location
-from airflow_provider_connect.plugins.catalog.package_installer import BRINGING, PackageInstaller, Tool, shared_distributions
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.plugins.catalog.plugin_installation import install, remove
-from airflow_provider_connect.plugins.catalog.plugin_kinds import Declarations
-from airflow_provider_connect.plugins.loading.plugin_path import SHARED, Location
+from airflow_provider_connect.runtime.plugins.catalog.location_reader import read_location
+from airflow_provider_connect.runtime.plugins.catalog.package_installer import BRINGING, PackageInstaller, Tool, shared_distributions
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_installation import install, remove
+from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declarations
+from airflow_provider_connect.runtime.plugins.loading.plugin_path import SHARED, Location
 from tests.unit.plugins.locations import build, source
 
 ENTRY = "source:org.example.EchoSourceConnector = echo:EchoSource"
@@ -184,7 +184,7 @@ def test_a_location_that_goes_away_while_it_is_read_is_not_broken(
         moves.clear()
         return found
 
-    monkeypatch.setattr("airflow_provider_connect.plugins.catalog.location_reader.read_location", read)
+    monkeypatch.setattr("airflow_provider_connect.runtime.plugins.catalog.location_reader.read_location", read)
     found = PluginCatalog([str(plugins)], now=lambda: 0.0)
     assert [plugin.version for plugin in found.named("EchoSource")] == versions
     assert found.broken() == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import Plugin, PluginCatalog
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.connector import SourceConnector
 from tests.unit.plugins.locations import source, tree, wheel
@@ -160,7 +160,7 @@ def test_what_cannot_be_imported_names_the_plugin_and_its_location(tmp_path: Pat
 NATIVE = """
 import sys
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 found = {plugin.version: plugin for plugin in PluginCatalog([sys.argv[1]]).named("EchoSource")}
 for text in sys.argv[2:]:
     try:
@@ -221,7 +221,7 @@ def test_locations_with_compiled_code_share_a_process_where_they_agree(tmp_path:
     native_parts = tmp_path / "two" / "fast"
     shutil.copytree(tmp_path / "one" / "fast", native_parts)
     shutil.copytree(tmp_path / "one" / "fast-7.0.dist-info", tmp_path / "two" / "fast-7.0.dist-info")
-    find = "from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginKind\n"
+    find = "from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginKind\n"
     faster = find + "print(PluginCatalog([sys.argv[1]]).find(PluginKind.TRANSFORMATION, 'Faster').load().word)"
     assert in_a_process(tmp_path, "found['1.0'].load()", faster) == "7.0\n"
     (tmp_path / "two" / "fast-7.0.dist-info" / "METADATA").write_text("Name: fast\nVersion: 8.0\n")

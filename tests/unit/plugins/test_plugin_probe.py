@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConfigException,
@@ -19,9 +18,10 @@ from airflow_provider_connect.errors import (
     PluginNotFoundException,
     RetriableException,
 )
-from airflow_provider_connect.model.views import ConfigValueView, Validation
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
-from airflow_provider_connect.worker.task.checked_connector import check_connector
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.views import ConfigValueView, Validation
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from tests.unit.plugins.locations import source, tree
 
 FILE_SOURCE = {"connector.class": "FileStreamSource", "name": "f", "file": "/x", "topic": "t"}
@@ -265,11 +265,18 @@ def test_refusals(probe: PluginProbe) -> None:
     "name",
     [
         *("FileConfigProvider", "File", "EnvVar", "org.apache.kafka.common.config.provider.DirectoryConfigProvider"),
-        *("All", "PrincipalConnectorClientConfigOverridePolicy", "airflow_provider_connect.config.built_in_providers.EnvVarConfigProvider"),
+        *(
+            "All",
+            "PrincipalConnectorClientConfigOverridePolicy",
+            "airflow_provider_connect.runtime.config.built_in_providers.EnvVarConfigProvider",
+        ),
     ],
 )
 def test_plugins_of_other_kinds_have_no_settings_to_show(plugin_path: Path, name: str) -> None:
-    own = {"config.providers": "v", "config.providers.v.class": "airflow_provider_connect.config.built_in_providers.EnvVarConfigProvider"}
+    own = {
+        "config.providers": "v",
+        "config.providers.v.class": "airflow_provider_connect.runtime.config.built_in_providers.EnvVarConfigProvider",
+    }
     with PluginProbe(settings(plugin_path, **own)) as probe, pytest.raises(BadRequestException) as refused:
         probe.config_keys(name)
     kinds = "sink, source, converter, header_converter, transformation, predicate"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.plugins.catalog.plugin import Plugin
-from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog
-from airflow_provider_connect.plugins.catalog.plugin_kinds import PluginKind
-from airflow_provider_connect.plugins.catalog.plugin_summary import summary_of
-from airflow_provider_connect.plugins.loading.plugin_path import Location, LocationForm
+from airflow_provider_connect.runtime.plugins.catalog.plugin import Plugin
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import PluginKind
+from airflow_provider_connect.runtime.plugins.catalog.plugin_summary import summary_of
+from airflow_provider_connect.runtime.plugins.loading.plugin_path import Location, LocationForm
 
 SOURCE = '''raise SystemExit("this module is imported")
 

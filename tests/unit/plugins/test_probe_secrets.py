@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
-from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, check_outside
 from tests.canaries import NAME, Canaries, digests, install
 
 CANARIES = Canaries()

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.server import RestListener, RestServer
-from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 from tests.unit.plugins.locations import tree
 

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll, User
 from airflow_provider_connect.rest.app import create_app
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.views import ServerView
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 ROWS = {

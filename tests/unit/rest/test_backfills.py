@@ -11,9 +11,9 @@ from starlette.requests import Request
 
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll, Right, User
 from airflow_provider_connect.rest.app import create_app
+from airflow_provider_connect.runtime.model.views import ServerView
 from tests.conftest import CHECKOUT
 from tests.unit.herder.conftest import RunEnvironment
 

@@ -9,11 +9,11 @@ import pytest
 from starlette.requests import Request
 
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.backfill_request import AskedRange, BackfillRequest
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.answers import HttpException
+from airflow_provider_connect.runtime.model.backfill_request import AskedRange, BackfillRequest
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import OffsetView
 
 
 def read(reader: Callable[[bodies.Body], Any], body: bytes | str, content_type: str | None = "application/json") -> Any:

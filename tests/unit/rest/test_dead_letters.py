@@ -10,15 +10,15 @@ import httpx
 import pytest
 
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.model.page import AttemptView
-from airflow_provider_connect.model.replays import Replay, ReplayRequest
-from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll, Right, User
 from airflow_provider_connect.rest.answers import HttpException
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.bodies import Body
 from airflow_provider_connect.rest.dead_letters import AskedReplay
 from airflow_provider_connect.rest.page_facts import NoRuns, Searches
+from airflow_provider_connect.runtime.model.page import AttemptView
+from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest
+from airflow_provider_connect.runtime.model.views import ServerView
 from tests.unit.herder.conftest import SINK, RunEnvironment
 
 

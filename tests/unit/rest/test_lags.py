@@ -6,11 +6,11 @@ import httpx
 import pytest
 
 from airflow_provider_connect.errors import NotFoundException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.page import LagHistory
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.page_facts import NoRuns
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.page import LagHistory
 
 pytestmark = pytest.mark.anyio
 

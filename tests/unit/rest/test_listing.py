@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.model.views import ConfigKeyView, ConnectorInfo, ConnectorStatusView, StateView, TaskView
 from airflow_provider_connect.rest.connectors import Listing
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConnectorInfo, ConnectorStatusView, StateView, TaskView
 
 
 def info(name: str) -> ConnectorInfo:

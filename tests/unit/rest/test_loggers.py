@@ -6,10 +6,10 @@ import uuid
 import pytest
 
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
-from airflow_provider_connect.model.cluster_state import ConfigLog
-from airflow_provider_connect.model.records import LoggerRecord
-from airflow_provider_connect.model.views import LoggerView
 from airflow_provider_connect.rest.server_routes import Loggers
+from airflow_provider_connect.runtime.model.cluster_state import ConfigLog
+from airflow_provider_connect.runtime.model.records import LoggerRecord
+from airflow_provider_connect.runtime.model.views import LoggerView
 
 
 @pytest.fixture

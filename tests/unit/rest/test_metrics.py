@@ -3,9 +3,9 @@
 import re
 from dataclasses import replace
 
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, PluginView, StateView, TaskView
 from airflow_provider_connect.rest.metrics import Family, Measured, samples, text_of
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, PluginView, StateView, TaskView
 
 _LINE = re.compile(r'[a-z_]+(\{[a-z_]+="(\\.|[^"\\])*"(,[a-z_]+="(\\.|[^"\\])*")*\})? -?[0-9][0-9.e+-]*')
 

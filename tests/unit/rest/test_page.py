@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.page import ConnectorRow, PlanView, RunView, row_of
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.view_json import of_json
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
+from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.page import bundle
 from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, RowBytes
 from airflow_provider_connect.rest.refreshed import Refreshed
-from airflow_provider_connect.sdk.records import Distance
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.page import ConnectorRow, PlanView, RunView, row_of
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.view_json import of_json
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
 from tests.conftest import CHECKOUT
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 

@@ -11,9 +11,9 @@ import pytest
 from starlette.requests import Request
 
 from airflow_provider_connect.errors import ConnectException, UnauthorizedException
-from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.rest.access import OpenToAll, Right, User
 from airflow_provider_connect.rest.app import create_app
+from airflow_provider_connect.runtime.herder.herder import Herder
 from tests.rest_routes import INTERNAL, routes
 
 ALL = routes(has_page=True)

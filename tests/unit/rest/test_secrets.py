@@ -8,12 +8,12 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
-from airflow_provider_connect.model.secret_keys import HIDDEN
-from airflow_provider_connect.model.views import ConfigKeyView
 from airflow_provider_connect.rest.access import OpenToAll, Right
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
+from airflow_provider_connect.runtime.model.views import ConfigKeyView
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 

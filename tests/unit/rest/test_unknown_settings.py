@@ -14,21 +14,21 @@ import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.connector_keys import names_of
-from airflow_provider_connect.model.unknown_settings import nearest, unknown_settings
-from airflow_provider_connect.model.verbs import WARNINGS_HEADER
-from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.server import RestListener, RestServer
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.connector_keys import names_of
+from airflow_provider_connect.runtime.model.unknown_settings import nearest, unknown_settings
+from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
+from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.stores.admin_connection import server_info
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, warn_of_what_is_not_used
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import converters_of, stages_of
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
-from airflow_provider_connect.stores.admin_connection import server_info
-from airflow_provider_connect.worker.task.checked_connector import check_connector, warn_of_what_is_not_used
-from airflow_provider_connect.worker.task.pipeline_setup import converters_of, stages_of
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 
 HOIST = "org.apache.kafka.connect.transforms.HoistField$Value"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, SourceConnector, SourceRecord, SourceTask
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 
 FILES = ("a", "b", "c", "d", "e")
 WRITTEN = ("a", "c", "d", "e")  # one stays empty

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConnectException, DataException, SchemaException
-from airflow_provider_connect.sdk.records import Header, Headers, SinkRecord, SourceRecord
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.records import Header, Headers, SinkRecord, SourceRecord
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -29,6 +28,7 @@ from airflow_provider_connect.sdk.schema import (
     decimal_schema,
     validate_value,
 )
+from airflow_provider_connect.errors import ConnectException, DataException, SchemaException
 
 INTS = Schema.array(INT32_SCHEMA)
 WORDS = Schema.map(INT32_SCHEMA, STRING_SCHEMA)

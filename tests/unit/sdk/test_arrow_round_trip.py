@@ -8,11 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sdk.arrow_schema import arrow_field, arrow_type, schema_of
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceRecord
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.arrow_schema import arrow_field, arrow_type, schema_of
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.records import Headers, SinkRecord, SourceRecord
+from airflow_provider_connect.data.schema import (
     DATE,
     DATE_SCHEMA,
     DECIMAL,
@@ -26,6 +25,7 @@ from airflow_provider_connect.sdk.schema import (
     decimal_schema,
     validate_value,
 )
+from airflow_provider_connect.sdk.batch import Batch
 
 tried = settings(deadline=None, derandomize=True, max_examples=50)  # a shared machine; the same examples in every run
 

@@ -11,19 +11,20 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect import sdk
-from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import json_column
-from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter, SchemaAndValue
-from airflow_provider_connect.sdk.record_columns import headers_type
-from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceRecord, TopicPartition
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import json_column
+from airflow_provider_connect.data.records import Headers, SinkRecord, SourceRecord, TopicPartition
+from airflow_provider_connect.data.schema import (
     INT32_SCHEMA,
     INT64_SCHEMA,
     STRING_SCHEMA,
     TIMESTAMP_SCHEMA,
     Schema,
+    SchemaAndValue,
 )
+from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
+from airflow_provider_connect.sdk.record_columns import headers_type
 from tests.columns import from_kafka, there
 
 OF_SOURCES = ("source_partition", "source_offset", "source_offsets")

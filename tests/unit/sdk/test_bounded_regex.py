@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.contradictions import unconsumed
+from airflow_provider_connect.runtime.model.contradictions import unconsumed
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 
 SLOW = r"(?!__)(a|aa|a?a)+[^a]"

@@ -7,9 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json, json_column, json_of, values_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import cast_to_schema, column_of, is_json, json_column, json_of, values_of
+from airflow_provider_connect.data.schema import (
     BYTES_SCHEMA,
     DATE_SCHEMA,
     FLOAT32_SCHEMA,
@@ -25,6 +24,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import DataException
 
 POINT = Schema.struct({"x": INT32_SCHEMA, "y": INT32_SCHEMA.with_default(7), "z": INT32_SCHEMA.as_optional().with_default(9)})
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.data.java_text import text_of
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import (
     REQUIRED,
@@ -23,7 +24,6 @@ from airflow_provider_connect.sdk.config_def import (
     parse_type,
     shown,
 )
-from airflow_provider_connect.sdk.java_text import text_of
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden" / "rest"
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from airflow_provider_connect.data.schema import INT64_SCHEMA, NULL, STRING_SCHEMA, Schema, SchemaAndValue
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.converter import NULL, ColumnRun, Converter, SchemaAndValue, column_runs
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.converter import ColumnRun, Converter, column_runs
 from airflow_provider_connect.sdk.testing import ConverterSuite
 
 

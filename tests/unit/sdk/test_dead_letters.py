@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.dead_letters import (
+from airflow_provider_connect.codecs.dead_letters import (
     FailureContext,
     OffsetRanges,
     ReplayPosition,
@@ -13,6 +12,7 @@ from airflow_provider_connect.sdk.dead_letters import (
     parsed_range,
     without_context,
 )
+from airflow_provider_connect.errors import ConnectException
 
 
 def test_ranges_hold_what_a_set_of_their_offsets_holds() -> None:

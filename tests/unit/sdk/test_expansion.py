@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_connect.converters.registry.json_schemas import JsonSchemaRules, connect_schema_of_json
+from airflow_provider_connect.codecs.avro.avro_type import parse_avro
+from airflow_provider_connect.codecs.json.connect_schemas import JsonSchemaRules, connect_schema_of_json
+from airflow_provider_connect.codecs.json.values import JsonRules
+from airflow_provider_connect.data.expansion import MOST_FIELDS
+from airflow_provider_connect.data.schema import STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import SchemaException
-from airflow_provider_connect.sdk.avro.avro_type import parse_avro
-from airflow_provider_connect.sdk.expansion import MOST_FIELDS
-from airflow_provider_connect.sdk.json.values import JsonRules
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
 
 DOUBLINGS = 24
 SECONDS = 5.0  # a refusal takes milliseconds, and what it refuses would take hours

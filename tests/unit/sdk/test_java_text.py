@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.java_text import (
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.java_text import (
     double_text,
     double_texts,
     in_hash_order,
@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.java_text import (
     single_text,
     text_of,
 )
-from airflow_provider_connect.wire import compact_json
+from airflow_provider_connect.runtime.wire import compact_json
 
 KNOWN_FAULTS = 8  # among those that were recorded
 RECORDED = Path(__file__).with_name("doubles_java_17.txt")

@@ -22,7 +22,7 @@ from airflow_provider_connect.sdk import (
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.keyed_sink import record_keys
 from airflow_provider_connect.sdk.testing import CommitStep, Fault, MemorySinkContext, SinkConnectorSuite, run
-from airflow_provider_connect.sdk.testing_calls import started
+from airflow_provider_connect.sdk.testing.calls import started
 from tests.columns import from_kafka
 
 P = TopicPartition("suite", 0)

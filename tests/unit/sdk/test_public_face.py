@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect import sdk
+from airflow_provider_connect.runtime.spark.code_archives import code_archive
 from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, Range, SourceConnector, SourceTask, Type, pa
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.testing import MemoryConnectorContext, SourceConnectorSuite
-from airflow_provider_connect.spark.code_archives import code_archive
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = "airflow_provider_connect"
@@ -204,11 +204,12 @@ def test_examples_import_the_sdk_alone(example: Path) -> None:
 
 
 def test_the_check_of_examples_finds_imports() -> None:
-    text = "from airflow_provider_connect.model.ids import (\n    A,\n    B,\n)\nimport airflow_provider_connect.worker.metrics\n"
+    names = "from airflow_provider_connect.runtime.model.ids import (\n    A,\n    B,\n)\n"
+    text = f"{names}import airflow_provider_connect.runtime.worker.metrics\n"
     assert list(_imports(text)) == [
-        ("airflow_provider_connect.model.ids", "A"),
-        ("airflow_provider_connect.model.ids", "B"),
-        ("airflow_provider_connect.worker.metrics", ""),
+        ("airflow_provider_connect.runtime.model.ids", "A"),
+        ("airflow_provider_connect.runtime.model.ids", "B"),
+        ("airflow_provider_connect.runtime.worker.metrics", ""),
     ]
     assert sum(len(list(_imports(example.read_text(encoding="utf-8")))) for example in EXAMPLES) > 50
 

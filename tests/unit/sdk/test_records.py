@@ -4,9 +4,9 @@ import pickle
 
 import pytest
 
+from airflow_provider_connect.data.records import Header, Headers, SinkRecord, SourceRecord, TopicPartition
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.records import Header, Headers, SinkRecord, SourceRecord, TopicPartition
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 
 
 def keys_and_values(headers: Headers) -> list[tuple[str, object]]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk import Batch, SinkRecord, SourceRecord, TopicPartition
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.task import RolledBackException, WentBack
 from airflow_provider_connect.sdk.testing import CommitStep, FakeReporter, Fault, SinkCalls, SinkRun, run
 from tests.unit.sdk.planted_sinks import REFUSED, OffsetsApartFromRows, Refuses, Store, StoreSink, StoreTask, TakesHalfAndFails, sink

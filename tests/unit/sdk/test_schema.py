@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.errors import DataException, SchemaException
-from airflow_provider_connect.sdk.arrow_schema import arrow_field, arrow_type, schema_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.arrow_schema import arrow_field, arrow_type, schema_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -29,6 +28,7 @@ from airflow_provider_connect.sdk.schema import (
     decimal_schema,
     validate_value,
 )
+from airflow_provider_connect.errors import DataException, SchemaException
 
 NOON = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
 POINT = Schema.struct({"x": INT32_SCHEMA, "y": INT32_SCHEMA.as_optional(), "z": INT32_SCHEMA.with_default(7)}, name="point")

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import FencedException, TaskException
 from airflow_provider_connect.sdk import (
     Batch,
@@ -24,7 +25,6 @@ from airflow_provider_connect.sdk import (
     SourceTask,
     TopicPartition,
 )
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing import MemorySinkContext, MemorySourceContext, SinkConnectorSuite, SourceConnectorSuite
 
 # A source: the lines of two files, one source partition each, in the record form

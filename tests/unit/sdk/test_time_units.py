@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.columns import cast_to_schema
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema
-from airflow_provider_connect.sdk.time_units import floored_to_ms
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import cast_to_schema
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema
+from airflow_provider_connect.data.time_units import floored_to_ms
 
 MICRO, NANO = pa.timestamp("us", "UTC"), pa.timestamp("ns")
 MS = TIMESTAMP_SCHEMA.as_optional()

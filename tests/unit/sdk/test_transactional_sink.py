@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
+from airflow_provider_connect.runtime.worker.errors.sink_transaction import SinkTransaction
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.sdk import STRING_SCHEMA, Batch, OffsetRow, SinkRecord, SqlSink, TopicPartition, TransactionalSink
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
 from airflow_provider_connect.sdk.testing import CommitStep, Fault, MemorySinkContext, SinkCalls, run
-from airflow_provider_connect.sdk.testing_calls import started
-from airflow_provider_connect.worker.errors.sink_transaction import SinkTransaction
-from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.sdk.testing.calls import started
 from tests.unit.sdk.transactional_sinks import MEMORIES, REFUSED, Memory, MemorySink, MemorySuite, TableSink, TableSuite, values_in
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)

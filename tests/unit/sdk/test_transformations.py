@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from airflow_provider_connect.data.records import Headers, SinkRecord, SourceRecord
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
-from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceRecord
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing import TransformationSuite
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation, covering
 from tests.columns import from_kafka, there

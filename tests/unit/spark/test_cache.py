@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.cache import CACHE_VARIABLE, cache_directory, forget_old, made_once, note_use
+from airflow_provider_connect.runtime.spark.cache import CACHE_VARIABLE, cache_directory, forget_old, made_once, note_use
 
 
 def test_the_variable_names_the_folder(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_thing_is_made_once_and_what_a_failure_left_is_removed(tmp_path: Path)
 def test_of_several_processes_one_makes_and_the_others_wait(tmp_path: Path) -> None:
     script = (
         "import pathlib, sys, time\n"
-        "from airflow_provider_connect.spark.cache import made_once\n"
+        "from airflow_provider_connect.runtime.spark.cache import made_once\n"
         "folder = pathlib.Path(sys.argv[1])\n"
         "def make(path):\n"
         "    with (folder / 'made').open('a') as log: log.write('x')\n"

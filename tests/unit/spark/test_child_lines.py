@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from airflow_provider_connect.spark.parent_death import LONGEST_LINE, bounded_lines
+from airflow_provider_connect.runtime.spark.parent_death import LONGEST_LINE, bounded_lines
 
 PRINTS = "import sys; [sys.stdout.write('x' * 65536) for _ in range(1024)]; sys.stdout.write('\\nnext\\nlast')"
 

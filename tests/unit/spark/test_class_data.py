@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.spark.cache import forget_old
-from airflow_provider_connect.spark.class_data import ClassData, class_data_for, note_exit
-from airflow_provider_connect.spark.java_runtime import JavaRuntime
-from airflow_provider_connect.spark.spark_home import SparkHome
+from airflow_provider_connect.runtime.spark.cache import forget_old
+from airflow_provider_connect.runtime.spark.class_data import ClassData, class_data_for, note_exit
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.spark.spark_home import SparkHome
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark import jar_cache
-from airflow_provider_connect.spark.jar_cache import KAFKA, KAFKA_CONNECT, OLDEST_KAFKA, PINS, check_files, fetch_libraries
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark import jar_cache
+from airflow_provider_connect.runtime.spark.jar_cache import KAFKA, KAFKA_CONNECT, OLDEST_KAFKA, PINS, check_files, fetch_libraries
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests import java_libraries
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
 
 WHOLE = "java.base jdk.incubator.vector"
 

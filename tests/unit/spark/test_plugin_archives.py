@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.spark.code_archives import GROUP, plugin_archives
+from airflow_provider_connect.runtime.spark.code_archives import GROUP, plugin_archives
 
 
 def install(folder: Path, name: str, entries: str) -> None:

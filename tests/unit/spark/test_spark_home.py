@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.spark.spark_home import TESTED_PAIR, find_spark, is_local, starts_from_links
+from airflow_provider_connect.runtime.spark.spark_home import TESTED_PAIR, find_spark, is_local, starts_from_links
 
 INSTALLED = find_spark("yarn", {}).version
 

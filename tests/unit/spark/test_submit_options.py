@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.spark.submit_options import SubmitOptions, submit_options
+from airflow_provider_connect.runtime.spark.submit_options import SubmitOptions, submit_options
 
 
 def _options(master: str, cache: Path, **more: object) -> SubmitOptions:

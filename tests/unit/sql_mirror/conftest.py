@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection, create_engine
 
-from airflow_provider_connect.sql_mirror.tables import metadata
+from airflow_provider_connect.runtime.sql_mirror.tables import metadata
 
 
 @pytest.fixture

@@ -1,14 +1,14 @@
 """Records of every topic, as the stream would give them."""
 
-from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.offsets import OffsetRecord
-from airflow_provider_connect.model.records import CommitRecord, ConnectorRecord, RestartRecord, TargetStateRecord, TaskRecord
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicReset, TopicStatus
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.state_stream import StateRecord, StateValue
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord
+from airflow_provider_connect.runtime.model.records import CommitRecord, ConnectorRecord, RestartRecord, TargetStateRecord, TaskRecord
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.runtime.stores.state_stream import StateRecord, StateValue
 
 
 def stream(topic: str, *values: StateValue) -> list[StateRecord]:

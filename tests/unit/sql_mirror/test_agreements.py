@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from airflow_provider_connect.sql_mirror.queries import Agreement, agreements, drop_lease, hold_lease, move_agreement
+from airflow_provider_connect.runtime.sql_mirror.queries import Agreement, agreements, drop_lease, hold_lease, move_agreement
 
 RAN, PAUSED = Agreement(False, "STARTED"), Agreement(True, "PAUSED")
 

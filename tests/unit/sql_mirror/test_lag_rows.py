@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, func, insert, select
 
-from airflow_provider_connect.model.page import LAG_SPANS, LagHistory
-from airflow_provider_connect.sdk.records import BYTES, RECORDS, Distance, TopicPartition
-from airflow_provider_connect.sql_mirror import lag_rows
-from airflow_provider_connect.sql_mirror.changes import Entry, Kind
-from airflow_provider_connect.sql_mirror.lag_rows import (
+from airflow_provider_connect.data.records import BYTES, RECORDS, Distance, TopicPartition
+from airflow_provider_connect.runtime.model.page import LAG_SPANS, LagHistory
+from airflow_provider_connect.runtime.sql_mirror import lag_rows
+from airflow_provider_connect.runtime.sql_mirror.changes import Entry, Kind
+from airflow_provider_connect.runtime.sql_mirror.lag_rows import (
     KEPT_MS,
     LARGEST,
     forget_deleted,
@@ -18,7 +18,7 @@ from airflow_provider_connect.sql_mirror.lag_rows import (
     largest_by_point,
     write_distances,
 )
-from airflow_provider_connect.sql_mirror.tables import connector_config, lag
+from airflow_provider_connect.runtime.sql_mirror.tables import connector_config, lag
 
 MINUTE, HOUR = 60_000, 3_600_000
 NOW = 500_000 * HOUR

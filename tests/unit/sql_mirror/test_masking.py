@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.sql_mirror.config_rows import holds_hidden, masked
+from airflow_provider_connect.runtime.sql_mirror.config_rows import holds_hidden, masked
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from sqlalchemy import Connection, Table, event
 from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from airflow_provider_connect.model.cost import Span
-from airflow_provider_connect.sdk.records import Distance, TopicPartition
-from airflow_provider_connect.sql_mirror import lag_rows, queries
-from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
-from airflow_provider_connect.sql_mirror.config_rows import take_configs
-from airflow_provider_connect.sql_mirror.follower import (
+from airflow_provider_connect.data.records import Distance, TopicPartition
+from airflow_provider_connect.runtime.model.cost import Span
+from airflow_provider_connect.runtime.sql_mirror import lag_rows, queries
+from airflow_provider_connect.runtime.sql_mirror.changes import Entry, Kind, write_history
+from airflow_provider_connect.runtime.sql_mirror.config_rows import take_configs
+from airflow_provider_connect.runtime.sql_mirror.follower import (
     ReadPosition,
     add_position,
     forget_positions,
@@ -20,11 +20,11 @@ from airflow_provider_connect.sql_mirror.follower import (
     read_positions,
     rebuild,
 )
-from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
-from airflow_provider_connect.sql_mirror.recorded_history import RecordedHistory
-from airflow_provider_connect.sql_mirror.status_rows import take_statuses
-from airflow_provider_connect.sql_mirror.sweep import Sweep
-from airflow_provider_connect.sql_mirror.tables import metadata
+from airflow_provider_connect.runtime.sql_mirror.offset_rows import take_batches, take_offsets
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
+from airflow_provider_connect.runtime.sql_mirror.status_rows import take_statuses
+from airflow_provider_connect.runtime.sql_mirror.sweep import Sweep
+from airflow_provider_connect.runtime.sql_mirror.tables import metadata
 from tests.unit.sql_mirror.records import BATCHES, CONFIGS, OFFSETS, STATUSES
 
 MYSQL = mysql.dialect()

@@ -11,8 +11,8 @@ from sqlalchemy import Table
 from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import CreateTable
 
-from airflow_provider_connect.sql_mirror.migrations.versions import __file__ as versions
-from airflow_provider_connect.sql_mirror.tables import metadata
+from airflow_provider_connect.runtime.sql_mirror.migrations.versions import __file__ as versions
+from airflow_provider_connect.runtime.sql_mirror.tables import metadata
 
 
 def test_the_migrations_give_each_connector_column_a_binary_collation() -> None:

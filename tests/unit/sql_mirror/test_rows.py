@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Table, event, select
 
-from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.records import CommitRecord, ConnectorRecord, TaskRecord, UpgradeRecord
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
-from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
-from airflow_provider_connect.model.views import OffsetView
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
-from airflow_provider_connect.sql_mirror.config_rows import take_configs
-from airflow_provider_connect.sql_mirror.follower import ReadPosition, add_position, move_position
-from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
-from airflow_provider_connect.sql_mirror.queries import (
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import CommitRecord, ConnectorRecord, TaskRecord, UpgradeRecord
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
+from airflow_provider_connect.runtime.model.views import OffsetView
+from airflow_provider_connect.runtime.sql_mirror.changes import Entry, Kind, write_history
+from airflow_provider_connect.runtime.sql_mirror.config_rows import take_configs
+from airflow_provider_connect.runtime.sql_mirror.follower import ReadPosition, add_position, move_position
+from airflow_provider_connect.runtime.sql_mirror.offset_rows import take_batches, take_offsets
+from airflow_provider_connect.runtime.sql_mirror.queries import (
     KeptRead,
     changes,
     forget_history,
@@ -32,9 +32,9 @@ from airflow_provider_connect.sql_mirror.queries import (
     records_by_hour,
     run_metrics,
 )
-from airflow_provider_connect.sql_mirror.status_rows import take_statuses
-from airflow_provider_connect.sql_mirror.sweep import Sweep
-from airflow_provider_connect.sql_mirror.tables import (
+from airflow_provider_connect.runtime.sql_mirror.status_rows import take_statuses
+from airflow_provider_connect.runtime.sql_mirror.sweep import Sweep
+from airflow_provider_connect.runtime.sql_mirror.tables import (
     CURRENT,
     active_topic,
     batch,

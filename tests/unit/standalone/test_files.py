@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.standalone.files import ConnectorFile, read_connector_file, read_properties, standalone_settings
 
 CONFIG = {"name": "c", "connector.class": "X", "tasks.max": "1"}

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_connect import Connect
 from airflow_provider_connect.dev.own_server import free_ports
+from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from airflow_provider_connect.standalone.worker import ConnectorHosts
-from airflow_provider_connect.stores.offset_file import SETTING
 
 SECRET = "let me in, please"
 PLUGIN = """

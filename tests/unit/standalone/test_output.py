@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model.run import RunResult, RunState, TaskResult
-from airflow_provider_connect.model.states import State
+from airflow_provider_connect.runtime.model.run import RunResult, RunState, TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from airflow_provider_connect.standalone import one_run
-from airflow_provider_connect.stores.offset_file import SETTING
 
 PLUGIN = """
 import logging

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
-from airflow_provider_connect.model.previews import Preview, PreviewedTopic
-from airflow_provider_connect.model.view_json import escaped
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.previews import Preview, PreviewedTopic
+from airflow_provider_connect.runtime.model.view_json import escaped
+from airflow_provider_connect.runtime.stores.offset_file import SETTING, OffsetFile
+from airflow_provider_connect.runtime.wire import offset_topic
 from airflow_provider_connect.standalone.files import ConnectorFile, standalone_settings
 from airflow_provider_connect.standalone.one_run import parsed
 from airflow_provider_connect.standalone.preview import _lines, print_preview
-from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
-from airflow_provider_connect.wire import offset_topic
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "let me in, please"
@@ -220,7 +220,7 @@ def test_the_line_of_code_is_the_connectors_and_its_prints_are_on_standard_error
 def test_a_failed_poll_is_logged_with_the_task(
     settings: WorkerSettings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_connect.worker.preview.source.IDLE_SECONDS", 0.1)
+    monkeypatch.setattr("airflow_provider_connect.runtime.worker.preview.source.IDLE_SECONDS", 0.1)
     with pytest.raises(RetriableException, match="not yet"):
         print_preview(connector("late"), settings, 10, Mask())
     assert "Task c-0: poll has failed once: RetriableException: not yet" in caplog.text

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from airflow_provider_connect.stores.backoff import Backoff
+from airflow_provider_connect.runtime.stores.backoff import Backoff
 
 
 def test_waits_grow_to_the_most() -> None:

@@ -1,11 +1,11 @@
 from dataclasses import replace
 
-from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_log import committed_by, lost_of, positions_of, unfinished_of
-from airflow_provider_connect.wire import batch_topic
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores.batch_log import committed_by, lost_of, positions_of, unfinished_of
+from airflow_provider_connect.runtime.wire import batch_topic
 
 
 def test_batch_log_knows_a_moved_partition_by_its_newest_claim() -> None:

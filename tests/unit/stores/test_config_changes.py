@@ -3,12 +3,12 @@
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, ConflictException, FencedException, NotFoundException
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.records import CommitRecord, ConnectorRecord, FencingRecord, TargetStateRecord, TaskRecord
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_follower import Change, ChangeKind
-from airflow_provider_connect.stores.memory import MemoryConfigStore
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import CommitRecord, ConnectorRecord, FencingRecord, TargetStateRecord, TaskRecord
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.config_follower import Change, ChangeKind
+from airflow_provider_connect.runtime.stores.memory import MemoryConfigStore
 
 CONFIG = {"name": "c", "connector.class": "X"}
 

@@ -1,7 +1,7 @@
-from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.stores.batch_log import Delivered
+from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores.batch_log import Delivered
 
 TASK = ConnectorTaskId("c", 0)
 

@@ -4,10 +4,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_connect.errors import ConnectException, FencedException, StoreException, StoreTimeoutException
-from airflow_provider_connect.model.records import Unreadable
-from airflow_provider_connect.stores.config_leader import NotWrittenException, delivered_offsets
-from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, is_retriable, kafka_error, translated
-from airflow_provider_connect.stores.log_consumer import SkippedRecords
+from airflow_provider_connect.runtime.model.records import Unreadable
+from airflow_provider_connect.runtime.stores.config_leader import NotWrittenException, delivered_offsets
+from airflow_provider_connect.runtime.stores.kafka_errors import LastError, TopicMissingException, is_retriable, kafka_error, translated
+from airflow_provider_connect.runtime.stores.log_consumer import SkippedRecords
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicStatus
-from airflow_provider_connect.stores.memory import MemoryStatusStore
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicStatus
+from airflow_provider_connect.runtime.stores.memory import MemoryStatusStore
 
 
 def test_statuses_can_be_read_at_once() -> None:

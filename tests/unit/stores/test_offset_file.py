@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_follower import Change, ChangeKind
-from airflow_provider_connect.stores.local_backing import LocalBacking
-from airflow_provider_connect.stores.offset_file import FileOffsets, OffsetFile
-from airflow_provider_connect.stores.transactional_producer import ProducerRecord
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.config_follower import Change, ChangeKind
+from airflow_provider_connect.runtime.stores.local_backing import LocalBacking
+from airflow_provider_connect.runtime.stores.offset_file import FileOffsets, OffsetFile
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
 
 
 def _put(file: OffsetFile, connector: str, position: int | None) -> None:
@@ -82,7 +82,7 @@ def test_a_file_that_holds_anything_else_is_refused_and_left_alone(tmp_path: Pat
 
 def test_two_workers_cannot_have_one_file(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
-    hold = "import sys; from pathlib import Path; from airflow_provider_connect.stores.offset_file import OffsetFile\n"
+    hold = "import sys; from pathlib import Path; from airflow_provider_connect.runtime.stores.offset_file import OffsetFile\n"
     hold += "file = OffsetFile(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     other = subprocess.Popen([sys.executable, "-c", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None

@@ -1,6 +1,6 @@
-from airflow_provider_connect.model.offsets import OffsetRecord
-from airflow_provider_connect.stores.offset_store import Offset, Partition, SourceOffsets
-from airflow_provider_connect.wire import offset_topic
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord
+from airflow_provider_connect.runtime.stores.offset_store import Offset, Partition, SourceOffsets
+from airflow_provider_connect.runtime.wire import offset_topic
 
 
 def offsets_of(connector: str, *pairs: tuple[Partition, Offset]) -> SourceOffsets:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.converters.plain import SimpleHeaderConverter
-from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
-from airflow_provider_connect.sdk.records import SourceRecord
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.records import SourceRecord
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -27,6 +26,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastKey, CastValue
 from airflow_provider_connect.transforms.fields import InsertFieldKey, InsertFieldValue, MaskFieldValue, ReplaceFieldKey, ReplaceFieldValue

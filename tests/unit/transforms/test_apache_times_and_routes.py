@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.records import Headers, SourceRecord
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.records import Headers, SourceRecord
+from airflow_provider_connect.data.schema import (
     DATE_SCHEMA,
     INT64_SCHEMA,
     STRING_SCHEMA,
@@ -17,6 +16,7 @@ from airflow_provider_connect.sdk.schema import (
     SchemaType,
     Struct,
 )
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 from airflow_provider_connect.transforms.headers import DropHeaders, HeaderFromKey, HeaderFromValue, InsertHeader
 from airflow_provider_connect.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches

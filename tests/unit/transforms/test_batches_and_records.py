@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.converters.plain import SimpleHeaderConverter
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.records import SourceRecord
+from airflow_provider_connect.data.schema import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema, SchemaType, Struct, decimal_schema
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.records import SourceRecord
-from airflow_provider_connect.sdk.schema import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema, SchemaType, Struct, decimal_schema
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue, cast_column
 from airflow_provider_connect.transforms.cast_values import OUTPUTS, cast_value

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.schema import (
     FLOAT64_SCHEMA,
     INT32_SCHEMA,
     STRING_SCHEMA,
@@ -18,6 +16,8 @@ from airflow_provider_connect.sdk.schema import (
     SchemaType,
     Struct,
 )
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue, cast_column
 from airflow_provider_connect.transforms.cast_values import cast_value

@@ -10,10 +10,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, Struct, decimal_schema
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, Struct, decimal_schema
 from airflow_provider_connect.transforms.sql import SqlTransform
 from airflow_provider_connect.transforms.sql_query import FUNCTIONS
 from airflow_provider_connect.transforms.sql_sandbox import Sandbox

@@ -21,7 +21,7 @@ import json, resource, sys, time
 import pyarrow as pa
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.schema import Schema, STRING_SCHEMA
+from airflow_provider_connect.data.schema import Schema, STRING_SCHEMA
 from airflow_provider_connect.transforms.sql import SqlTransform
 
 statement, text, count = json.load(sys.stdin)

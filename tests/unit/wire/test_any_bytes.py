@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
-from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
-from airflow_provider_connect.model.config_limits import MOST_TASKS
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.offsets import OffsetRecord
-from airflow_provider_connect.model.records import (
+from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.runtime.model.config_limits import MOST_TASKS
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord
+from airflow_provider_connect.runtime.model.records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -24,11 +24,11 @@ from airflow_provider_connect.model.records import (
     TargetStateRecord,
     TaskRecord,
 )
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
-from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
-from airflow_provider_connect.wire.compact_json import dumps, loads
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.runtime.wire import batch_topic, config_topic, offset_topic, status_topic
+from airflow_provider_connect.runtime.wire.compact_json import dumps, loads
 
 Raw = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from airflow_provider_connect.model.batches import BatchReset
-from airflow_provider_connect.model.cluster_state import ConfigLog
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.offsets import OffsetRecord
-from airflow_provider_connect.model.records import ConnectorRecord, Unreadable
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, StatusState
-from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
+from airflow_provider_connect.runtime.model.batches import BatchReset
+from airflow_provider_connect.runtime.model.cluster_state import ConfigLog
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord
+from airflow_provider_connect.runtime.model.records import ConnectorRecord, Unreadable
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState
+from airflow_provider_connect.runtime.wire import batch_topic, config_topic, offset_topic, status_topic
 
 HUGE = b"9" * 400
 DEEP = b"[" * 100_000

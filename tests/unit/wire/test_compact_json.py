@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from airflow_provider_connect.data.java_text import wrapped
+from airflow_provider_connect.data.json_text import MAX_DEPTH
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.java_text import wrapped
-from airflow_provider_connect.sdk.json_text import MAX_DEPTH
-from airflow_provider_connect.wire.compact_json import dumps, loads
+from airflow_provider_connect.runtime.wire.compact_json import dumps, loads
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_number_wraps_to_64_bits(number: int, expected: int) -> None:
 def test_the_depth_is_checked_without_numpy() -> None:
     """A plugin may bring another version of it, and is imported after the configs were read."""
     script = (
-        "import sys; from airflow_provider_connect.wire.compact_json import loads; "
+        "import sys; from airflow_provider_connect.runtime.wire.compact_json import loads; "
         "loads(b'[' + b'[],' * 300 + b'[]]'); print('numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.wire import java_map
+from airflow_provider_connect.runtime.wire import java_map
 
 # java.util.HashMap of two entries, as Kafka Connect 4.3.1's FileOffsetBackingStore wrote it
 _KEY, _VALUE = b'["c",{"filename":"a"}]', b'{"position":5}'

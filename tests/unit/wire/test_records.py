@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
-from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.offsets import OffsetRecord
-from airflow_provider_connect.model.records import (
+from airflow_provider_connect.runtime.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord
+from airflow_provider_connect.runtime.model.records import (
     ConnectorRecord,
     FencingRecord,
     LoggerRecord,
@@ -21,12 +22,11 @@ from airflow_provider_connect.model.records import (
     Unreadable,
     UpgradeRecord,
 )
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicReset, TopicStatus
-from airflow_provider_connect.sdk.records import Distance
-from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
-from airflow_provider_connect.wire.record import WireRecord
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.runtime.wire import batch_topic, config_topic, offset_topic, status_topic
+from airflow_provider_connect.runtime.wire.record import WireRecord
 
 CLAIM = Claim(42, "qxMbM7u3Q5W")
 

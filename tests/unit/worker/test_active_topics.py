@@ -1,7 +1,7 @@
 """Which topics are noted, and how often."""
 
-from airflow_provider_connect.model.status import TopicStatus
-from airflow_provider_connect.worker.task.environment import ActiveTopics
+from airflow_provider_connect.runtime.model.status import TopicStatus
+from airflow_provider_connect.runtime.worker.task.environment import ActiveTopics
 
 
 def test_topic_is_noted_once_and_a_known_one_never() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.worker.errors.tolerance import FailureRate, Miss, Part, sifted
+from airflow_provider_connect.runtime.worker.errors.tolerance import FailureRate, Miss, Part, sifted
 
 
 class Handled:

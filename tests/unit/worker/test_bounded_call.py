@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.worker.bounded_call import within
+from airflow_provider_connect.runtime.worker.bounded_call import within
 
 
 def test_an_act_that_ends_in_time_has_been_done() -> None:

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.connector_settings import Guarantee
+from airflow_provider_connect.runtime.model.connector_settings import Guarantee
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import SINK_STEPS, SOURCE_STEPS, CommitStep
+from airflow_provider_connect.runtime.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, SinkDelivery, checked_offsets
+from airflow_provider_connect.runtime.worker.delivery.source_delivery import AtLeastOnce, AtMostOnce, ExactlyOnce, SourceDelivery
+from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import PollBoundary, RequestedBoundary
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.worker.delivery.commit_steps import SINK_STEPS, SOURCE_STEPS, CommitStep
-from airflow_provider_connect.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, SinkDelivery, checked_offsets
-from airflow_provider_connect.worker.delivery.source_delivery import AtLeastOnce, AtMostOnce, ExactlyOnce, SourceDelivery
-from airflow_provider_connect.worker.delivery.transaction_boundary import PollBoundary, RequestedBoundary
 from tests.unit.worker.test_source_delivery import BATCH, OFFSET, encode, owner, writer
 
 

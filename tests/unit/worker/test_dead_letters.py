@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import DataException, RetriableException, SchemaException
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.errors.dead_letters import DeadLetter, DeadLetterQueue, context_headers, error_class_name
-from airflow_provider_connect.worker.errors.failures import ConsumedRecord, ErrorStage, Failure, Operation
-from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.errors.dead_letters import DeadLetter, DeadLetterQueue, context_headers, error_class_name
+from airflow_provider_connect.runtime.worker.errors.failures import ConsumedRecord, ErrorStage, Failure, Operation
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 
 JSON = Operation(ErrorStage.VALUE_CONVERTER, "org.apache.kafka.connect.json.JsonConverter")
 

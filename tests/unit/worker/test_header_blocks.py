@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from airflow_provider_connect.worker.delivery.header_blocks import MOST_HEADERS, headers_of_blocks
+from airflow_provider_connect.runtime.worker.delivery.header_blocks import MOST_HEADERS, headers_of_blocks
 from tests.raw_batches import varint
 
 Header = tuple[bytes, bytes | None]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.worker.task.checked_connector import check_connector
-from airflow_provider_connect.worker.task.java_connector import JavaSink, guarded_source, java_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
+from airflow_provider_connect.runtime.worker.task.java_connector import JavaSink, guarded_source, java_config
 from tests.unit.plugins.test_java_plugins import jar
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.data.schema import STRING_SCHEMA, Schema
+from airflow_provider_connect.runtime.worker.task.lineage import task_datasets, topic_fields
 from airflow_provider_connect.sdk import Config, Dataset, SourceTask
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
-from airflow_provider_connect.worker.task.lineage import task_datasets, topic_fields
 
 
 class Reader(SourceTask):

@@ -9,10 +9,10 @@ from queue import Queue
 
 import pytest
 
+from airflow_provider_connect.runtime.worker.task import long_calls
+from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
 from airflow_provider_connect.sdk.functions.signature import called
-from airflow_provider_connect.worker.task import long_calls
-from airflow_provider_connect.worker.task.long_calls import LongCalls
-from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal
 
 SECONDS = 60.0
 

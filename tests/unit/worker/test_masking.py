@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_provider_connect.config.built_in_providers import EnvVarConfigProvider
-from airflow_provider_connect.config.masking import Mask, MaskedLogs, mask_output, secret_values
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.worker.task.checked_connector import check_connector
+from airflow_provider_connect.runtime.config.built_in_providers import EnvVarConfigProvider
+from airflow_provider_connect.runtime.config.masking import Mask, MaskedLogs, mask_output, secret_values
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 
 SECRET = 'p\'w "ü"/1'
 ENV = {"config.providers": "env", "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider"}

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.dag_settings import java_heap
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.plugins.validation.reliability import memory_errors
-from airflow_provider_connect.worker.task.memory_fence import MemoryFence, SharedFence
-from airflow_provider_connect.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
-from airflow_provider_connect.worker.task.stop_signal import StopSwitch, StopWire
+from airflow_provider_connect.runtime.config.dag_settings import java_heap
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.validation.reliability import memory_errors
+from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence
+from airflow_provider_connect.runtime.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopSwitch, StopWire
 from tests.unit.worker.test_stop_signal import wait_until
 
 EATS = """\
     import sys
-    from airflow_provider_connect.worker.task.memory_fence import MemoryFence, SharedFence
-    from airflow_provider_connect.worker.task.stop_signal import StopWire
+    from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence
+    from airflow_provider_connect.runtime.worker.task.stop_signal import StopWire
 
     wire = StopWire(("127.0.0.1", int(sys.argv[1])), sys.argv[2])
     with MemoryFence("Task c-7", 7, 1 << 40, wire=wire.descriptor) as fence:
@@ -100,7 +100,7 @@ def test_a_process_of_several_connectors_may_hold_what_its_tasks_may_and_names_t
 
 def test_a_process_of_several_connectors_is_killed_with_their_names() -> None:
     program = """\
-    from airflow_provider_connect.worker.task.memory_fence import SharedFence
+    from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
 
     with SharedFence("The standalone worker", 200 << 20) as shared, shared.share("Task a-0") as share:
         share.at("t-3, offsets 5 to 9")

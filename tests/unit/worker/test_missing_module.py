@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, RetriableException, may_pass
-from airflow_provider_connect.worker.task import task_body
+from airflow_provider_connect.runtime.worker.task import task_body
 
 TASKS = 3
 RUNNERS = {True: "source_runner", False: "sink_runner"}
@@ -33,8 +33,8 @@ class Missing(MetaPathFinder):
 
 @pytest.mark.parametrize("is_source", [True, False])
 def test_each_task_of_a_run_reports_the_missing_module(is_source: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    used = "airflow_provider_connect.worker.task.task_runner"
-    for name in (f"airflow_provider_connect.worker.task.{RUNNERS[is_source]}", used):
+    used = "airflow_provider_connect.runtime.worker.task.task_runner"
+    for name in (f"airflow_provider_connect.runtime.worker.task.{RUNNERS[is_source]}", used):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Missing(used), *sys.meta_path])
     environment: Any = SimpleNamespace(checked=SimpleNamespace(is_source=is_source, is_java=False))

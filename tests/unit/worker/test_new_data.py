@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
+from airflow_provider_connect.runtime.worker.application.readiness import WORK, source_readiness
+from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext
+from airflow_provider_connect.runtime.worker.task.task_body import TaskHost
+from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext
 from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, OffsetReader, SourceConnector, Type
-from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
+from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext
 from airflow_provider_connect.standalone.task_loop import TaskLoop
-from airflow_provider_connect.stores.offset_store import SourceOffsets
-from airflow_provider_connect.worker.application.readiness import WORK, source_readiness
-from airflow_provider_connect.worker.task.contexts import TaskSourceContext
-from airflow_provider_connect.worker.task.task_body import TaskHost
-from airflow_provider_connect.worker.task.task_configs import PlanningContext
 
 TEXTS = {"pages": "5", "deep": "true", "password": "the secret", "other": "x"}
 

@@ -4,8 +4,8 @@ import select
 
 import pytest
 
-from airflow_provider_connect.worker.application.driver import own_address
-from airflow_provider_connect.worker.task.stop_signal import StopSwitch, StopWire
+from airflow_provider_connect.runtime.worker.application.driver import own_address
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopSwitch, StopWire
 
 
 @pytest.mark.parametrize(

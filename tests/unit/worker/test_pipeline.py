@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.converters.plain import StringConverter
+from airflow_provider_connect.data.records import SinkRecord, SourceRecord, TopicPartition
+from airflow_provider_connect.data.schema import SchemaAndValue
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters, Stage
 from airflow_provider_connect.sdk import Batch, ColumnRun, ConnectException, Predicate, Schema, SchemaType, Struct, Transformation
-from airflow_provider_connect.sdk.converter import RAW_HEADERS, Converter, SchemaAndValue
-from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
-from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
-from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
-from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
-from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
+from airflow_provider_connect.sdk.converter import RAW_HEADERS, Converter
 from tests.columns import there
 
 

@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.plain import StringConverter
+from airflow_provider_connect.data.columns import values_of
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import INT64_SCHEMA, SchemaAndValue
 from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.runtime.worker.errors.failures import ConsumedRecord, Failure
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters, Stage
 from airflow_provider_connect.sdk import Batch, SourceRecord, Transformation
-from airflow_provider_connect.sdk.columns import values_of
-from airflow_provider_connect.sdk.converter import RAW_HEADERS, SchemaAndValue
+from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.sdk.record_columns import headers_type
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA
 from airflow_provider_connect.sdk.transformations import Record
-from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
-from airflow_provider_connect.worker.errors.failures import ConsumedRecord, Failure
-from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
-from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
-from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
-from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 from tests.columns import there
 
 

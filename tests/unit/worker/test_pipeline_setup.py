@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
-from airflow_provider_connect.worker.task.pipeline_setup import check_pipeline, converters_of, stages_of
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import check_pipeline, converters_of, stages_of
 
 HOIST = "org.apache.kafka.connect.transforms.HoistField$Value"
 BY_NAME = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"

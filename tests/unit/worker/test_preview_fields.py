@@ -1,9 +1,9 @@
 """The form of records, as types by path."""
 
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
-from airflow_provider_connect.worker.preview.fields import merged, schema_fields, value_fields
-from airflow_provider_connect.worker.preview.sink import shares
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
+from airflow_provider_connect.runtime.worker.preview.fields import merged, schema_fields, value_fields
+from airflow_provider_connect.runtime.worker.preview.sink import shares
 
 
 def test_a_schema_gives_the_types_of_everything_in_it() -> None:

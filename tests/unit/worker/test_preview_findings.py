@@ -8,10 +8,10 @@ from dataclasses import asdict
 
 import pytest
 
-from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.converters.plain import SimpleHeaderConverter
-from airflow_provider_connect.sdk.records import Header, Headers, SourceRecord
-from airflow_provider_connect.worker.preview.findings import Findings
+from airflow_provider_connect.data.records import Header, Headers, SourceRecord
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.worker.preview.findings import Findings
 
 
 def test_a_secret_in_bytes_is_masked_before_they_become_base64() -> None:

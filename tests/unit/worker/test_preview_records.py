@@ -6,13 +6,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.config.masking import Mask
+from airflow_provider_connect.data.schema import DATE_SCHEMA, INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.worker.preview.findings import Findings
+from airflow_provider_connect.runtime.worker.preview.records import shown_records
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
-from airflow_provider_connect.sdk.schema import DATE_SCHEMA, INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema
-from airflow_provider_connect.worker.preview.findings import Findings
-from airflow_provider_connect.worker.preview.records import shown_records
 
 INFINITY_MS, MINUS_INFINITY_MS = 9_223_372_036_825_200_000, -9_223_372_036_832_400_000
 NOW = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)

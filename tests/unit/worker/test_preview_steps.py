@@ -12,27 +12,27 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.converters.json.converter import JsonConverter
+from airflow_provider_connect.data.records import SinkRecord, SourceRecord, TopicPartition
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.model.connector_settings import TransformationSettings
-from airflow_provider_connect.model.previews import Preview, PreviewedRecord, PreviewedSteps, StepOutcome
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.connector_settings import TransformationSettings
+from airflow_provider_connect.runtime.model.previews import Preview, PreviewedRecord, PreviewedSteps, StepOutcome
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_TYPE, RawBatch
+from airflow_provider_connect.runtime.worker.errors.failures import Failure
+from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.runtime.worker.pipeline.stages import Stage
+from airflow_provider_connect.runtime.worker.preview.findings import previewed_record
+from airflow_provider_connect.runtime.worker.preview.steps import LONGEST_STEPS, Steps
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import converters_of, stages_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.sdk.functions.transformation import transformation
-from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.transformations import Transformation
-from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE, RawBatch
-from airflow_provider_connect.worker.errors.failures import Failure
-from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
-from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
-from airflow_provider_connect.worker.pipeline.stages import Stage
-from airflow_provider_connect.worker.preview.findings import previewed_record
-from airflow_provider_connect.worker.preview.steps import LONGEST_STEPS, Steps
-from airflow_provider_connect.worker.task.checked_connector import check_connector
-from airflow_provider_connect.worker.task.pipeline_setup import converters_of, stages_of
 
 KAFKA = "org.apache.kafka.connect.transforms"
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}

@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from airflow_provider_connect.sdk.records import Distance
+from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.progress import Progress, distance_of, progress_text
+from airflow_provider_connect.runtime.worker.task.source_runner import Periodic
 from airflow_provider_connect.sdk.task import SourceTask
-from airflow_provider_connect.stores.transactional_producer import ProducerRecord
-from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.task.progress import Progress, distance_of, progress_text
-from airflow_provider_connect.worker.task.source_runner import Periodic
 
 
 def test_a_line_comes_every_ten_seconds_and_none_in_a_short_run(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import DataException, StoreException
-from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
-from airflow_provider_connect.worker.delivery.record_limits import CLIENT_KEY, TOPIC_KEY, RecordLimits, size_of, sizes_of
-from airflow_provider_connect.worker.delivery.refused_records import without_refused
-from airflow_provider_connect.worker.errors.failures import Failure
+from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.runtime.worker.delivery.record_limits import CLIENT_KEY, TOPIC_KEY, RecordLimits, size_of, sizes_of
+from airflow_provider_connect.runtime.worker.delivery.refused_records import without_refused
+from airflow_provider_connect.runtime.worker.errors.failures import Failure
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.worker.delivery.refused_records import RefusedRecords
-from airflow_provider_connect.worker.errors.failures import Failure
+from airflow_provider_connect.runtime.worker.delivery.refused_records import RefusedRecords
+from airflow_provider_connect.runtime.worker.errors.failures import Failure
 
 LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 FORBIDDEN = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)

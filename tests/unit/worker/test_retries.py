@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import BackpressureException, ConnectException, RetriableException
+from airflow_provider_connect.runtime.worker.errors.retries import Retries
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.sink_errors import SinkErrors
+from airflow_provider_connect.runtime.worker.task.sink_loop import SinkLoop
+from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
-from airflow_provider_connect.worker.errors.retries import Retries
-from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
-from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.task.sink_errors import SinkErrors
-from airflow_provider_connect.worker.task.sink_loop import SinkLoop
-from airflow_provider_connect.worker.task.source_loop import SourceLoop
-from airflow_provider_connect.worker.task.stop_signal import StopReason
 from tests.unit.worker import test_sink_loop
 from tests.unit.worker.clock import Clock
 

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.converters.plain import StringConverter
+from airflow_provider_connect.data.records import Headers, TopicPartition
+from airflow_provider_connect.data.schema import TIMESTAMP_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import Originals, RawBatch
+from airflow_provider_connect.runtime.worker.errors.dead_letters import DeadLetter, DeadLetterQueue
+from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.errant_records import ErrantRecords
+from airflow_provider_connect.runtime.worker.task.sink_errors import KEPT_BYTES, SinkErrors
 from airflow_provider_connect.sdk import SinkRecord
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.record_columns import headers_type
-from airflow_provider_connect.sdk.records import Headers, TopicPartition
-from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA, Schema
-from airflow_provider_connect.worker.delivery.raw_batch import Originals, RawBatch
-from airflow_provider_connect.worker.errors.dead_letters import DeadLetter, DeadLetterQueue
-from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.task.errant_records import ErrantRecords
-from airflow_provider_connect.worker.task.sink_errors import KEPT_BYTES, SinkErrors
 from tests.columns import from_kafka
 from tests.unit.worker.test_pipeline import converters
 from tests.unit.worker.test_tolerance import tolerance

@@ -11,23 +11,23 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.converters.plain import StringConverter
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import DataException, RetriableException
-from airflow_provider_connect.model.connector_settings import Guarantee
-from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.runtime.model.connector_settings import Guarantee
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.runtime.worker.errors.failures import Failure
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
+from airflow_provider_connect.runtime.worker.task.contexts import TaskSinkContext
+from airflow_provider_connect.runtime.worker.task.sink_errors import SinkErrors
+from airflow_provider_connect.runtime.worker.task.sink_loop import SinkLoop
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import Refusal, SinkTask
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
-from airflow_provider_connect.worker.errors.failures import Failure
-from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
-from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
-from airflow_provider_connect.worker.pipeline.stages import Converters
-from airflow_provider_connect.worker.task.contexts import TaskSinkContext
-from airflow_provider_connect.worker.task.sink_errors import SinkErrors
-from airflow_provider_connect.worker.task.sink_loop import SinkLoop
-from airflow_provider_connect.worker.task.stop_signal import StopReason
 from tests.unit.worker.clock import Clock
 
 PARTITION = TopicPartition("t", 0)

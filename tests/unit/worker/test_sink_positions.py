@@ -2,9 +2,9 @@
 
 import pytest
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.sink_positions import (
+from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
     KnownOffsets,
     Origin,
     Rollback,
@@ -17,7 +17,7 @@ from airflow_provider_connect.worker.delivery.sink_positions import (
     owned_by,
     start_position,
 )
-from airflow_provider_connect.worker.delivery.sink_positions import StartPosition as Start
+from airflow_provider_connect.runtime.worker.delivery.sink_positions import StartPosition as Start
 
 TP = TopicPartition("t", 0)
 OURS = group_mark("x:7", 0.0)

@@ -10,14 +10,14 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, TaskException
+from airflow_provider_connect.runtime.worker.errors import sink_transaction
+from airflow_provider_connect.runtime.worker.errors.sink_transaction import SinkTransaction
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import Refusal, RolledBackException, SinkTask, WentBack
-from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
-from airflow_provider_connect.worker.errors import sink_transaction
-from airflow_provider_connect.worker.errors.sink_transaction import SinkTransaction
-from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.sdk.testing.contexts import MemorySinkContext
 from tests.unit.worker.clock import Clock
 
 T = TopicPartition("t", 0)

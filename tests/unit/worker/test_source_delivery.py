@@ -8,16 +8,16 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
-from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
-from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
-from airflow_provider_connect.worker.delivery.source_delivery import (
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
+from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.runtime.worker.delivery.kafka_writer import KafkaWriter
+from airflow_provider_connect.runtime.worker.delivery.source_delivery import (
     AtLeastOnce,
     AtMostOnce,
     ExactlyOnce,
     SourceOffset,
 )
-from airflow_provider_connect.worker.delivery.transaction_boundary import IntervalBoundary, PollBoundary, RequestedBoundary
+from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import IntervalBoundary, PollBoundary, RequestedBoundary
 
 
 class Journal:

@@ -11,20 +11,20 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.converters.plain import StringConverter
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
+from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.runtime.worker.delivery.source_delivery import SourceOffset
+from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import RequestedBoundary
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
+from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop, TransactionRequests
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
-from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
-from airflow_provider_connect.worker.delivery.source_delivery import SourceOffset
-from airflow_provider_connect.worker.delivery.transaction_boundary import RequestedBoundary
-from airflow_provider_connect.worker.errors.tolerance import STRICT
-from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
-from airflow_provider_connect.worker.pipeline.stages import Converters
-from airflow_provider_connect.worker.task.source_loop import SourceLoop, TransactionRequests
-from airflow_provider_connect.worker.task.stop_signal import StopReason
 
 Step = Callable[["Source"], Any]
 

@@ -15,11 +15,11 @@ import pyspark
 import pytest
 
 from airflow_provider_connect.errors import RetriableException, TaskException
-from airflow_provider_connect.java.manifests import allowed_locations
-from airflow_provider_connect.model.run import Claim, TaskResult
-from airflow_provider_connect.worker.application import spark_engine
-from airflow_provider_connect.worker.application.spark_engine import SparkEngine, body, starter
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.runtime.java.manifests import allowed_locations
+from airflow_provider_connect.runtime.model.run import Claim, TaskResult
+from airflow_provider_connect.runtime.worker.application import spark_engine
+from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, body, starter
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 
 class Context:
@@ -64,8 +64,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[TaskPayload]:
         logging.getLogger("orders").warning("first\nsecond")
         return TaskResult(payload.task, records=7)
 
-    monkeypatch.setattr("airflow_provider_connect.worker.task.task_body.run_task", run_task)
-    monkeypatch.setattr("airflow_provider_connect.plugins.loading.plugin_loader.make_way", loaded.extend)
+    monkeypatch.setattr("airflow_provider_connect.runtime.worker.task.task_body.run_task", run_task)
+    monkeypatch.setattr("airflow_provider_connect.runtime.plugins.loading.plugin_loader.make_way", loaded.extend)
     return ran
 
 

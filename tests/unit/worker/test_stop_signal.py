@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from airflow_provider_connect.worker.task import stop_signal
-from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal, StopSwitch, StopWire
+from airflow_provider_connect.runtime.worker.task import stop_signal
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal, StopSwitch, StopWire
 
 
 class Reasons:

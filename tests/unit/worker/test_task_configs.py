@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, TaskException
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
 from airflow_provider_connect.sdk.config_def import Password
-from airflow_provider_connect.stores.offset_store import SourceOffsets
-from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
-from airflow_provider_connect.worker.task.task_configs import PlanningContext, task_configs
 
 
 def settings(folder: Path) -> WorkerSettings:

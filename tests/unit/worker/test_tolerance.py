@@ -9,11 +9,11 @@ from decimal import InvalidOperation
 import pytest
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, trace_of
-from airflow_provider_connect.model.connector_settings import ErrorSettings
-from airflow_provider_connect.worker.errors.failures import ConsumedRecord, ErrorStage, Failure, Operation
-from airflow_provider_connect.worker.errors.retries import retry_delay_ms
-from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying, Tolerance
-from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.model.connector_settings import ErrorSettings
+from airflow_provider_connect.runtime.worker.errors.failures import ConsumedRecord, ErrorStage, Failure, Operation
+from airflow_provider_connect.runtime.worker.errors.retries import retry_delay_ms
+from airflow_provider_connect.runtime.worker.errors.tolerance import StoppedWhileRetrying, Tolerance
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from tests.unit.worker.clock import Clock
 
 OPERATION = Operation(ErrorStage.TRANSFORMATION, "org.example.Strange")

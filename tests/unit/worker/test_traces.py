@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_connect
-from airflow_provider_connect.worker.errors.traces import line_of_author, without_framework
+from airflow_provider_connect.runtime.worker.errors.traces import line_of_author, without_framework
 
 OURS = f"{Path(airflow_provider_connect.__file__).parent}/worker/task/task_body.py"
 HTTPX = "/usr/lib/python3/site-packages/httpx/_models.py"

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 
 COMMIT, ABORT = Ending.COMMIT, Ending.ABORT
 

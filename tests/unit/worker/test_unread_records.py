@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.worker.errors.failures import Failure
-from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
-from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.task.source_loop import SourceLoop
+from airflow_provider_connect.runtime.worker.errors.failures import Failure
+from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop
 
 
 class Task:

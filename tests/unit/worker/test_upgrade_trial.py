@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from airflow_provider_connect.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.previews import Preview, PreviewedTopic
-from airflow_provider_connect.model.records import UpgradeRecord
-from airflow_provider_connect.model.run import Claim, TaskResult
-from airflow_provider_connect.model.upgrades import VERSION_KEY, Upgrade, UpgradeState
-from airflow_provider_connect.stores.memory import MemoryConfigStore
-from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial
-from airflow_provider_connect.worker.task.stop_signal import StopReason
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN
+from airflow_provider_connect.runtime.model.previews import Preview, PreviewedTopic
+from airflow_provider_connect.runtime.model.records import UpgradeRecord
+from airflow_provider_connect.runtime.model.run import Claim, TaskResult
+from airflow_provider_connect.runtime.model.upgrades import VERSION_KEY, Upgrade, UpgradeState
+from airflow_provider_connect.runtime.stores.memory import MemoryConfigStore
+from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 
 CONFIG = {"connector.class": "org.example.Source", "topic": "t"}
 ASKED = Upgrade(UpgradeState.REQUESTED, to="[2,3)", old="1.0", new="2.1", class_name="org.example.Source")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.worker.application.readiness import seconds_left
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.worker.application.readiness import seconds_left
 
 NOW = 1_000_000.0
 

@@ -8,17 +8,17 @@ import pytest
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.plain import ByteArrayConverter, StringConverter
+from airflow_provider_connect.data.schema import BYTES_SCHEMA
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
+from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters, Stage
+from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext, WorkersKafka
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA
-from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.transforms.fields import ReplaceFieldValue
-from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
-from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
-from airflow_provider_connect.worker.task.contexts import TaskSourceContext, WorkersKafka
 
 
 def converters() -> Converters:

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO, Final
 
+from airflow_provider_connect.codecs.avro.avro_type import AvroType, parse_avro
+from airflow_provider_connect.codecs.avro.connect_schemas import DEFAULT_PRECISION, avro_schema_text, connect_schema
+from airflow_provider_connect.codecs.avro.decoder import decode_records
+from airflow_provider_connect.codecs.avro.encoder import AvroWriting, encode_records
 from airflow_provider_connect.connectors.filesystem.formats.avro_codecs import PACK, UNPACK
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
     BROKEN,
@@ -23,16 +27,12 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
     check_codec,
     unreadable,
 )
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.columns import cast_to_schema
+from airflow_provider_connect.data.expansion import MOST_BYTES, check_unpacked, hopeless, is_hopeless
+from airflow_provider_connect.data.schema import DECIMAL, PRECISION, Schema, SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.avro.avro_type import AvroType, parse_avro
-from airflow_provider_connect.sdk.avro.connect_schemas import DEFAULT_PRECISION, avro_schema_text, connect_schema
-from airflow_provider_connect.sdk.avro.decoder import decode_records
-from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_records
-from airflow_provider_connect.sdk.columns import cast_to_schema
-from airflow_provider_connect.sdk.expansion import MOST_BYTES, check_unpacked, hopeless, is_hopeless
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
-from airflow_provider_connect.sdk.schema import DECIMAL, PRECISION, Schema, SchemaType
 
 AVRO_PACKAGES: Final = RequiredPackages("Reading Avro files", ("fastavro",), "filesystem")
 _NAME: Final = re.compile(r"[^\W\d]\w*+")

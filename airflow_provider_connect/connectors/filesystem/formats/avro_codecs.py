@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.expansion import MOST_BYTES
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.expansion import MOST_BYTES
 
 
 def _deflated(data: bytes) -> bytes:

@@ -8,10 +8,10 @@ from typing import BinaryIO, Final
 from airflow_provider_connect.connectors.filesystem.formats.content import NONE
 from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen, Piece, Split, check_codec, unreadable
 from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter, byte_splits, texts_of
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.columns import is_json
+from airflow_provider_connect.data.schema import BYTES_SCHEMA, Schema
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.columns import is_json
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema
 
 SEPARATOR: Final = "format.bytearray.separator"
 

@@ -10,9 +10,9 @@ import io
 from typing import Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.expansion import check_unpacked
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.expansion import check_unpacked
 
 ENCODING: Final = "encoding"
 UTF_8: Final = "utf-8"

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final, Protocol, TypeAlias
 
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.columns import cast_to_schema
+from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.columns import cast_to_schema
-from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 CHUNK_BYTES: Final = 8 << 20
 """How much of a file is read at once, about."""

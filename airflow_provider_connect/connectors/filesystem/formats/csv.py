@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import BinaryIO, Final
 
+from airflow_provider_connect.codecs.json.base64_column import base64_text
+from airflow_provider_connect.codecs.json.values import JsonRules
+from airflow_provider_connect.codecs.json.writer import column_text
 from airflow_provider_connect.connectors.filesystem.formats.content import ENCODING, NONE, UTF_8, checked_encoding
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
     KeptOpen,
@@ -21,13 +24,10 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
 )
 from airflow_provider_connect.connectors.filesystem.formats.csv_rows import CsvRows
 from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.schema import STRING_SCHEMA, Schema, SchemaType
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.json.base64_column import base64_text
-from airflow_provider_connect.sdk.json.values import JsonRules
-from airflow_provider_connect.sdk.json.writer import column_text
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema, SchemaType
 
 DELIMITER, HEADER = "csv.delimiter", "csv.header"
 _RULES: Final = JsonRules(is_numeric=True, fills_defaults=False)

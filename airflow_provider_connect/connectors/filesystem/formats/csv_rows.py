@@ -13,9 +13,9 @@ from typing import Any, Final
 from airflow_provider_connect.connectors.filesystem.formats.content import Content
 from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, KeptOpen
 from airflow_provider_connect.connectors.filesystem.formats.csv_long_rows import ShortRows
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.expansion import MOST_COLUMNS, MOST_FAULTS, bounded_faults, hopeless, is_hopeless
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.expansion import MOST_COLUMNS, MOST_FAULTS, bounded_faults, hopeless, is_hopeless
 
 _HEAD_BYTES: Final = 1 << 16
 _ROWS_ALONE: Final = 64

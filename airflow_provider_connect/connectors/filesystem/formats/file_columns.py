@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import Piece
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type, schema_of
+from airflow_provider_connect.data.columns import cast_to_schema, row_numbers
+from airflow_provider_connect.data.expansion import MOST_FAULTS, bounded_faults
+from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.errors import DataException, SchemaException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
-from airflow_provider_connect.sdk.columns import cast_to_schema, row_numbers
-from airflow_provider_connect.sdk.expansion import MOST_FAULTS, bounded_faults
-from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 _OPTIONAL: Final = b"connect.optional"
 

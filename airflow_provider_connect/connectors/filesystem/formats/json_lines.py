@@ -6,19 +6,19 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final, NoReturn
 
+from airflow_provider_connect.codecs.json.reader import LETTER_OUTSIDE_STRINGS, NotPlain, check_documents, json_column
+from airflow_provider_connect.codecs.json.values import JsonRules, write_value
+from airflow_provider_connect.codecs.json.writer import column_text
 from airflow_provider_connect.connectors.filesystem.formats.content import ENCODING, NONE, UTF_8, checked_encoding, marked_encoding
 from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen, Piece, Split, check_codec, unreadable
 from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter, byte_splits, texts_of
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import schema_of
+from airflow_provider_connect.data.columns import cast_to_schema, is_json
+from airflow_provider_connect.data.expansion import MOST_FAULTS, bounded_faults, hopeless, is_hopeless
+from airflow_provider_connect.data.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of, may_have_long_number
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import schema_of
-from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
-from airflow_provider_connect.sdk.expansion import MOST_FAULTS, bounded_faults, hopeless, is_hopeless
-from airflow_provider_connect.sdk.json.reader import LETTER_OUTSIDE_STRINGS, NotPlain, check_documents, json_column
-from airflow_provider_connect.sdk.json.values import JsonRules, write_value
-from airflow_provider_connect.sdk.json.writer import column_text
-from airflow_provider_connect.sdk.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of, may_have_long_number
-from airflow_provider_connect.sdk.schema import Schema
 
 DECIMAL_FORMAT, REPLACE_NULL = "json.decimal.format", "json.replace.null.with.default"
 _LINES_AT_ONCE: Final = 10_000

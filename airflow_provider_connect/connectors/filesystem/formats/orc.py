@@ -21,11 +21,11 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
 )
 from airflow_provider_connect.connectors.filesystem.formats.file_columns import struct_pieces, table_schema
 from airflow_provider_connect.connectors.filesystem.formats.orc_rows import StripeRows, Tail, stripe_rows
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_field
+from airflow_provider_connect.data.expansion import MOST_MADE, check_unpacked
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_field
-from airflow_provider_connect.sdk.expansion import MOST_MADE, check_unpacked
-from airflow_provider_connect.sdk.schema import Schema
 
 _CODECS: Final = {"none": "uncompressed", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "zstd": "zstd"}
 _MOST_DIGITS: Final = 38

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import BROKEN, CHUNK_BYTES, KeptOpen
 from airflow_provider_connect.connectors.filesystem.formats.orc_runs import all_runs, varint
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.expansion import MOST_BYTES, MOST_LEVELS, check_fields
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.expansion import MOST_BYTES, MOST_LEVELS, check_fields
 
 _MEASURED_BYTES: Final = 4 << 20
 _MADE_BYTES: Final = 2 * CHUNK_BYTES

@@ -21,11 +21,11 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
 )
 from airflow_provider_connect.connectors.filesystem.formats.file_columns import struct_metadata, struct_pieces, table_schema
 from airflow_provider_connect.connectors.filesystem.formats.parquet_rows import compressed_bytes, rows_at_once
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.arrow_schema import arrow_field
+from airflow_provider_connect.data.expansion import MOST_MADE, check_unpacked
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.arrow_schema import arrow_field
-from airflow_provider_connect.sdk.expansion import MOST_MADE, check_unpacked
-from airflow_provider_connect.sdk.schema import Schema
 
 ROW_GROUP_BYTES: Final = 32 << 20  # in memory; about a fifth of it in the file
 _EXTENSIONS: Final = {"snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd", "lz4": ".lz4", "brotli": ".br", "none": ""}  # parquet-java's

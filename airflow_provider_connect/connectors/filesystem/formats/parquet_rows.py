@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, KeptOpen
 from airflow_provider_connect.connectors.filesystem.formats.parquet_pages import unpacked_bytes
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.expansion import MOST_BYTES, check_unpacked
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.expansion import MOST_BYTES, check_unpacked
 
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
 _MADE_BYTES: Final = 8 * CHUNK_BYTES

@@ -7,8 +7,8 @@ from typing import BinaryIO, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.content import NONE, Content
 from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, CountedFile, KeptOpen, Split, unreadable
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
 
 EXTENSIONS: Final = {NONE: "", "gzip": ".gz", "zstd": ".zst", "lz4": ".lz4", "bz2": ".bz2"}
 """The codecs of text files, each with the end of its file names."""

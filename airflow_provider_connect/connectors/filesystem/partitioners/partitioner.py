@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.connectors.filesystem.partitioners.time_path import TimePath
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Timestamps, field_of, local_ms
 from airflow_provider_connect.connectors.filesystem.stores.store import path_part
+from airflow_provider_connect.data.arrow import np, pa, pc
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.allowed_paths import LONGEST_NAME
-from airflow_provider_connect.sdk.arrow import np, pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"

@@ -8,7 +8,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Timestamps, local_ms
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 
 NO_LIMIT: Final = -1

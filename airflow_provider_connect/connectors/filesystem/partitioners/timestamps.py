@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from airflow_provider_connect.data.arrow import pa, pc, pl
+from airflow_provider_connect.data.columns import cast_to_schema, is_json
+from airflow_provider_connect.data.schema import TIMESTAMP_SCHEMA
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc, pl
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
-from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA
 
 _DAY_MS: Final = 86_400_000  # for the offset of a time zone
 _FIRST_MS: Final = -62_135_596_800_000 + _DAY_MS

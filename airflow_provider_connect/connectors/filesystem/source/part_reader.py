@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import Piece
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)

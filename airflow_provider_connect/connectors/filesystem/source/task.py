@@ -31,12 +31,12 @@ from airflow_provider_connect.connectors.filesystem.source.progress import (
 from airflow_provider_connect.connectors.filesystem.source.settings import CONFIG_DEF, Cleanup, SourceSettings
 from airflow_provider_connect.connectors.filesystem.stores.location import dataset_at, open_store
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)

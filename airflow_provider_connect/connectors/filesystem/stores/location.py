@@ -24,12 +24,12 @@ from airflow_provider_connect.connectors.bucket_access import (
 )
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Range, Type
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
-from airflow_provider_connect.sdk.schema import Schema
 
 URL: Final = "url"
 S3_BUCKET: Final = "s3.bucket.name"

@@ -11,8 +11,8 @@ from airflow_provider_connect.connectors.jdbc.database.database_errors import co
 from airflow_provider_connect.connectors.jdbc.database.database_files import opening
 from airflow_provider_connect.connectors.jdbc.database.database_options import SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
 
 _BUSY_MS: Final = 5000
 MOST_ANSWER_BYTES: Final = 256 << 20

@@ -16,7 +16,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import Datab
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase, missing_dialect
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.sdk.arrow import pa
+    from airflow_provider_connect.data.arrow import pa
 from collections.abc import Iterable
 from typing import Final
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
+from airflow_provider_connect.data.schema import DATE, DECIMAL, STRING_SCHEMA, TIME, TIMESTAMP, Schema, SchemaType
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, STRING_SCHEMA, TIME, TIMESTAMP, Schema, SchemaType
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -22,8 +22,8 @@ from airflow_provider_connect.connectors.jdbc.database.database_files import ope
 from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SECRET_OPTIONS, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.data.arrow import pa, pc
 
 _LENGTHS: Final = re.compile(r"\(\d+(?:,-?\d+)?\)")
 _TEXTS: Final = ("character varying[]", "character[]")

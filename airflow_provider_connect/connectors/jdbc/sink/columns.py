@@ -11,9 +11,9 @@ from airflow_provider_connect.connectors.jdbc.database.database_errors import Re
 from airflow_provider_connect.connectors.jdbc.sink.array_texts import array_texts
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.connectors.jdbc.source.far_times import far_dates, far_timestamps, has_far_times, has_infinite_days
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.columns import row_numbers
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.columns import row_numbers
 
 _FEWEST_ROWS: Final = 64  # that are checked together behind a bad one
 

@@ -39,12 +39,12 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import (
 from airflow_provider_connect.connectors.jdbc.sink.store import column_name, table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store, url_of, write_dialect
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from airflow_provider_connect.connectors.jdbc.sink.settings import KAFKA_FIELDS, PK_FIELDS, PK_MODE, PkMode, SinkSettings
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType
 
 
 class Origin(StrEnum):

@@ -14,10 +14,10 @@ from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.settings import OFFSETS_TABLE
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink.target import text_literal
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA
 
 
 class OffsetsTable:

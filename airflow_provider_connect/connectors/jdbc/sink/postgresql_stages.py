@@ -15,8 +15,8 @@ from airflow_provider_connect.connectors.jdbc.sink.array_texts import array_type
 from airflow_provider_connect.connectors.jdbc.sink.columns import stage_type
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.columns import row_numbers
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.columns import row_numbers
 
 _MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
 COUNTER: Final = "connect_row"  # a temporary sequence

@@ -25,8 +25,8 @@ from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import (
 )
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa, pc
 
 _SAVEPOINT: Final = "connect_piece"
 _MOST_PASSED_BY: Final = 64

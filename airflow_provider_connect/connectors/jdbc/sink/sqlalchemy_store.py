@@ -29,8 +29,8 @@ from airflow_provider_connect.connectors.jdbc.sink.columns import (
 )
 from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE, InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
 
 _SAVEPOINT: Final = "connect_piece"
 _BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)

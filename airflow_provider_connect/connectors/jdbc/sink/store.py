@@ -13,8 +13,8 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import Datab
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.sink.settings import TABLE_FORMAT, InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.arrow import pa
 
 
 class SinkStore(Database, Protocol):

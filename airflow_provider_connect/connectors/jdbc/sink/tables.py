@@ -13,9 +13,9 @@ from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records
 from airflow_provider_connect.connectors.jdbc.sink.settings import DELETE_ENABLED, InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, changes
+from airflow_provider_connect.data.arrow import pa, pc, pl
+from airflow_provider_connect.data.columns import row_numbers
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.arrow import pa, pc, pl
-from airflow_provider_connect.sdk.columns import row_numbers
 
 
 class TableChange(Exception):

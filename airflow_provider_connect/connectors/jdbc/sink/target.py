@@ -16,8 +16,8 @@ from airflow_provider_connect.connectors.jdbc.database.database_options import M
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, RecordColumn
 from airflow_provider_connect.connectors.jdbc.sink.settings import AUTO_CREATE, AUTO_EVOLVE, PK_FIELDS, InsertMode, SinkSettings
+from airflow_provider_connect.data.schema import DATE, DECIMAL, FLOAT64_SCHEMA, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, FLOAT64_SCHEMA, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
 
 _FLOATS: Final = (ColumnKind.FLOAT32, ColumnKind.FLOAT64)
 _TAKEN_BY: Final[Mapping[str, tuple[ColumnKind, ...]]] = {

@@ -25,10 +25,10 @@ from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, NumericMapping
 from airflow_provider_connect.connectors.jdbc.source.far_times import has_wrapped_times, unwrapped_days, unwrapped_milliseconds
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_field, arrow_type
+from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_field, arrow_type
-from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType
 
 UTC: Final = "UTC"
 _SHOWN: Final = 200  # characters of a value in an error text

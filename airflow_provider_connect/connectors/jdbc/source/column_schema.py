@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, NumericMapping
-from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -28,6 +27,7 @@ from airflow_provider_connect.sdk.schema import (
     SchemaType,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException
 
 UNLIMITED_SCALE: Final = 18
 """Digits after the point of a decimal that has no limits of its own: a Connect Decimal has one scale for all values."""

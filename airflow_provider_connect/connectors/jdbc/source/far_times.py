@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
-from airflow_provider_connect.sdk.arrow import np, pa, pc
+from airflow_provider_connect.data.arrow import np, pa, pc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.jdbc.source.config import TIMESTAMP_OVERLAP
 from airflow_provider_connect.connectors.jdbc.source.offset import HASH_BYTES, SourceOffset
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
 
 log = logging.getLogger(__name__)
 MOST_ROWS: Final = 5_000

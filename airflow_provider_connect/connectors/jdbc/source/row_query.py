@@ -28,7 +28,7 @@ from airflow_provider_connect.connectors.jdbc.source.far_times import INFINITY_M
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, number_of
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.data.arrow import pa
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC_ZONE)
 _SECOND_NS: Final = 1_000_000_000

@@ -26,9 +26,9 @@ from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery, 
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.source.shares import TablePart
+from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.arrow_schema import arrow_type
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 
 log = logging.getLogger(__name__)

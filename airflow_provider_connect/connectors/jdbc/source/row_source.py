@@ -21,8 +21,8 @@ from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, T
 from airflow_provider_connect.connectors.jdbc.source.config import INCREMENTING, NON_NULL, QUERY, TIMESTAMP
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, table_partition
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
+from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.arrow import pa
 
 _NUMBERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
 _ALIAS = "connect_rows"

@@ -18,11 +18,11 @@ from airflow_provider_connect.connectors.jdbc.source.row_reader import WAITING, 
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.source.shares import Progress, Share, TablePart, extent_of, ranges_between, shares_of
+from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.records import Distance
 from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)

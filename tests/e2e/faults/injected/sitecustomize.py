@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 
 FAULT = json.loads(os.environ.get("FAULT", "null"))
-HOOK = "airflow_provider_connect.worker.delivery.commit_steps"
+HOOK = "airflow_provider_connect.runtime.worker.delivery.commit_steps"
 CALLS = count(1)
 
 

@@ -9,10 +9,10 @@ from airflow_provider_connect.connectors.filesystem.sink import FileSystemSinkCo
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
 from airflow_provider_connect.connectors.filesystem.stores.location import dataset_at
 from airflow_provider_connect.connectors.logs.source import LogSourceConnector
+from airflow_provider_connect.data.schema import INT64_SCHEMA
 from airflow_provider_connect.sdk import ALL_ALLOWED, Batch, Dataset, Schema, SinkRecord, SourceConnector, TopicPartition
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA
 from airflow_provider_connect.sdk.testing import MemorySinkContext, MemorySourceContext, SinkCalls
-from airflow_provider_connect.sdk.testing_calls import polls, started
+from airflow_provider_connect.sdk.testing.calls import polls, started
 
 SINK = {"topics": "orders", "name": "orders", "flush.size": "1"}
 

@@ -19,10 +19,10 @@ import pytest
 
 from airflow_provider_connect.connectors.filesystem.formats import avro, avro_codecs, parquet, parquet_rows, text
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMATS, FileFormat, Split, codec_of, file_format
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.columns import column_of, json_column, values_of
+from airflow_provider_connect.data.schema import BYTES_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct, decimal_schema
 from airflow_provider_connect.errors import ConfigException, DataException
-from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
-from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct, decimal_schema
 from tests.unit.connectors.filesystem.values import COLUMN, SCHEMA, without
 
 CODECS = {

@@ -21,11 +21,11 @@ from airflow_provider_connect.connectors.filesystem.partitioners.rotation import
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Timestamps
 from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalFile, LocalStore
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 
 MOST_OPEN = 7
 SECONDS = 30.0

@@ -10,8 +10,8 @@ import pytest
 
 from airflow_provider_connect.connectors.filesystem.formats.file_format import file_format
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, Schema, SchemaType, Struct
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.schema import INT64_SCHEMA, Schema, SchemaType, Struct
 from airflow_provider_connect.sdk.testing import Offsets, SourceRun, run
 from tests.reaching import reaching
 from tests.unit.connectors.filesystem.test_formats import pieces, written

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.codecs.json.values import JsonRules, read_value
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMATS, file_format
-from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.json.values import JsonRules, read_value
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -28,6 +27,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     decimal_schema,
 )
+from airflow_provider_connect.errors import DataException
 
 LEAF = Schema.struct({"x": INT64_SCHEMA.as_optional()}, optional=True)
 LAST_MS = datetime.time(23, 59, 59, 999000)

@@ -24,11 +24,11 @@ from airflow_provider_connect.connectors.filesystem.source.task import FileSyste
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
 from airflow_provider_connect.connectors.filesystem.stores.location import open_store
 from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile
+from airflow_provider_connect.data.columns import values_of
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import values_of
-from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
+from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
 
 
 class Crash(BaseException):

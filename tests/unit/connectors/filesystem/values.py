@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,

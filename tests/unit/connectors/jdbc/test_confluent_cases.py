@@ -13,10 +13,8 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF, S
 from airflow_provider_connect.connectors.jdbc.sink.store import table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import literal
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
-from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
-from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -32,6 +30,8 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 
 URL = "jdbc:postgresql://something/db"
 NAMED = Schema.struct({"name": STRING_SCHEMA})

@@ -15,7 +15,7 @@ from airflow_provider_connect.connectors.jdbc.source import shares
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, refuse_wrong
 from airflow_provider_connect.connectors.jdbc.source.shares import KeyRange, Progress, ranges_between, shares_of
-from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
+from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
 from tests.reaching import reaching
 
 TABLE = TableName("lines")

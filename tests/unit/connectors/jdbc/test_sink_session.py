@@ -15,11 +15,11 @@ from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.sqlalchemy_store import RowStore
 from airflow_provider_connect.connectors.jdbc.sink.task import open_store
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.task import RolledBackException, WentBack
 
 NOTE = Schema.struct({"id": INT64_SCHEMA})

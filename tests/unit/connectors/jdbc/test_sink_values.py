@@ -13,12 +13,10 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode, S
 from airflow_provider_connect.connectors.jdbc.sink.store import table_name
 from airflow_provider_connect.connectors.jdbc.sink.tables import effect_of
 from airflow_provider_connect.connectors.jdbc.sink.target import literal
-from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -28,6 +26,8 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from tests.reaching import reaching
 
 URL = {"connection.url": "jdbc:postgresql://db/shop"}

@@ -22,8 +22,7 @@ from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import Pages
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
-from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.data.schema import (
     DATE_SCHEMA,
     FLOAT64_SCHEMA,
     INT16_SCHEMA,
@@ -33,6 +32,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 
 ORDERS = TableName("orders", "public", "shop")
 

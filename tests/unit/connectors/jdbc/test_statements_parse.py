@@ -32,11 +32,9 @@ from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset 
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery, clock_query  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings  # noqa: E402
-from airflow_provider_connect.errors import ConnectException  # noqa: E402
-from airflow_provider_connect.sdk.arrow import pa  # noqa: E402
-from airflow_provider_connect.sdk.offset_row import OffsetRow  # noqa: E402
-from airflow_provider_connect.sdk.records import TopicPartition  # noqa: E402
-from airflow_provider_connect.sdk.schema import (  # noqa: E402
+from airflow_provider_connect.data.arrow import pa  # noqa: E402
+from airflow_provider_connect.data.records import TopicPartition  # noqa: E402
+from airflow_provider_connect.data.schema import (  # noqa: E402
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -52,6 +50,8 @@ from airflow_provider_connect.sdk.schema import (  # noqa: E402
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import ConnectException  # noqa: E402
+from airflow_provider_connect.sdk.offset_row import OffsetRow  # noqa: E402
 
 PRODUCTS = {"oracle": "oracle", "mssql": "tsql"}
 URLS = {"oracle": "jdbc:oracle:thin:u/p@//h:1521/s", "mssql": "jdbc:sqlserver://h:1433;databaseName=d;user=u;password=p"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connectors.lake.delta_history import info_of, restored_offset, was_restored
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.records import TopicPartition
 
 HERE, OTHER = TopicPartition("notes", 0), TopicPartition("notes", 1)
 TOPIC = 7

@@ -15,9 +15,9 @@ from pyiceberg import exceptions
 
 from airflow_provider_connect.connectors.lake import delta_errors, iceberg_errors
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
+from airflow_provider_connect.data.records import SinkRecord
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, FencedException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import SinkRecord
 
 Translated = Callable[[Exception], Exception]
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from airflow_provider_connect.connectors.lake.table_offsets import StoredRow, property_name, stored_rows, to_text
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.records import TopicPartition
 
 pytest.importorskip("pyiceberg")
 from pyiceberg.table.metadata import TableMetadataV2

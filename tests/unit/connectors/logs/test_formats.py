@@ -11,9 +11,9 @@ import pytest
 
 from airflow_provider_connect.connectors.logs import formats
 from airflow_provider_connect.connectors.logs.config import CONFIG_DEF, LineSettings
+from airflow_provider_connect.data.columns import values_of
+from airflow_provider_connect.data.schema import Struct
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.columns import values_of
-from airflow_provider_connect.sdk.schema import Struct
 
 COMBINED = '10.0.0.1 - - [02/Jan/2026:03:04:05 +0100] "GET /\\"a\\" HTTP/1.1" 200 - "-" "curl/8 (x)"'
 

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_connect.connectors.logs.formats import LineTime
 from airflow_provider_connect.connectors.logs.lines import Entries, Lines
+from airflow_provider_connect.data.arrow import pl
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.arrow import pl
 from tests.unit.connectors.logs.test_formats import parsed, settings, times
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)

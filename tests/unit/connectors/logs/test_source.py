@@ -16,10 +16,10 @@ import pytest
 
 from airflow_provider_connect.connectors.logs import positions
 from airflow_provider_connect.connectors.logs.source import LogSourceConnector
+from airflow_provider_connect.data.records import SourceRecord
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.sdk.testing import MemorySourceContext, Offsets, partition_key, run
 from tests.reaching import reaching

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_connect.codecs.avro.avro_type import parse_avro
+from airflow_provider_connect.codecs.avro.connect_schemas import AvroRules, connect_schema
+from airflow_provider_connect.codecs.avro.decoder import decode_records
+from airflow_provider_connect.codecs.avro.encoder import AvroWriting, encode_records
+from airflow_provider_connect.codecs.record_bytes import Cursor, Pieces, from_zigzag, to_zigzag
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.schema import INT32_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.avro.avro_type import parse_avro
-from airflow_provider_connect.sdk.avro.connect_schemas import AvroRules, connect_schema
-from airflow_provider_connect.sdk.avro.decoder import decode_records
-from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_records
-from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.record_bytes import Cursor, Pieces, from_zigzag, to_zigzag
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, Schema
 
 WRITING = AvroWriting(keeps_nulls=True)
 PLACE = {"type": "record", "name": "Place", "fields": [{"name": "x", "type": "int"}, {"name": "s", "type": ["null", "string"]}]}

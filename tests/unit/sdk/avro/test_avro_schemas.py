@@ -10,10 +10,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from airflow_provider_connect.errors import DataException, SchemaException
-from airflow_provider_connect.sdk.avro.avro_type import parse_avro
-from airflow_provider_connect.sdk.avro.connect_schemas import AvroRules, avro_schema_text, connect_schema
-from airflow_provider_connect.sdk.schema import (
+from airflow_provider_connect.codecs.avro.avro_type import parse_avro
+from airflow_provider_connect.codecs.avro.connect_schemas import AvroRules, avro_schema_text, connect_schema
+from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -29,6 +28,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from airflow_provider_connect.errors import DataException, SchemaException
 
 KAFKA = "org.apache.kafka.connect.data"
 CONFLUENT = "io.confluent.connect.avro"

@@ -9,13 +9,13 @@ import pandas  # type: ignore[import-untyped]
 import polars
 import pytest
 
+from airflow_provider_connect.data.columns import column_of, json_column
+from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk import Batch, ExactlyOnceSupport, pa, sink
 from airflow_provider_connect.sdk.batch import KafkaBatch
-from airflow_provider_connect.sdk.columns import column_of, json_column
 from airflow_provider_connect.sdk.functions.forms import form_of
 from airflow_provider_connect.sdk.functions.sink import FunctionSink
-from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.testing import MemorySinkContext, SinkConnectorSuite
 from tests.columns import from_kafka

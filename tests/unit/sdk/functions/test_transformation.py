@@ -11,11 +11,11 @@ import pandas  # type: ignore[import-untyped]
 import polars
 import pytest
 
+from airflow_provider_connect.data.columns import json_column, values_of
+from airflow_provider_connect.data.schema import INT32_SCHEMA, STRING_SCHEMA, Struct
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk import Batch, Schema, SourceRecord, pa, pc, transformation
-from airflow_provider_connect.sdk.columns import json_column, values_of
 from airflow_provider_connect.sdk.functions.transformation import MOST_KEPT, FunctionTransformation
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, Struct
 from airflow_provider_connect.sdk.testing import TransformationSuite
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.plugins.catalog.location_reader import in_module
-from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.catalog.location_reader import in_module
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.sdk.http.rest_source import RestSource
 from airflow_provider_connect.sdk.testing import SourceRun, run
 from tests.unit.sdk.http.api import Answered, Api, Asked

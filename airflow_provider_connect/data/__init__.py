@@ -1,0 +1,1 @@
+"""Schemas, records and columns: the data model (pyarrow). No formats, no settings."""

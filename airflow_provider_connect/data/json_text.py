@@ -1,0 +1,69 @@
+"""JSON text as Kafka Connect's Jackson reads and writes it (docs/contract.md §2.2), its limits, and their check of whole columns.
+
+Python's interpreter ends a recursion after 1,000 calls. Reading, printing and changing a nested value takes up to three for each level.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from airflow_provider_connect.data.arrow import np
+
+MAX_DEPTH: Final = 200
+"""Objects and arrays within one another."""
+MAX_NUMBER_LENGTH: Final = 1000
+"""Characters of one number, Jackson's limit."""
+
+SHORTEST_BEYOND: Final = 2 * (MAX_DEPTH + 1)
+"""Bytes of the shortest document that exceeds a limit: what opens has to close."""
+
+_UNMARKED: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_STRING: Final = re.compile(rb'"[^"]*"')
+_DIGITS: Final = bytes(ord("0") if byte in b"0123456789.eE+-" else ord(" ") for byte in range(256))
+_STRIDE: Final = 100
+_MANY_SAMPLES: Final = b"0" * (MAX_NUMBER_LENGTH // _STRIDE)
+_LONG_NUMBER: Final = b"0" * (MAX_NUMBER_LENGTH + 1)
+_TO_ESCAPE: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
+_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_STRING_OR_ZEROS: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|(?<![\d.eE+-])(-?)0+(?=\d)', re.DOTALL)
+_LEADING_ZERO: Final = re.compile(r"(?<![\d.eE+-])-?0\d")
+
+
+def quoted(text: str) -> str:
+    """``text`` as a JSON string: characters beyond the basic plane, and halves of surrogate pairs, are escaped."""
+    return f'"{_TO_ESCAPE.sub(_escape, text)}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    if character in _SHORT:
+        return _SHORT[character]
+    units = memoryview(character.encode("utf-16-le", "surrogatepass")).cast("H")
+    return "".join(f"\\u{unit:04X}" for unit in units)
+
+
+def without_leading_zeros(text: str) -> str:
+    """``text`` with the numbers as JSON allows them: Connect's Jackson takes ``007``."""
+    return _STRING_OR_ZEROS.sub(r"\1\2", text) if _LEADING_ZERO.search(text) else text
+
+
+def depth_of(data: bytes) -> int:
+    """How many objects and arrays lie within one another in valid JSON, one document or several in sequence."""
+    if b"\\" in data:  # first, since removing other bytes would join the backslashes of two escapes
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = data.translate(None, _UNMARKED)
+    marks = marks.replace(b'""', b"")  # texts without brackets
+    if b'"' in marks:
+        marks = _STRING.sub(b"", marks)
+    steps = np.zeros(256, np.int8)
+    steps[list(b"[{")], steps[list(b"]}")] = 1, -1
+    depths = np.cumsum(steps[np.frombuffer(marks, np.uint8)], dtype=np.int32)
+    return int(depths.max()) if len(depths) else 0
+
+
+def may_have_long_number(data: bytes) -> bool:
+    """Whether more than ``MAX_NUMBER_LENGTH`` characters in sequence could be a number; they may also be part of a text."""
+    if len(data) <= MAX_NUMBER_LENGTH or _MANY_SAMPLES not in data[::_STRIDE].translate(_DIGITS):
+        return False
+    return _LONG_NUMBER in data.translate(_DIGITS)

@@ -1,0 +1,239 @@
+"""One record at a time: what a source task returns from ``poll`` and a sink task takes in ``put_records`` (docs/contract.md §11.1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Self
+
+from airflow_provider_connect.data.schema import Schema, SchemaType, Struct, validate_value
+from airflow_provider_connect.errors import ConnectException, DataException
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+NO_TOPIC_ID: Final = "A" * 22
+"""The text of the id of each topic of a broker that gives topics no ids (KIP-516)."""
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+
+
+def topic_id_text(given: object) -> str:
+    """The id of a topic, as the client has it, in the form that Kafka's own tools print."""
+    return str(given).translate(_URL_SAFE).rstrip("=")
+
+
+def may_be_same_topic(one: str, other: str) -> bool:
+    """Whether two ids can be those of one topic. An empty one is not known, and can be that of any."""
+    return not one or not other or one == other
+
+
+RECORDS: Final = "records"
+BYTES: Final = "bytes"
+
+
+class Distance(NamedTuple):
+    """How much lies between a source task's position and the end that it had in sight. ``left`` is a number of ``unit``: ``RECORDS``,
+    ``BYTES``, or what the source counts by."""
+
+    left: int
+    unit: str = RECORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """One header of a record; ``schema`` None is schemaless data. Changed by ``Headers.apply``, not in place."""
+
+    key: str
+    value: Any = None
+    schema: Schema | None = None
+
+
+class Headers:
+    """The headers of a record in order; a key may occur several times.
+
+    Headers read from a batch stay bytes until they are read, and are written as the same bytes unless they were changed.
+    """
+
+    __slots__ = ("_decode", "_headers", "_wire")
+
+    def __init__(self, headers: Iterable[Header] = ()) -> None:
+        self._headers: list[Header] | None = list(headers)
+        self._wire: list[tuple[str, bytes | None]] | None = None
+        self._decode: Callable[[str, bytes | None], Header] | None = None
+
+    @classmethod
+    def of_wire(cls, wire: list[tuple[str, bytes | None]], decode: Callable[[str, bytes | None], Header]) -> Headers:
+        """Headers as they were on the topic, each decoded at its first use."""
+        headers = cls()
+        if wire:
+            headers._headers, headers._wire, headers._decode = None, wire, decode
+        return headers
+
+    def wire(self) -> list[tuple[str, bytes | None]] | None:
+        """The bytes on the topic, or None if these headers did not come from there or may have been changed since."""
+        return self._wire
+
+    def add(self, key: str, value: object, schema: Schema | None = None) -> Headers:
+        """Append a header. Without a schema, a struct has its own. Raises DataException for a value that does not fit ``schema``.
+        Returns itself, for chains."""
+        if not isinstance(key, str):
+            raise DataException(f"Header key must be text, got {key!r}")
+        if schema is None:
+            schema = value.schema if isinstance(value, Struct) else None
+        else:
+            if schema.type is SchemaType.STRUCT and isinstance(value, Mapping):
+                value = Struct(schema, value)
+            validate_value(schema, value, f'header: "{key}"')
+        self._changeable().append(Header(key, value, schema))
+        return self
+
+    def remove(self, key: str) -> Headers:
+        """Remove all headers of this key."""
+        kept = [header for header in self._changeable() if header.key != key]
+        self._headers = kept
+        return self
+
+    def clear(self) -> Headers:
+        self._changeable().clear()
+        return self
+
+    def retain_latest(self, key: str | None = None) -> Headers:
+        """Keep only the last header of ``key``, or of every key."""
+        kept: list[Header] = []
+        seen: set[str] = set()
+        for header in reversed(self._changeable()):
+            if header.key in seen and key in (None, header.key):
+                continue
+            seen.add(header.key)
+            kept.append(header)
+        self._headers = kept[::-1]
+        return self
+
+    def last_with_name(self, key: str) -> Header | None:
+        return next((header for header in reversed(self._read()) if header.key == key), None)
+
+    def all_with_name(self, key: str) -> list[Header]:
+        return [header for header in self._read() if header.key == key]
+
+    def apply(self, change: Callable[[Header], Header | None], key: str | None = None) -> Headers:
+        """Replace each header (of ``key``, or all) by what ``change`` returns; None removes it."""
+        changed = (change(header) if key in (None, header.key) else header for header in self._changeable())
+        self._headers = [header for header in changed if header is not None]
+        return self
+
+    def duplicate(self) -> Headers:
+        """Headers of their own with the same content."""
+        copy = Headers()
+        copy._headers = None if self._headers is None else list(self._headers)
+        copy._wire, copy._decode = self._wire, self._decode
+        return copy
+
+    def _read(self) -> list[Header]:
+        if self._headers is None:
+            decode = self._decode
+            self._headers = [decode(key, data) for key, data in self._wire or ()] if decode is not None else []
+        return self._headers
+
+    def _changeable(self) -> list[Header]:
+        headers = self._read()
+        self._wire = None
+        return headers
+
+    def __iter__(self) -> Iterator[Header]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._wire) if self._headers is None and self._wire is not None else len(self._read())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Headers):
+            return NotImplemented
+        if self._wire is not None and self._wire == other._wire:
+            return True
+        return self._read() == other._read()
+
+    __hash__ = None  # type: ignore[assignment]  # they can be changed
+
+    def __repr__(self) -> str:
+        return f"Headers({self._read()!r})"
+
+
+def _checked_timestamp(timestamp: int | None) -> int | None:
+    if timestamp is None or timestamp == -1:
+        return None
+    if timestamp < 0:
+        raise DataException(f"Invalid record timestamp {timestamp}")
+    return timestamp
+
+
+@dataclass(slots=True)
+class SourceRecord:
+    """One record that a source task read. ``source_offset`` is the position to resume from after it; None: no position to resume from.
+    An offset without a partition raises ConnectException.
+
+    ``timestamp`` is in ms; None lets the producer decide, and so does ``kafka_partition`` None. Schema None is schemaless data.
+    """
+
+    source_partition: Mapping[str, object] | None
+    source_offset: Mapping[str, object] | None
+    topic: str
+    value: Any = None  # any value of value_schema
+    key: Any = None  # any value of key_schema
+    kafka_partition: int | None = field(default=None, kw_only=True)
+    key_schema: Schema | None = field(default=None, kw_only=True)
+    value_schema: Schema | None = field(default=None, kw_only=True)
+    timestamp: int | None = field(default=None, kw_only=True)
+    headers: Headers = field(default_factory=Headers, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.timestamp = _checked_timestamp(self.timestamp)
+        if self.source_partition is None and self.source_offset is not None:
+            raise ConnectException("SourceRecord: source_offset needs a source_partition: an offset without a partition is never committed")
+
+    def replace(self, **changes: Any) -> Self:  # Any: the record's own attributes
+        """A copy with some attributes changed; headers are duplicated unless given."""
+        return dataclasses.replace(self, **{"headers": self.headers.duplicate(), **changes} if "headers" not in changes else changes)
+
+
+@dataclass(slots=True)
+class SinkRecord:
+    """One record that a sink task is given.
+
+    ``original_…`` are topic and partition as they were before transformations: offsets are committed by these."""
+
+    topic: str
+    kafka_partition: int
+    kafka_offset: int
+    key: Any = None  # any value of key_schema
+    value: Any = None  # any value of value_schema
+    key_schema: Schema | None = None
+    value_schema: Schema | None = None
+    timestamp: int | None = None
+    timestamp_type: str = "CreateTime"
+    headers: Headers = field(default_factory=Headers)
+    original_topic: str | None = field(default=None, kw_only=True)
+    original_kafka_partition: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.timestamp = _checked_timestamp(self.timestamp)
+        self.original_topic = self.topic if self.original_topic is None else self.original_topic
+        if self.original_kafka_partition is None:
+            self.original_kafka_partition = self.kafka_partition
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The record's partition in Kafka, before transformations."""
+        return TopicPartition(str(self.original_topic), int(self.original_kafka_partition or 0))
+
+    def replace(self, **changes: Any) -> Self:  # Any: the record's own attributes
+        """A copy with some attributes changed; headers are duplicated unless given."""
+        return dataclasses.replace(self, **{"headers": self.headers.duplicate(), **changes} if "headers" not in changes else changes)

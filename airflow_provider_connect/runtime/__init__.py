@@ -1,0 +1,1 @@
+"""Kafka Connect itself, without Airflow: rules, settings, topics, plugins, runs, verbs."""

@@ -1,0 +1,1 @@
+"""Settings of workers, clients, connectors and DAGs; config providers; masking of secrets."""

@@ -1,0 +1,365 @@
+"""The ``airflow.*`` keys of a connector config as one checked value. Knows nothing of Airflow.
+
+They steer the connector's DAG and never reach the connector.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.key_values import (
+    count,
+    delay,
+    duration,
+    factor,
+    heap_bytes,
+    heap_size,
+    names,
+    one_of,
+    positive_duration,
+    schedule_of,
+    text_of,
+    whole_number,
+)
+from airflow_provider_connect.runtime.model.secret_keys import is_secret_key, variable_spans
+from airflow_provider_connect.runtime.model.unknown_settings import nearest
+
+PREFIX = "airflow."
+DEFINED_IN = "airflow.defined.in"
+RELEASED = "airflow.released"  # on a config that no DAG file defines any more: the connector's last target state
+SCHEDULE = "airflow.schedule"
+ON_FAILURE, ON_DEADLINE = "airflow.on.failure", "airflow.on.deadline"
+DEADLINE = "airflow.deadline."
+_DEADLINES = _RUN, _SILENCE, LAG = f"{DEADLINE}duration", f"{DEADLINE}silence", f"{DEADLINE}lag"
+_LAG_DURATION = f"{LAG}.duration"
+PROBE_INTERVAL, POLL_TIMEOUT = "airflow.java.probe.interval", "airflow.java.poll.timeout"
+JAVA_MEMORY, WORKERS_JAVA_MEMORY = "airflow.java.memory", "java.memory"
+MOST_JAVA_MEMORY = "java.memory.max"
+_DEFAULT_JAVA_MEMORY, _DEFAULT_MOST_JAVA_MEMORY = "512m", "4g"
+TASKS_PER_APPLICATION = "tasks.per.application"
+SPARK, PROCESS = "spark", "process"
+"""What ``airflow.engine`` may be: tasks run as Spark jobs, or in the application's own process, without Spark."""
+MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
+ANY = "*"
+_SPREAD_SECONDS = 300
+_SHOWN = 200  # characters of a value in an error
+_COMPARED = 100  # unknown keys that are compared with the known ones: each takes up to a millisecond
+_OWN_POOL, _OWN_QUEUE = "default_pool", "default"
+_P = TypeVar("_P")
+_D = TypeVar("_D")
+
+
+@dataclass(frozen=True, slots=True)
+class DagSettings:
+    """How the DAG of a connector runs. ``schedule`` None: never by itself; ``tasks_per_application`` None: all in one application;
+    ``probe_interval_seconds`` None: each run starts a Java source that only a run can ask for new data; ``poll_timeout_seconds`` None: a
+    poll of a Java source is waited for as long as it takes; ``java_memory`` None: the heap of
+    its JVMs is the worker's."""
+
+    schedule: str | float | None
+    tags: tuple[str, ...] = ()
+    owner: str | None = None
+    retries: int = 3
+    retry_delay_seconds: float = 10.0
+    pool: str | None = None
+    pool_slots: int = 1
+    queue: str | None = None
+    priority_weight: int = 1
+    description: str | None = None
+    display_name: str | None = None
+    doc: str | None = None
+    max_duration_seconds: float | None = None
+    tasks_per_application: int | None = None
+    engine: str = SPARK
+    probe_interval_seconds: float | None = None
+    poll_timeout_seconds: float | None = None
+    java_memory: str | None = None
+    on_failure: tuple[str, ...] = ()
+    on_deadline: tuple[str, ...] = ()
+    longest_run_seconds: float | None = None  # from when it is queued to its end
+    longest_silence_seconds: float | None = None  # without a run that succeeds
+    most_lag: int | None = None  # records
+    longest_lag_seconds: float = 600.0  # that the lag may be larger
+
+
+@dataclass(frozen=True, slots=True)
+class DagLimits:
+    """What authors of configs may ask of Airflow, where the config came by REST or the config topic: worker settings. A DAG file's author
+    is not bound by them. ``pools``, ``queues`` and ``engines`` may be used beside the default ones; ``*`` in them is any. ``notifiers`` are
+    those that the worker settings define."""
+
+    min_interval_seconds: float = 10.0
+    pools: frozenset[str] = frozenset()
+    queues: frozenset[str] = frozenset()
+    engines: frozenset[str] = frozenset()
+    notifiers: frozenset[str] = frozenset()
+    max_pool_slots: int = 8
+    max_priority_weight: int = 100
+
+
+MIN_INTERVAL = "airflow.min.schedule.interval"
+ALLOWED_POOLS, ALLOWED_QUEUES, ALLOWED_ENGINES = "airflow.allowed.pools", "airflow.allowed.queues", "airflow.allowed.engines"
+MAX_SLOTS, MAX_PRIORITY = "airflow.max.pool.slots", "airflow.max.priority.weight"
+
+ShortestInterval = Callable[[str], float | None]
+"""The shortest time between two runs of a cron expression or preset, in seconds; None: there is at most one run. Raises ValueError for one
+that Airflow does not take, or that never comes."""
+
+DagCheck = Callable[[str, Mapping[str, str]], dict[str, list[str]]]
+"""What keeps Airflow from making a DAG of a connector, given its name and config: by key, every error."""
+
+
+def dag_settings(connector: str, config: Mapping[str, str], worker_schedule: str | None = None) -> DagSettings:
+    """The settings in ``config``, with the worker's schedule where it has none.
+
+    Raises ConfigException with every ``airflow.*`` key that is unknown or has a wrong value.
+    """
+    read = _Reader(config)
+    settings = _settings(read, connector, worker_schedule)
+    read.raise_errors()
+    return settings
+
+
+def steering_errors(
+    connector: str, config: Mapping[str, str], limits: DagLimits, shortest_interval: ShortestInterval | None = None
+) -> dict[str, list[str]]:
+    """What is wrong with the keys that steer the connector's DAG, by key: values that Airflow does not take, and those beyond ``limits``.
+
+    Without ``shortest_interval``, which asks Airflow, of a cron expression the number of its fields alone is checked.
+    """
+    read = _Reader({key: value for key, value in config.items() if key not in (DEFINED_IN, RELEASED)})
+    settings = _settings(read, connector, None)
+    if SCHEDULE in config and SCHEDULE not in read.errors:
+        _check_interval(read, settings.schedule, limits, shortest_interval)
+    for key, value, allowed, own, setting in (
+        ("airflow.pool", settings.pool, limits.pools, _OWN_POOL, ALLOWED_POOLS),
+        ("airflow.queue", settings.queue, limits.queues, _OWN_QUEUE, ALLOWED_QUEUES),
+        ("airflow.engine", settings.engine, limits.engines, SPARK, ALLOWED_ENGINES),
+    ):
+        if value is not None and value != own and not allowed & {value, ANY}:
+            read.refuse(key, value, f"the worker setting {setting} does not name it; ask an admin to, or leave the key out")
+    for key, name in [*((ON_FAILURE, name) for name in settings.on_failure), *((ON_DEADLINE, name) for name in settings.on_deadline)]:
+        if name not in limits.notifiers:
+            known = ", ".join(sorted(limits.notifiers)) or "none"
+            read.refuse(key, name, f"no notifier has this name; the worker settings airflow.notifiers.… define {known}")
+    for key, number, most, setting in (
+        ("airflow.pool.slots", settings.pool_slots, limits.max_pool_slots, MAX_SLOTS),
+        ("airflow.priority.weight", settings.priority_weight, limits.max_priority_weight, MAX_PRIORITY),
+    ):
+        if number > most:
+            read.refuse(key, str(number), f"the worker setting {setting} allows {most}")
+    return read.errors
+
+
+def _check_interval(read: "_Reader", schedule: str | float | None, limits: DagLimits, shortest_interval: ShortestInterval | None) -> None:
+    text = read.config[SCHEDULE]
+    try:
+        known = isinstance(schedule, str) and shortest_interval is not None
+        seconds = shortest_interval(schedule) if known else schedule  # type: ignore[misc, arg-type]  # as ``known`` has it
+    except ValueError as error:
+        read.refuse(SCHEDULE, text, str(error))
+        return
+    if isinstance(seconds, float) and seconds < limits.min_interval_seconds:
+        shortest = f"{limits.min_interval_seconds:g}s"
+        read.refuse(SCHEDULE, text, f"runs would be {seconds:g}s apart, and the worker setting {MIN_INTERVAL} is {shortest}")
+
+
+def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> DagSettings:
+    read.refuse_unknown()
+    default = default_schedule(connector) if worker_schedule is None else schedule_of(worker_schedule)
+    schedule = read.value(SCHEDULE, schedule_of, default)
+    given = {name: read.value(key, parse, None) for key, (name, parse) in _KEYS.items()}
+    settings = {name: value for name, value in given.items() if value is not None}
+    for key, parse in RETRY_KEYS.items():
+        read.value(key, parse, 0)
+    _check_deadlines(read, has_notifiers=bool(settings.get("on_deadline")))
+    return DagSettings(schedule=schedule, **settings)
+
+
+def _check_deadlines(read: "_Reader", *, has_notifiers: bool) -> None:
+    """A deadline without a notifier, or a notifier without a deadline, is a mistake that would show only when it is too late."""
+    deadlines = [key for key in (*_DEADLINES, _LAG_DURATION) if key in read.config]
+    for key in deadlines:
+        if not has_notifiers and ON_DEADLINE not in read.errors:
+            read.refuse(key, read.config[key], f"no notice of this deadline would be sent: name notifiers in {ON_DEADLINE}")
+    if _LAG_DURATION in deadlines and LAG not in deadlines:
+        read.refuse(_LAG_DURATION, read.config[_LAG_DURATION], f"it limits nothing without {LAG}: set that too, or leave it out")
+    if has_notifiers and not deadlines:
+        read.refuse(ON_DEADLINE, read.config[ON_DEADLINE], f"the connector has no deadline: set one of {', '.join(_DEADLINES)}")
+
+
+def default_schedule(connector: str) -> str:
+    """Every five minutes, at a minute and second that the name decides, so that a thousand connectors do not start at once.
+
+    Cron with seconds, as Airflow reads it: in the sixth field.
+    """
+    minute, second = divmod(int.from_bytes(hashlib.sha256(connector.encode()).digest()[:8]) % _SPREAD_SECONDS, 60)
+    return f"{minute}-59/5 * * * * {second}"
+
+
+def check_definition(connector: str, config: Mapping[str, str]) -> None:
+    """Refuse what can be seen to be wrong without a broker or the plugin. Raises ConfigException naming each key and its fix."""
+    errors = [_text_error(key, value) for key, value in config.items() if not isinstance(key, str) or not isinstance(value, str)]
+    if errors:
+        raise ConfigException("; ".join(errors), errors=errors)
+    if not connector.strip() or re.search(r"[\x00-\x1f]", connector):
+        errors.append(f"Invalid value {connector!r} for configuration name: a connector needs a name without control characters")
+    if config.get("name", connector) != connector:
+        errors.append(f"Invalid value {config['name']} for configuration name: the DAG is of connector {connector}; leave 'name' out")
+    if not config.get("connector.class", "").strip():
+        errors.append(
+            'Missing required configuration "connector.class" which has no default value: give the connector\'s class or alias, '
+            "for instance FileStreamSource"
+        )
+    if DEFINED_IN in config:
+        errors.append(f"Invalid value {config[DEFINED_IN]} for configuration {DEFINED_IN}: it is set from the DAG's file; leave it out")
+    if config.get("topics", "").strip() and config.get("topics.regex", "").strip():
+        errors.append("topics and topics.regex are mutually exclusive options, but both are set: leave one out")
+    tasks_max = whole_number(config.get("tasks.max", "1"))
+    if tasks_max is None or not 1 <= tasks_max <= MAX_TASKS:
+        errors.append(f"Invalid value {config['tasks.max']} for configuration tasks.max: give a whole number from 1 to {MAX_TASKS}")
+    errors += lag_errors(config)
+    if errors:
+        raise ConfigException("; ".join(errors), errors=errors)
+
+
+def lag_errors(config: Mapping[str, str]) -> list[str]:
+    """Of a connector's whole config: whether it limits the lag of a source, which has none."""
+    if LAG not in config or config.get("topics", "").strip() or config.get("topics.regex", "").strip():
+        return []
+    return [ConfigException.of(LAG, config[LAG], "a source has no lag: leave it out, or limit airflow.deadline.silence").message]
+
+
+def literal_secrets(config: Mapping[str, str]) -> list[str]:
+    """The keys that are named like secrets but hold their value itself instead of a variable such as ``${airflow:shop:password}``."""
+    return sorted(key for key, value in config.items() if is_secret_key(key) and value.strip() and not any(variable_spans(value)))
+
+
+def dag_keys(config: Mapping[str, str]) -> dict[str, str]:
+    """The keys of ``config`` that steer the DAG, as their author has set them: those that REST, as Kafka Connect, does not show."""
+    return {key: value for key, value in config.items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
+
+
+def connector_config(config: Mapping[str, str]) -> dict[str, str]:
+    """``config`` without the keys that steer the DAG."""
+    return {key: value for key, value in config.items() if not key.startswith(PREFIX)}
+
+
+def _text_error(key: object, value: object) -> str:
+    if not isinstance(key, str):
+        return f"The configuration key {key!r} must be text"
+    return f'Invalid value {value!r} for configuration {key}: values are text; write "{_as_text(value)}"'
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(_as_text, value))
+    return str(value)
+
+
+RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
+    "airflow.retries": count(0, 1000),
+    "airflow.retry.delay": delay,
+    "airflow.retry.delay.max": delay,
+    "airflow.retry.delay.multiplier": factor(1, 100),
+    "airflow.retry.delay.jitter": factor(0, 1),
+}
+"""What the retry policy reads, from the Variable and, stronger, from the connector's config."""
+
+_KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "airflow.tags": ("tags", names(100, "tags")),
+    "airflow.owner": ("owner", text_of(250)),
+    "airflow.retries": ("retries", RETRY_KEYS["airflow.retries"]),
+    "airflow.retry.delay": ("retry_delay_seconds", delay),
+    "airflow.pool": ("pool", text_of(256)),
+    "airflow.pool.slots": ("pool_slots", count(1, 10_000)),
+    "airflow.queue": ("queue", text_of(256)),
+    "airflow.priority.weight": ("priority_weight", count(1, 1_000_000)),
+    "airflow.description": ("description", text_of(5000)),
+    "airflow.display.name": ("display_name", text_of(2000)),
+    "airflow.doc": ("doc", text_of(50_000)),
+    "airflow.max.duration": ("max_duration_seconds", positive_duration),
+    ON_FAILURE: ("on_failure", names(10, "notifiers")),
+    ON_DEADLINE: ("on_deadline", names(10, "notifiers")),
+    _RUN: ("longest_run_seconds", duration(10)),
+    _SILENCE: ("longest_silence_seconds", duration(60)),
+    LAG: ("most_lag", count(0, 2**31 - 1)),
+    _LAG_DURATION: ("longest_lag_seconds", duration(0)),
+    "airflow.engine": ("engine", one_of(SPARK, PROCESS)),
+    PROBE_INTERVAL: ("probe_interval_seconds", positive_duration),
+    POLL_TIMEOUT: ("poll_timeout_seconds", positive_duration),
+    JAVA_MEMORY: ("java_memory", heap_size),
+    TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
+}
+"""By key: the field of ``DagSettings``, which has the default, and the parser."""
+
+_KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
+
+
+def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
+    """The largest heap of a JVM for the connector with this ``config``; for none, where that is empty. ``worker`` are the worker's
+    settings. Raises ConfigException for what is no size, or more than a connector may have."""
+    default = _parsed(WORKERS_JAVA_MEMORY, worker.get(WORKERS_JAVA_MEMORY, _DEFAULT_JAVA_MEMORY), heap_size)
+    if JAVA_MEMORY not in config:
+        return default
+    asked = _parsed(JAVA_MEMORY, config[JAVA_MEMORY], heap_size)
+    most = _parsed(MOST_JAVA_MEMORY, worker.get(MOST_JAVA_MEMORY, _DEFAULT_MOST_JAVA_MEMORY), heap_size)
+    if heap_bytes(asked) > max(heap_bytes(most), heap_bytes(default)):
+        reason = f"Value must be no more than {most}, the worker setting {MOST_JAVA_MEMORY}, which an admin may raise"
+        raise ConfigException.of(JAVA_MEMORY, asked, reason)
+    return asked
+
+
+def java_seconds(config: Mapping[str, str], key: str) -> float | None:
+    """One of the durations that steer a Java connector, None where the config has none. Raises ConfigException for what is no duration."""
+    return _parsed(key, config[key], positive_duration) if key in config else None
+
+
+def _parsed(key: str, text: str, parse: Callable[[str], _P]) -> _P:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ConfigException.of(key, text, str(error)) from None
+
+
+class _Reader:
+    """Reads typed values and collects all errors by key."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self.config = config
+        self.errors: dict[str, list[str]] = {}
+
+    def refuse(self, key: str, value: str, reason: str) -> None:
+        self._add(key, ConfigException.of(key, value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…", reason).message)
+
+    def refuse_unknown(self) -> None:
+        unknown = [key for key in sorted(self.config) if key.startswith(PREFIX) and key not in {*_KNOWN, DEFINED_IN, RELEASED}]
+        for number, key in enumerate(unknown):
+            near = nearest(key, _KNOWN) if number < _COMPARED else None
+            fix = f"did you mean {near}?" if near is not None else f"there are {', '.join(sorted(_KNOWN))}"
+            self._add(key, f"Unknown configuration {key}: {fix}")
+
+    def value(self, key: str, parse: Callable[[str], _P], default: _D) -> _P | _D:
+        text = self.config.get(key)
+        if text is None:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.refuse(key, text, str(error))
+            return default
+
+    def raise_errors(self) -> None:
+        errors = [error for key in self.errors for error in self.errors[key]]
+        if errors:
+            raise ConfigException("; ".join(errors), errors=errors)
+
+    def _add(self, key: str, error: str) -> None:
+        found = self.errors.setdefault(key, [])
+        if error not in found:
+            found.append(error)

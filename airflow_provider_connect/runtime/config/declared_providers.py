@@ -1,0 +1,279 @@
+"""The config providers that the worker settings declare: class, time to live of the values, and access rules.
+
+::
+
+    config.providers                                   the aliases
+    config.providers.«alias».class                     the built-in ones by Kafka Connect's names; another by its Python class
+    config.providers.«alias».param.«name»              what the provider is configured with
+    config.providers.«alias».param.ttl.ms              for how long its values hold
+    config.providers.«alias».access.«connectors»       what connectors may read; both are patterns of whole names
+    config.providers.«alias».secret                    false: what it gives is no secret; true by default
+    config.providers.«alias».public.keys               the pattern of whole keys of which the same holds
+    config.providers.access.default                    for what has no such rule: deny (the default) or allow
+
+``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and take ``param.allowlist.pattern``,
+``param.ttl.ms`` and ``access``. Without a rule or an allowlist they and the environment are denied to every connector; files and providers
+of one's own are open, as in Kafka Connect, and so are public values. Knows nothing of where in a config a variable stands.
+"""
+
+import importlib
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.runtime.config.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
+
+AIRFLOW_PROVIDERS = ("airflow", "variable")
+DEFAULT_ACCESS = "config.providers.access.default"
+"""``deny``: what the whole host has is denied to connectors that no rule names. ``allow``: every author of a connector is trusted."""
+
+_log = logging.getLogger(__name__)
+_OPEN_FILES = (
+    "Config provider %s gives every connector every file that the worker may read: set config.providers.%s.param.allowed.paths, or rules "
+    "(config.providers.«alias».access.«connectors»)"
+)
+_PREFIX = "config.providers"
+_KAFKA = "org.apache.kafka.common.config.provider."
+
+
+@dataclass(slots=True)
+class DeclaredProvider(ConfigProvider):
+    """One declared provider, for one config of one connector: asks a path once, and notes for how long what it was asked for holds.
+
+    ``make`` None: its values are handed in by who can look them up. ``allowlist`` None: everything. ``rules`` None: every connector; else
+    those that hold for this one; ``has_rules`` False: they are the default, which denies no public value. ``public`` None: every value is
+    a secret; else those of the keys that it matches are public. ``location`` is the text that rules match for a path and key.
+    """
+
+    alias: str
+    make: Callable[[], ConfigProvider] | None
+    ttl_ms: int | None = None
+    allowlist: BoundedRegex | None = None
+    rules: tuple[BoundedRegex, ...] | None = None
+    public: BoundedRegex | re.Pattern[str] | None = None
+    has_rules: bool = True
+    location: Callable[[str, str], str] = lambda path, key: f"{path}:{key}" if path else key
+    shortest_ttl_ms: int | None = None
+    _made: ConfigProvider | None = None
+    _known: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every connector may resolve all variables of the provider."""
+        return self.rules is None and self.allowlist is None
+
+    def is_public(self, key: str) -> bool:
+        """Whether an admin has declared that the values of ``key`` are no secrets."""
+        return self.public is not None and self.public.fullmatch(key) is not None
+
+    def refusal(self, connector: str | None, path: str, key: str) -> str:
+        """Why ``connector`` may not look this up, and what would let it; empty: it may."""
+        if "\0" in path or "\0" in key:
+            return "a path or a name has no null character"
+        location, prefix = self.location(path, key), f"{_PREFIX}.{self.alias}"
+        if self.allowlist is not None and not self.allowlist.fullmatch(location):
+            return f"{prefix}.param.allowlist.pattern does not allow it; change the variable, or ask for a wider pattern"
+        if self.rules is None or any(rule.fullmatch(location) for rule in self.rules):
+            return ""
+        if not self.has_rules and self.is_public(key):
+            return ""
+        return (
+            f"no {prefix}.access setting of the worker lets this connector look it up; change the variable, or ask for the setting "
+            f"{prefix}.access.{connector or '.*'}={location} ({DEFAULT_ACCESS}=allow lets every connector read everything)"
+        )
+
+    def get(self, path: str, keys: Iterable[str]) -> ConfigData:
+        """Raises ConfigException, and RetriableException for whatever else a provider raises."""
+        keys = list(keys)
+        asked = [key for key in keys if (path, key) not in self._known]
+        if asked:
+            found = self._asked(path, asked)
+            self._note(found.ttl_ms)
+            self._note(self.ttl_ms)
+            self._known |= {(path, key): found.values.get(key) for key in asked}
+        known = {key: self._known[path, key] for key in keys}
+        return ConfigData({key: value for key, value in known.items() if value is not None}, self.shortest_ttl_ms)
+
+    def _asked(self, path: str, keys: list[str]) -> ConfigData:
+        if self.make is None:
+            return ConfigData({})
+        try:
+            if self._made is None:
+                self._made = self.make()
+            return self._made.get(path, keys)
+        except ConnectException:
+            raise
+        except Exception as error:  # (foreign code: a vault that is down is not a wrong config)
+            reason = f"Config provider {self.alias} could not look up {', '.join(keys)}"
+            raise RetriableException(f"{reason}: {type(error).__name__}: {error}") from error
+
+    def _note(self, ttl_ms: int | None) -> None:
+        if ttl_ms is not None:
+            self.shortest_ttl_ms = ttl_ms if self.shortest_ttl_ms is None else min(ttl_ms, self.shortest_ttl_ms)
+
+
+class Providers(dict[str, DeclaredProvider]):
+    """The providers for one config, by alias. ``connector`` None: the config is the worker's own, to which no access rule applies.
+    ``trusts_authors``: ``config.providers.access.default`` is ``allow``."""
+
+    def __init__(self, providers: Mapping[str, DeclaredProvider], connector: str | None, *, trusts_authors: bool) -> None:
+        super().__init__(providers)
+        self.connector, self.trusts_authors = connector, trusts_authors
+
+
+def providers_of(settings: Mapping[str, str], connector: str | None = None) -> Providers:
+    """The providers that the worker ``settings`` declare, and Airflow's two. Raises ConfigException for a wrong declaration."""
+    aliases = [name.strip() for name in settings.get(_PREFIX, "").split(",")]
+    declared = {alias: _declared(alias, settings, connector) for alias in dict.fromkeys((*filter(None, aliases), *AIRFLOW_PROVIDERS))}
+    return Providers(declared, connector, trusts_authors=_trusts_authors(settings))
+
+
+def open_file_providers(settings: Mapping[str, str]) -> list[str]:
+    """The aliases of declared file and directory providers that give every connector every file which the worker may read."""
+    declared = providers_of(settings, "").items()
+    files = [alias for alias, provider in declared if provider.is_open and provider.location in _LOCATIONS.values()]
+    return [alias for alias in files if not settings.get(f"{_PREFIX}.{alias}.param.allowed.paths", "").strip()]
+
+
+def warn_of_open_files(settings: Mapping[str, str]) -> None:
+    """Log a warning for each of them. Called by every program that runs or serves connectors, once for the worker settings in force."""
+    for alias in open_file_providers(settings):
+        _log.warning(_OPEN_FILES, alias, alias)
+
+
+def _trusts_authors(settings: Mapping[str, str]) -> bool:
+    text = settings.get(DEFAULT_ACCESS, "deny")
+    if text.strip().lower() not in ("allow", "deny"):
+        raise ConfigException.of(DEFAULT_ACCESS, text, "give deny, or allow where every author of a connector is trusted with every secret")
+    return text.strip().lower() == "allow"
+
+
+def shortest_ttl_ms(providers: Mapping[str, ConfigProvider]) -> int | None:
+    """How long all resolved values hold; None: no end is known."""
+    known = (provider.shortest_ttl_ms for provider in providers.values() if isinstance(provider, DeclaredProvider))
+    return min((ttl for ttl in known if ttl is not None), default=None)
+
+
+def _declared(alias: str, settings: Mapping[str, str], connector: str | None) -> DeclaredProvider:
+    prefix = f"{_PREFIX}.{alias}."
+    params = {key.removeprefix(f"{prefix}param."): value for key, value in settings.items() if key.startswith(f"{prefix}param.")}
+    ttl_ms = _ttl_ms(f"{prefix}param.ttl.ms", params.pop("ttl.ms", None))
+    rules = _rules(f"{prefix}access.", settings, connector)
+    public = _public(prefix, settings)
+    class_name = settings.get(f"{prefix}class")
+    is_denied = connector is not None and not _trusts_authors(settings) and "allowlist.pattern" not in params
+    has_rules = rules is not None
+    if rules is None and is_denied and _is_of_the_host(alias, class_name):
+        rules = ()
+    if alias not in AIRFLOW_PROVIDERS:
+        made = DeclaredProvider(alias, _provider(prefix, class_name, params), ttl_ms, None, rules, public, has_rules)
+        made.location = _LOCATIONS.get((class_name or "").strip().removeprefix(_KAFKA), made.location)
+        return made
+    if class_name is not None:
+        raise ConfigException.of(f"{prefix}class", class_name, f"{alias} is Airflow's own: choose another alias")
+    allowed = params.get("allowlist.pattern")
+    allowlist = None if allowed is None else _pattern(f"{prefix}param.allowlist.pattern", allowed)
+    return DeclaredProvider(alias, None, ttl_ms, None if connector is None else allowlist, rules, public, has_rules)
+
+
+def _public(prefix: str, settings: Mapping[str, str]) -> BoundedRegex | re.Pattern[str] | None:
+    """The keys whose values are public; None: every value is a secret."""
+    text, keys = settings.get(f"{prefix}secret", "true"), settings.get(f"{prefix}public.keys", "")
+    if text.strip().lower() not in ("true", "false"):
+        raise ConfigException.of(f"{prefix}secret", text, "give true, or false where nothing that this provider gives is a secret")
+    if text.strip().lower() == "false":
+        return re.compile(".*", re.DOTALL)
+    return _pattern(f"{prefix}public.keys", keys) if keys.strip() else None
+
+
+def _is_of_the_host(alias: str, class_name: str | None) -> bool:
+    """Whether the provider gives what the whole host, or all of Airflow, has: nothing that an admin chose for connectors."""
+    return alias in AIRFLOW_PROVIDERS or (class_name or "").strip().removeprefix(_KAFKA) == "EnvVarConfigProvider"
+
+
+def _provider(prefix: str, class_name: str | None, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:
+    """What makes the provider when it is first asked."""
+    if class_name is None:
+        raise ConfigException(f'Missing required configuration "{prefix}class" which has no default value.')
+    match class_name.strip().removeprefix(_KAFKA):
+        case "FileConfigProvider":
+            return partial(FileConfigProvider, _paths(params.get("allowed.paths")))
+        case "DirectoryConfigProvider":
+            return partial(DirectoryConfigProvider, _paths(params.get("allowed.paths")))
+        case "EnvVarConfigProvider":
+            pattern = _pattern(f"{prefix}param.allowlist.pattern", params.get("allowlist.pattern", ".*"))
+            return partial(EnvVarConfigProvider, pattern.pattern)
+    return _installed(f"{prefix}class", class_name.strip(), params)
+
+
+def _of_properties(path: str, key: str) -> str:
+    return f"{os.path.realpath(path)}:{key}"
+
+
+def _of_file(path: str, key: str) -> str:
+    return ":".join(os.path.split(os.path.realpath(os.path.join(path, key))))
+
+
+_LOCATIONS = {"FileConfigProvider": _of_properties, "DirectoryConfigProvider": _of_file}
+"""With links followed, so that a rule about a directory cannot be avoided from another one."""
+
+
+def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:
+    """A class that is installed in the environment, created and configured at its first use."""
+    module, _, name = class_name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigException.of(
+            key,
+            class_name,
+            "there are FileConfigProvider, DirectoryConfigProvider and EnvVarConfigProvider, and the Python classes of ConfigProviders "
+            f"that are installed here ({error}); ${{airflow:connection:field}} and ${{variable:key}} need no declaration",
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, ConfigProvider)):
+        raise ConfigException.of(key, class_name, "it is no class that extends airflow_provider_connect.sdk.ConfigProvider")
+
+    def make() -> ConfigProvider:
+        provider = found()
+        provider.configure(dict(params))
+        return provider
+
+    return make
+
+
+def _rules(prefix: str, settings: Mapping[str, str], connector: str | None) -> tuple[BoundedRegex, ...] | None:
+    """What ``connector`` may resolve; None: everything, since no rule restricts access."""
+    given = {key: value for key, value in settings.items() if key.startswith(prefix)}
+    patterns = {key: (_pattern(key, key[len(prefix) :]), _pattern(key, value)) for key, value in given.items()}
+    if connector is None or not patterns:
+        return None
+    return tuple(what for who, what in patterns.values() if who.fullmatch(connector))
+
+
+def _ttl_ms(key: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ConfigException.of(key, text, "Value must be a number of milliseconds, at least 1")
+    return int(text)
+
+
+def _paths(text: str | None) -> tuple[str, ...] | None:
+    paths = tuple(path.strip() for path in (text or "").split(",") if path.strip())
+    for path in paths:
+        if not os.path.isabs(path):
+            raise ConfigException.of("allowed.paths", path, "Path must be absolute")
+    return paths or None
+
+
+def _pattern(key: str, pattern: str) -> BoundedRegex:
+    try:
+        return BoundedRegex(pattern, key)  # an admin's, and matched against what the authors of configs write
+    except re.error as error:
+        raise ConfigException.of(key, pattern, f"Invalid regex: {error}") from error

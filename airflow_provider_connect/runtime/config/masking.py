@@ -1,0 +1,275 @@
+"""Secrets out of texts that people may read: traces, statuses, results, logs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+from urllib.parse import quote, quote_plus
+
+from airflow_provider_connect.runtime.config import config_providers
+from airflow_provider_connect.runtime.config.config_providers import ConfigProvider
+from airflow_provider_connect.runtime.config.many_texts import ManyTexts
+from airflow_provider_connect.runtime.model.secret_keys import HIDDEN, SHORTEST, is_secret_key, is_variable
+from airflow_provider_connect.runtime.model.url_passwords import text_without_url_passwords, url_passwords
+from airflow_provider_connect.sdk.config_type import Type
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sdk.config_def import ConfigDef
+
+_QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
+_SHORTEST_LINE = 8
+_FEW = 500
+"""Of so many spellings each is searched by itself, which is faster."""
+_URL_SAFE = str.maketrans("+/", "-_")
+_MOST_NESTED: Final = 200
+"""Of so many secrets one spelling within another is hidden too: ten times the texts, where one has quotes or letters beyond ASCII."""
+
+_T = TypeVar("_T")
+HideSecrets = Callable[[Iterable[str]], None]
+"""Is given secrets, each time before code that knows them may write texts."""
+
+
+class Mask:
+    """Replaces every secret that it was given, and the passwords of URLs, in a text. Safe to share between threads."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: frozenset[str] = frozenset()
+        self._replace = _replacing(self._secrets)
+        self._replace_in_bytes: Callable[[str], str] | None = None  # made when it is needed
+        self._adding = threading.Lock()
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        forms = spellings(secrets)
+        with self._adding:
+            if not forms <= self._secrets:
+                self._secrets |= forms
+                self._replace, self._replace_in_bytes = _replacing(self._secrets), None
+
+    def __call__(self, text: str) -> str:
+        return text_without_url_passwords(self._replace(text))
+
+    def in_bytes(self, data: bytes) -> bytes:
+        """``data`` without secrets in UTF-8."""
+        replace = self._replace_in_bytes
+        if replace is None:
+            with self._adding:
+                replace = _replacing(secret.encode(errors="surrogatepass").decode("latin-1") for secret in self._secrets)
+                self._replace_in_bytes = replace
+        return replace(data.decode("latin-1")).encode("latin-1")
+
+    def text(self, data: bytes, most: int) -> str:
+        """``data`` as text where it is UTF-8, else ``0x`` and the first ``most`` bytes in hexadecimal, without secrets. Text is not cut:
+        of a part of a secret, nothing is recognised."""
+        hidden = self.in_bytes(data)
+        try:
+            return self(hidden.decode())
+        except UnicodeDecodeError:
+            return f"0x{hidden[:most].hex()}"
+
+    def whole(self, value: _T) -> _T:
+        """A value of JSON with every text in it masked, names of fields too."""
+        return self._whole(value)  # type: ignore[no-any-return]
+
+    def _whole(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, Mapping):
+            return {self._whole(name): self._whole(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._whole(inner) for inner in value]
+        return self(str(value)) if isinstance(value, int | float) and str(value) in self._secrets else value
+
+
+def _replacing(texts: Iterable[str]) -> Callable[[str], str]:
+    """What puts ``HIDDEN`` in place of each of ``texts``."""
+    longest_first = sorted(texts, key=len, reverse=True)
+    if len(longest_first) > _FEW:
+        many = ManyTexts(longest_first, SHORTEST)
+        return lambda text: many.replaced(text, HIDDEN)
+
+    def replaced(text: str) -> str:
+        for each in longest_first:
+            if each in text:
+                text = text.replace(each, HIDDEN)
+        return text
+
+    return replaced
+
+
+class MaskedLogs(logging.Filter):
+    """A filter for handlers: every line leaves without the secrets of ``mask``."""
+
+    def __init__(self, mask: Mask) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if record.exc_info:
+            trace = logging.Formatter().formatException(record.exc_info)
+            if self._mask(trace) != trace:  # as text: formatters, Airflow's among them, make their own of the exception
+                text, record.exc_info, record.exc_text = f"{text}\n{trace}", None, None
+        if record.stack_info:
+            record.stack_info = self._mask(record.stack_info)
+        record.msg, record.args = self._mask(text), ()
+        return True
+
+
+def mask_logs(mask: Mask) -> Callable[[], None]:
+    """Have every line that this process logs from now on pass through ``mask``, until the answer is called. Logging must be set up."""
+    masked = MaskedLogs(mask)
+    handlers = [*(logging.getLogger().handlers or filter(None, [logging.lastResort]))]
+    for handler in handlers:
+        handler.addFilter(masked)
+
+    def unmask() -> None:
+        for handler in handlers:
+            handler.removeFilter(masked)
+
+    return unmask
+
+
+class MaskedStream:
+    """A text stream in place of ``stream``: what is printed to it leaves without the secrets of ``masks``."""
+
+    def __init__(self, stream: TextIO, *masks: Mask) -> None:
+        self._stream, self._masks = stream, masks
+
+    def with_mask(self, mask: Mask) -> MaskedStream:
+        """The same stream, with one more mask."""
+        return MaskedStream(self._stream, *self._masks, mask)
+
+    def write(self, text: str) -> int:
+        shown = text
+        for mask in self._masks:
+            shown = mask(shown)
+        self._stream.write(shown)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def mask_output(mask: Mask) -> None:
+    """Have all that this process logs or prints from now on pass through ``mask``; for processes that are a run's own."""
+    mask_logs(mask)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        setattr(sys, name, stream.with_mask(mask) if isinstance(stream, MaskedStream) else MaskedStream(stream, mask))
+    warnings.showwarning = _masked_warnings(warnings.showwarning, mask)
+
+
+def _masked_warnings(show: Callable[..., None], mask: Mask) -> Callable[..., None]:
+    """Airflow shows warnings by a logger that has no handlers of ``logging``."""
+
+    def show_masked(message: Warning | str, *rest: Any, **more: Any) -> None:
+        text = mask(str(message))
+        show(message if text == str(message) else UserWarning(text), *rest, **more)
+
+    return show_masked
+
+
+def spellings(secrets: Iterable[str]) -> set[str]:
+    """All texts that give one of ``secrets`` away, but for those that are too short to be hidden."""
+    given = list(secrets)
+    forms = _nested_forms if len(given) <= _MOST_NESTED else _forms
+    return {form for secret in given for form in forms(secret) if len(form) >= SHORTEST}
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """How a secret may stand in a text: as it is, trimmed, its lines, in a Python or JSON literal, in a URL, in base64; and what it holds
+    itself."""
+    for part in _parts(secret):
+        yield from _texts(part)
+        yield from _in_base64(part.encode(errors="surrogatepass"))
+
+
+def _nested_forms(secret: str) -> Iterator[str]:
+    """The same, and each within a JSON literal or in base64, as records of JSON have it; no more for a secret of letters and digits."""
+    for part in _parts(secret):
+        for text in _texts(part):
+            yield text
+            yield from _in_json(text)
+            yield from _in_base64(text.encode(errors="surrogatepass"))
+
+
+def _texts(part: str) -> set[str]:
+    data = part.encode(errors="surrogatepass")
+    quoted = {quote(data), quote(data, safe=""), quote_plus(data)}
+    return {part, repr(part)[1:-1], repr(data)[2:-1], *_in_json(part), *quoted, *map(_lower_case_escapes, quoted)}
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _in_base64(data: bytes) -> Iterator[str]:
+    """What base64 makes of ``data`` whatever comes before and behind it: one of three texts, by the number of bytes before."""
+    for before in range(3):
+        whole = base64.b64encode(b"\0" * before + data).decode()
+        inner = whole[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
+        yield inner
+        yield inner.translate(_URL_SAFE)
+    yield from (base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode())
+
+
+def _parts(secret: str) -> set[str]:
+    lines = {line.strip() for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
+    parts = {secret, secret.strip(), *lines, *url_passwords(secret)}
+    return parts | _of_json(secret)
+
+
+def _lower_case_escapes(quoted: str) -> str:
+    first, *rest = quoted.split("%")
+    return "%".join([first, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _of_json(secret: str) -> set[str]:
+    """Secrets in a JSON object, such as the extra of a Connection."""
+    if not secret.lstrip().startswith("{"):
+        return set()
+    try:
+        value = json.loads(secret)
+    except (ValueError, RecursionError):
+        return set()
+    return {inner for name, inner in value.items() if isinstance(inner, str) and is_secret_key(name)}
+
+
+def secret_values(config: Mapping[str, str], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str]) -> set[str]:
+    """What must not be shown of ``config``: what its variables stand for, unless the worker declares that it is no secret, what keys that
+    are named like secrets hold, passwords in URLs.
+
+    Raises ConfigException when a provider's file cannot be read, or when the config names what its connector may not have.
+    """
+    values = config_providers.variable_values(config, providers, secrets)
+    return config_providers.hidden_values(config, providers, values) | config_secrets(config)
+
+
+def password_values(definition: ConfigDef, config: Mapping[str, str]) -> set[str]:
+    """What the settings of type PASSWORD hold, in a config that is resolved."""
+    keys = (key.name for key in definition.keys.values() if key.type is Type.PASSWORD)
+    return {text for key in keys if (text := config.get(key))}
+
+
+def config_secrets(config: Mapping[str, str | None]) -> set[str]:
+    """The secrets that ``config`` holds itself, by names of keys and in URLs."""
+    found: set[str] = set()
+    for key, text in config.items():
+        if not text:
+            continue
+        found |= set(url_passwords(text))
+        if is_secret_key(key) and not is_variable(text):  # a variable may be shown, as it is written
+            found |= {text, *(part for parts in _QUOTED.findall(text) for part in parts if part)}
+    return found

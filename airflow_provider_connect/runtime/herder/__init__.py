@@ -1,0 +1,1 @@
+"""The herder: every verb of Kafka Connect."""

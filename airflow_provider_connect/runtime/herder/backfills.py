@@ -1,0 +1,212 @@
+"""Backfills: made as connectors of their own, and how far each has come.
+
+Nothing here touches the live connector. What is made is checked, written and started as any other connector, under a name of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException
+from airflow_provider_connect.runtime.config.client_settings import refused_overrides
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, Restored
+from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper
+from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
+from airflow_provider_connect.runtime.model.backfill import (
+    MOST_RANGES,
+    OF,
+    RANGES,
+    Ranges,
+    backfill_name,
+    changed_config,
+    is_backfill_of,
+    known_ranges,
+    ranges_text,
+)
+from airflow_provider_connect.runtime.model.backfill_request import (
+    AskedRange,
+    Backfill,
+    BackfillRange,
+    BackfillRequest,
+    bounded_range,
+    chosen_partitions,
+)
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import consumer_group
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.plugins.validation.reliability import GROUP
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.offset_location import sink_admin_overrides
+from airflow_provider_connect.runtime.stores.sink_lag import committed_positions, topics_of_sink
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+
+MOST_SHOWN = 100
+"""Backfills of one connector: the offsets of each are asked for."""
+_ANSWER_SECONDS = 10.0
+_log = logging.getLogger(__name__)
+_VERSION = "connector.plugin.version"
+
+
+class Backfills:
+    """See the module."""
+
+    def __init__(self, settings: WorkerSettings, topics: Topics, connectors: ConnectorConfigs, offsets: OffsetKeeper) -> None:
+        self._settings = settings
+        self._reader = topics.reader
+        self._connectors = connectors
+        self._offsets = offsets
+
+    def create(
+        self, connector: str, request: BackfillRequest, restored: Restored, *, dry_run: bool = False, author: str | None = None
+    ) -> Backfill:
+        """1 the config, from the connector's; its clients may go where the policy allows 2 its ranges, by offset 3 check it 4 write it,
+        and a run starts. A dry run ends before 4.
+
+        ``restored`` is asked for the changes with the secrets that they stand for, and refuses those that would take a secret elsewhere.
+        Raises NotFoundException, BadRequestException for ranges that cannot be delivered, AlreadyExistsException for an id that there is,
+        ConfigException for a config that cannot be taken.
+        """
+        state = self._reader.configs()
+        name = backfill_name(connector, request.id)
+        raw = config_of(state, connector)
+        config = self._config(state, name, connector, request, restored)  # 1
+        self._refuse_overrides(config)
+        read = {**config, **{key: text for key, text in raw.items() if key in ("topics", "topics.regex")}}
+        ranges = self._ranges(name, read, request.ranges)  # 2
+        if ranges:
+            config |= {RANGES: ranges_text(ranges), "topics": ",".join(sorted({at.topic for at in ranges}))}
+        if dry_run:
+            self._connectors.check(name, config)  # 3
+        else:
+            self._connectors.create(name, config, None, author)  # 3, 4
+        return _view(name, connector, State.UNASSIGNED, ranges, {})
+
+    def of(self, connector: str) -> list[Backfill]:
+        """The last backfills of the connector, by name; those that were deleted are gone. Raises NotFoundException where there is neither
+        the connector nor a backfill of it."""
+        state = self._reader.configs()
+        names = sorted(name for name, config in state.connector_configs.items() if is_backfill_of(connector, name, config))
+        if not names:
+            config_of(state, connector)
+        return [self._shown(name, connector, state.connector_configs[name]) for name in names[-MOST_SHOWN:]]
+
+    def _config(self, state: ClusterConfigState, name: str, connector: str, request: BackfillRequest, restored: Restored) -> dict[str, str]:
+        """The config as it will be stored but for its ranges; the plugin's version is the one that runs now."""
+        raw = config_of(state, connector)
+        config = changed_config(name, connector, raw, restored(request.changes, raw) if request.changes else {})
+        version = state.version_in_force(connector)
+        if version is not None and _VERSION not in request.changes:
+            config[_VERSION] = version
+        if GROUP not in config and self._settings.values.get("consumer.group.id"):
+            config[GROUP] = consumer_group(name)  # else it would have that of the worker, which all its sinks share
+        return config
+
+    def _refuse_overrides(self, config: Mapping[str, str]) -> None:
+        """Before a client is made of them: the server that one names would get the values of the config's variables."""
+        refused = [f"{key}: {text}" for key, text in refused_overrides(self._settings, config).items()]
+        if refused:
+            raise ConfigException("\n".join(refused), errors=refused)
+
+    def _ranges(self, name: str, config: Mapping[str, str], asked: Sequence[AskedRange]) -> Ranges:
+        """The offsets that are meant, as the brokers hold them now; none for a source, whose own settings bound it."""
+        resolved = self._offsets.sink_config(name, config)
+        if resolved is None and any(each != AskedRange() for each in asked):
+            raise BadRequestException(
+                f"Connector {config[OF]} is a source, and only a sink has ranges of topics: bound the backfill by settings of the source, "
+                "such as rows.from and rows.to of JdbcSource. Of a source without such settings, stop it and change its offsets"
+            )
+        if resolved is None:
+            return {}
+        if not asked:
+            raise BadRequestException("Give one range at least: of a sink that reads one topic, an empty one is all that this holds")
+        connection = AdminConnection.of(self._settings, sink_admin_overrides(resolved), _ANSWER_SECONDS)
+        with closing(connection):
+            admin = TopicAdmin(self._settings, connection=connection)
+            counts, found = topics_of_sink(resolved, admin), dict[TopicPartition, tuple[int, int]]()
+            if counts is None:
+                raise BadRequestException(f"Connector {config[OF]} names neither topics nor topics.regex")
+            for each in asked:
+                for at, range_ in _bounded(each, counts, admin).items():
+                    if at in found:
+                        raise BadRequestException(f"Give one range of {at}, not several: a backfill each")
+                    found[at] = range_
+        if not found:
+            raise BadRequestException("There are no records in these ranges")
+        if len(found) > MOST_RANGES:
+            raise BadRequestException(f"These are ranges of {len(found)} partitions, and a backfill takes {MOST_RANGES} at the most")
+        return found
+
+    def _shown(self, name: str, connector: str, config: Mapping[str, str]) -> Backfill:
+        ranges = known_ranges(config)
+        positions = self._positions(name) if ranges else {}
+        statuses = self._reader.read().statuses
+        known = statuses.connector(name)
+        states = [*(task.state for task in statuses.tasks_of(name)), *([known.state] if known else [])]
+        state = State.FAILED if State.FAILED in states else known.state if known else State.UNASSIGNED
+        return _view(name, connector, state, ranges, positions)
+
+    def _positions(self, name: str) -> dict[TopicPartition, int]:
+        """What a backfill has committed. Of one whose group cannot be read nothing is known: the others are shown all the same."""
+        try:
+            return committed_positions(self._offsets.offsets(name))
+        except ConnectException as error:
+            _log.warning("How far backfill %s has come is not known: %s", name, error.message)
+            return {}
+
+
+def _view(name: str, connector: str, state: State, ranges: Ranges, positions: Mapping[TopicPartition, int]) -> Backfill:
+    if not ranges:
+        return Backfill(name, connector, str(state), None, None, [])
+    shown, left = [], 0
+    for at, (first, end) in sorted(ranges.items()):
+        committed = positions.get(at, first)
+        position = committed if first <= committed <= end else first  # as a task takes it
+        left += end - position
+        shown.append(BackfillRange.of_sink(at, first, end, position))
+    return Backfill(name, connector, str(state), left == 0, left, shown)
+
+
+def _bounded(asked: AskedRange, counts: Mapping[str, int], admin: TopicAdmin) -> dict[TopicPartition, tuple[int, int]]:
+    partitions = chosen_partitions(asked, counts)
+    beginnings, ends = admin.beginning_offsets(partitions), admin.end_offsets(partitions)
+    instants = {ms: admin.offsets_from(partitions, ms) for ms in set(asked.instants())}
+    found = {}
+    for at in partitions:
+        offsets_at = {ms: min(offsets.get(at, ends[at]), ends[at]) for ms, offsets in instants.items()}
+        range_ = bounded_range(at, asked, (beginnings[at], ends[at]), offsets_at)
+        if range_ is not None:
+            found[at] = range_
+    return found
+
+
+class BackfillVerbs:
+    """The verbs of a herder about backfills. The herder sets all attributes."""
+
+    settings: WorkerSettings
+    _topics: Topics
+    _connectors: ConnectorConfigs
+    _offsets: OffsetKeeper
+    _author: str | None
+
+    def backfills(self, name: str) -> list[Backfill]:
+        """The backfills of a connector that there are, by name. See ``Backfills.of``."""
+        return self._backfills().of(name)
+
+    def create_backfill(
+        self,
+        name: str,
+        request: BackfillRequest,
+        restored: Restored = lambda patch, _: patch,
+        *,
+        dry_run: bool = False,
+        author: str | None = None,
+    ) -> Backfill:
+        """Deliver ranges of a sink's topics again, beside the live connector. See ``Backfills.create``."""
+        return self._backfills().create(name, request, restored, dry_run=dry_run, author=author or self._author)
+
+    def _backfills(self) -> Backfills:
+        return Backfills(self.settings, self._topics, self._connectors, self._offsets)

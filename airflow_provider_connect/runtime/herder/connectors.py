@@ -1,0 +1,235 @@
+"""Creating, changing and deleting connectors: their configs on the config topic, and what follows from a change.
+
+Each verb is a sequence of which the first step, one compare-and-set of the config topic, decides; what a process that is killed leaves
+undone of the rest, the reconciler does.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from airflow_provider_connect.data.java_text import BLANKS
+from airflow_provider_connect.errors import AlreadyExistsException, ConflictException
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, RELEASED, DagCheck
+from airflow_provider_connect.runtime.herder import checks
+from airflow_provider_connect.runtime.herder.lifecycle import Lifecycle
+from airflow_provider_connect.runtime.herder.ports import Probe
+from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.contradictions import unconsumed
+from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord, NoteRecord, TargetStateRecord, UpgradeRecord
+from airflow_provider_connect.runtime.model.states import TargetState
+
+Restored = Callable[[checks.Given, Mapping[str, str]], checks.Given]
+"""A patch with the secrets that it stands for, by the config that is known. Raises ConfigException where they may not go there."""
+
+_PATCH_SECONDS = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectorConfigs:
+    """See the module. ``with_topics`` gives a config the topics that its variables stand for; ``now`` is a monotonic clock, in seconds."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        lifecycle: Lifecycle,
+        probe: Probe | None,
+        dag_check: DagCheck,
+        *,
+        with_topics: checks.WithTopics = lambda _, config: config,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._configs, self._reader = topics
+        self._lifecycle = lifecycle
+        self._probe = probe
+        self._dag_check = dag_check
+        self._with_topics = with_topics
+        self._now = now
+
+    def create(
+        self, name: str, config: checks.Given, initial_state: TargetState | None = None, author: str | None = None
+    ) -> dict[str, str]:
+        """Returns the config as stored; ``author``, here and below, is the user who asks.
+
+        Raises AlreadyExistsException, and for a config that cannot be taken what ``checks`` raises.
+        """
+        name = name.strip(BLANKS)
+        others = self._reader.configs().connector_configs
+        new = self._checked(name, checks.named(name, config), others)
+        self._configs.create_connector(name, new, initial_state, author=author)
+        self._lifecycle.created(name)
+        return new
+
+    def _checked(self, name: str, config: checks.Given, others: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        return checks.checked(name, config, self._probe, self._dag_check, others, with_topics=self._with_topics)
+
+    def check(self, name: str, config: checks.Given) -> None:
+        """Raises what ``create`` would raise, and writes nothing."""
+        state = self._reader.configs()
+        self._checked(name, checks.named(name, config), state.connector_configs)
+        if name in state:
+            raise AlreadyExistsException(f"Connector {name} already exists")
+
+    def put(
+        self,
+        name: str,
+        config: checks.Given,
+        author: str | None = None,
+        *,
+        require: Callable[[Mapping[str, str] | None], None] = lambda _: None,
+    ) -> tuple[dict[str, str], bool]:
+        """Returns the config as stored, and whether the connector is new. Target state and ``airflow.*`` keys are kept.
+
+        Raises ConflictException for a connector that a DAG file defines, and what ``require`` raises of the config that is replaced.
+        """
+        state = self._reader.configs()
+        known, others = state.connector_config(name), state.connector_configs
+        checks.require_own(name, known)
+        new = self._checked(name, checks.with_own_keys(checks.named(name, config), known), others)
+        old = self._write(name, new, author, require)
+        self._follow(name, old, new)
+        return new, old is None
+
+    def patch(self, name: str, patch: checks.Given, restored: Restored, author: str | None = None) -> dict[str, str]:
+        """Merge ``patch`` into the config; of two at once, each is merged into the other's result. Returns the config as stored.
+
+        ``restored`` is asked for each config that ``patch`` is merged into: a secret of one must not get into another, which may lead
+        elsewhere.
+        """
+        deadline = self._now() + _PATCH_SECONDS
+        while True:
+            state = self._reader.configs()
+            known, others = config_of(state, name), state.connector_configs
+            checks.require_own(name, known)
+            checks.require_name_kept(patch)
+            merged = checks.merged(known, restored(patch, known))
+            new = self._checked(name, checks.named(name, merged), others)
+            try:
+                self._configs.put_connector(name, new, expected=known, author=author)
+            except ConflictException:
+                if self._now() > deadline:
+                    raise
+                continue
+            self._follow(name, known, new)
+            return new
+
+    def define(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
+        """Create or change the connector that a DAG file defines; nothing is written when the topic has it. Its runs are its schedule's.
+        The author is the file with the ``version`` of its bundle, where that has any.
+
+        Raises ConfigException for a config that names what is another connector's; then the connector keeps the config that it has.
+        """
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            checks.refuse_foreign(name, config, state, self._with_topics)
+            return [ConnectorRecord(name, dict(config), author=author)]
+
+        author = None if version is None else f"{defined_in}@{version}"
+        state = self._reader.configs()
+        known = state.connector_config(name)
+        if known == dict(config):
+            return
+        checks.refuse_foreign(name, config, state, self._with_topics)
+        if known is not None and (before := _state_before(known, config)) is not None:
+            self._give_back(name, config, before, author)
+            return
+        owner = None if known is None else known.get(DEFINED_IN)
+        if owner is not None and owner != defined_in:
+            _log.info("Connector %s moves from %s to %s", name, owner, defined_in)
+        self._configs.change(decide)
+        if known is None:
+            self._lifecycle.reach(name)
+        else:
+            self._forget_topics(name, config)
+
+    def _give_back(self, name: str, config: Mapping[str, str], before: TargetState, author: str | None) -> None:
+        """The same definition has returned: so does the target state, unless another has been asked for since the connector was stopped."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            was_stopped = state.target_state(name) is TargetState.STOPPED
+            states = [TargetStateRecord(name, before, author=author)] if was_stopped else []
+            return [ConnectorRecord(name, dict(config), author=author), *states]
+
+        self._configs.change(decide)
+        _log.info("Connector %s: its DAG is back in %s, and it is %s again", name, config.get(DEFINED_IN), before)
+        self._lifecycle.created(name)
+
+    def note_state(self, name: str) -> None:
+        """The DAG file that defined the connector is gone: note the target state, for the day on which it returns, before it is stopped."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            known, target = state.connector_config(name) or {}, state.target_state(name)
+            if DEFINED_IN not in known or RELEASED in known or target is None:
+                return []
+            return [ConnectorRecord(name, {**known, RELEASED: str(target)})]
+
+        self._configs.change(decide)
+
+    def release(self, name: str) -> None:
+        """The DAG file that defined the connector is gone: from now on its config is changed over REST."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            known = state.connector_config(name) or {}
+            if DEFINED_IN not in known:
+                return []
+            return [ConnectorRecord(name, {key: value for key, value in known.items() if key != DEFINED_IN})]
+
+        self._configs.change(decide)
+
+    def delete(self, name: str, author: str | None = None) -> None:
+        """Raises NotFoundException, and ConflictException for a connector that a DAG file defines."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            checks.require_own(name, config_of(state, name))
+            forgotten: list[ConfigRecord] = [UpgradeRecord(name, None, author=author)] if name in state.upgrades else []
+            forgotten += [NoteRecord(name, None)] if name in state.notes else []
+            return [
+                self._lifecycle.claim_record(state, name),
+                ConnectorRecord(name, None, author=author),
+                TargetStateRecord(name, None, author=author),
+                *forgotten,
+            ]
+
+        self._configs.change(decide)
+        self._lifecycle.deleted(name)
+
+    def _write(
+        self, name: str, config: Mapping[str, str], author: str | None, require: Callable[[Mapping[str, str] | None], None]
+    ) -> dict[str, str] | None:
+        """Returns the config that it replaces; None: there was none."""
+        old: list[dict[str, str] | None] = []
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            known = state.connector_config(name)
+            checks.require_own(name, known)
+            require(known)
+            old[:] = [known]
+            return [ConnectorRecord(name, dict(config), author=author)]
+
+        self._configs.change(decide)
+        return old[0]
+
+    def _follow(self, name: str, old: Mapping[str, str] | None, new: Mapping[str, str]) -> None:
+        """What a written config asks for."""
+        if old is None:
+            self._lifecycle.created(name)
+            return
+        self._lifecycle.reconfigured(name, is_changed=dict(old) != dict(new))
+        self._forget_topics(name, new)
+
+    def _forget_topics(self, name: str, config: Mapping[str, str]) -> None:
+        self._lifecycle.forget_topics(name, unconsumed(self._reader.read().statuses.topics_of(name), config))
+
+
+def _state_before(known: Mapping[str, str], config: Mapping[str, str]) -> TargetState | None:
+    """The target state that was noted when the connector's DAG file was gone; None where none was, or the definition is another now."""
+
+    def defined(values: Mapping[str, str]) -> dict[str, str]:
+        return {key: value for key, value in values.items() if key not in (DEFINED_IN, RELEASED)}
+
+    noted = known.get(RELEASED, "")
+    return TargetState(noted) if noted in TargetState.__members__ and defined(known) == defined(config) else None

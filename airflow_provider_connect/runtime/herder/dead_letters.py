@@ -1,0 +1,88 @@
+"""The dead letter queue of a sink, as people read it: its topic, which of its records are the connector's, and what is shown of each.
+
+The config names the topic, and other connectors may use the same. Knows neither who asks nor where secrets come from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_connect.codecs.dead_letters import CONNECTOR_HEADER, PREFIX
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, connector_overrides
+from airflow_provider_connect.runtime.config.internal_topics import KAFKAS_OWN
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.ids import refusal_of_topic
+from airflow_provider_connect.runtime.plugins.validation.reliability import DEAD_LETTERS
+from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
+from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere
+
+CONTEXT_HEADERS: Final = "errors.deadletterqueue.context.headers.enable"
+Row = dict[str, Any]  # Any: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How much of a record is shown: characters of a key, value or header, characters of a header's name, and headers of each kind."""
+
+    text: int = 4000
+    name: int = 200
+    headers: int = 100
+
+
+def dead_letter_topic(name: str, config: Mapping[str, str], settings: WorkerSettings) -> str:
+    """The queue of connector ``name``. Raises BadRequestException where there is none, or none that may be shown."""
+    topic = config.get(DEAD_LETTERS, "").strip()
+    if not topic:
+        raise BadRequestException(f"Connector {name} has no dead letter queue: {DEAD_LETTERS} is not set")
+    if topic in KAFKAS_OWN | {internal.name for internal in settings.internal_topics}:
+        raise BadRequestException(f"{DEAD_LETTERS}={topic} is an internal topic, whose records are not shown")
+    if refusal := refusal_of_topic(topic):
+        raise BadRequestException(f"{DEAD_LETTERS}={cut(topic)} is no topic: {refusal}")
+    if is_elsewhere(settings, connector_overrides(config, ClientKind.PRODUCER)):
+        raise BadRequestException(f"The dead letter queue of connector {name} is on another cluster than the worker's")
+    return topic
+
+
+def has_context_headers(config: Mapping[str, str]) -> bool:
+    """Whether the sink's dead-letter records name the topic on which they failed, the connector and the error."""
+    return config.get(CONTEXT_HEADERS, "").strip().lower() == "true"
+
+
+def is_of(name: str, record: LogRecord, *, without_headers: bool = True) -> bool:
+    """Whether the record is of connector ``name``, by its last header of that kind. One without context headers may be of any, and counts
+    where ``without_headers`` is true."""
+    writers = [value for header, value in record.headers if header == CONNECTOR_HEADER]
+    return writers[-1] == name.encode("utf-8", "replace") if writers else without_headers
+
+
+def row_of(record: LogRecord, mask: Mask, part: Part = Part()) -> Row:
+    """The record with the context headers of its failure as ``errors``, the last of them: a record that has failed twice has the newer
+    ones behind. Of its own headers, the first."""
+    errors = [(name.removeprefix(PREFIX), value) for name, value in record.headers if name.startswith(PREFIX)]
+    others = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _text(record.key, mask, part.text),
+        "value": _text(record.value, mask, part.text),
+        "errors": {cut(mask(name), part.name): _text(value, mask, part.text) for name, value in errors[-part.headers :]},
+        "headers": {cut(mask(name), part.name): _text(value, mask, part.text) for name, value in others[: part.headers]},
+    }
+
+
+def is_shown_whole(record: LogRecord, mask: Mask, part: Part = Part()) -> bool:
+    """Whether ``row_of`` shows key and value as they are: text, nothing hidden, nothing cut. Only then can people edit them."""
+    return all(data is None or _is_plain(data, _text(data, mask, part.text)) for data in (record.key, record.value))
+
+
+def _is_plain(data: bytes, shown: str | None) -> bool:
+    return shown is not None and shown.encode("utf-8", "surrogatepass") == data
+
+
+def _text(data: bytes | None, mask: Mask, longest: int) -> str | None:
+    """As text where it is UTF-8, else in hexadecimal. Secrets are hidden before it is cut: of a part of one, nothing is recognised."""
+    return None if data is None else cut(mask.text(data, longest // 2), longest)

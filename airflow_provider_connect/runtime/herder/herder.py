@@ -1,0 +1,399 @@
+"""Every verb of Kafka Connect, over the stores. One Herder a process, used by many threads at once.
+
+Knows nothing of Airflow: what it needs of its host are the protocols in ``ports``. Its state in memory is read from the topics, to their
+ends at each call. So no answer is older than a change that was confirmed to any process.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Self
+
+from airflow_provider_connect.data.java_text import BLANKS
+from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, ForbiddenException, NotFoundException
+from airflow_provider_connect.runtime.config.dag_settings import PREFIX, DagCheck, steering_errors
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.backfills import BackfillVerbs
+from airflow_provider_connect.runtime.herder.checks import with_own_values
+from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, Restored
+from airflow_provider_connect.runtime.herder.corrections import Corrections
+from airflow_provider_connect.runtime.herder.costs import CostVerbs, RecordedCosts
+from airflow_provider_connect.runtime.herder.history import ConnectorHistory, HistoryVerbs
+from airflow_provider_connect.runtime.herder.lifecycle import Lifecycle
+from airflow_provider_connect.runtime.herder.metrics import (
+    BatchLogMetrics,
+    ReadTaskMetrics,
+    TaskMetrics,
+    counted_warnings,
+    with_counted_records,
+)
+from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper, Resolve
+from airflow_provider_connect.runtime.herder.plugin_facts import ChosenVersions, KnownPlugins
+from airflow_provider_connect.runtime.herder.ports import Launcher, Previewer, Probe, RecordedChanges
+from airflow_provider_connect.runtime.herder.replays import Replays, ReplayVerbs
+from airflow_provider_connect.runtime.herder.restarts import RestartRequest, Restarts
+from airflow_provider_connect.runtime.herder.sinks import SinkVerbs
+from airflow_provider_connect.runtime.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
+from airflow_provider_connect.runtime.herder.statuses import StatusKeeper
+from airflow_provider_connect.runtime.herder.upgrades import Upgrades, UpgradeVerbs
+from airflow_provider_connect.runtime.herder.views import ConnectorViews, SlotNotes, shown, task_view, workers_of
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.contradictions import RunFacts
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.page import ConnectorClass
+from airflow_provider_connect.runtime.model.previews import Preview
+from airflow_provider_connect.runtime.model.records import LoggerRecord
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import (
+    ConfigKeyView,
+    ConnectorInfo,
+    ConnectorStatusView,
+    OffsetView,
+    PluginView,
+    TaskInfo,
+    TaskView,
+    Validation,
+    WorkerView,
+)
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.stores.backing import Backing, TopicBacking
+
+
+class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
+    """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
+    there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
+    statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
+    own providers. ``dag_check`` asks Airflow whether it can make a DAG of a config; None: its rules alone are checked.
+    ``task_metrics`` returns what tasks have counted; None: the batch log's. ``recorded`` is the history, where one is kept. ``author``
+    is the user for whom this process acts, where a verb names no other."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        launcher: Launcher,
+        *,
+        probe: Probe | None = None,
+        previewer: Previewer | None = None,
+        takes_upgrades: bool = True,
+        backing: Backing | None = None,
+        worker_id: str | None = None,
+        resolve: Resolve | None = None,
+        dag_check: DagCheck | None = None,
+        task_metrics: ReadTaskMetrics | None = None,
+        recorded: RecordedChanges | None = None,
+        author: str | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        backing = backing or TopicBacking(settings)
+        self._batch_log = BatchLogMetrics(backing.batch_log())
+        self._task_metrics = task_metrics or self._batch_log.read
+        self._with_records = self._batch_log.with_records if task_metrics is None else partial(with_counted_records, task_metrics)
+        self._plugins = plugins = KnownPlugins(catalog := PluginCatalog(settings.plugin_path))
+        self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
+        self.settings, self._launcher, self._probe, self._previewer = settings, launcher, probe, previewer
+        self.held_wal = SlotNotes()
+        warnings = self._batch_log.warnings if task_metrics is None else partial(counted_warnings, task_metrics)
+        self._views = ConnectorViews(plugins, self.held_wal, warnings)
+        self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
+        self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
+        self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)
+        seconds = settings.task_shutdown_graceful_timeout_ms / 1000
+        self._offsets = OffsetKeeper(settings, backing, topics, launcher, probe=probe, facts_of=plugins.of, resolve=resolve, sleep=sleep)
+        settle = self._offsets.settle
+        self._lifecycle = Lifecycle(topics, self._statuses, launcher, settle=settle, graceful_seconds=seconds, sleep=sleep)
+        self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
+        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check, with_topics=self._offsets.with_topics)
+        self._past, self._author = ConnectorHistory(topics, self._connectors, self._offsets, recorded, sleep=sleep), author
+        self._costs = RecordedCosts(topics.reader, recorded, settings.prices)
+        own, previewer_of = (self._connectors, self._offsets, self._lifecycle), self._require_previewer
+        self._replays = Replays(settings, topics, *own, previewer=previewer_of, dag_check=self._dag_check, secrets=self._secrets)
+        self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
+        self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins, sleep=sleep)
+
+    # ── connectors ──
+
+    def connectors(self) -> list[str]:
+        return self.config_state().connectors()
+
+    def config_state(self) -> ClusterConfigState:
+        """The state of the config topic now, which is never changed."""
+        return self._topics.reader.configs()
+
+    def snapshot(self) -> Snapshot:
+        """The states of the config and the status topic now."""
+        return self._topics.reader.read()
+
+    def connector_info(self, name: str) -> ConnectorInfo:
+        found = self._views.info(self.config_state(), name)
+        if found is None:
+            raise NotFoundException(f"Connector {name} not found")
+        return found
+
+    def connector_config(self, name: str) -> dict[str, str]:
+        return shown(config_of(self.config_state(), name))
+
+    def connector_status(self, name: str) -> ConnectorStatusView:
+        """Driven by the status topic, as in Connect: 404 until a status was written, for a short time 200 after a deletion."""
+        found = self._views.status(self.snapshot(), name)
+        if found is None:
+            raise NotFoundException(f"No status found for connector {name}")
+        return found
+
+    def expanded(self, info: bool, status: bool) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
+        """Every connector with what is asked for; with ``status``, one that has none is left out.
+
+        A view that has not changed since an earlier call is the same object: its bytes may be kept beside it.
+        """
+        snapshot = self.snapshot() if status else Snapshot.of(self.config_state())
+        for kept in (self._views, self._chosen):
+            kept.forget_others(snapshot.configs.connector_configs.keys())
+        all_expanded: dict[str, dict[str, ConnectorInfo | ConnectorStatusView]] = {}
+        for name in snapshot.configs.connector_configs:
+            expanded: dict[str, ConnectorInfo | ConnectorStatusView] = {}
+            if status:
+                found = self._views.status(snapshot, name)
+                if found is None:
+                    continue
+                expanded["status"] = found
+            if info and (known := self._views.info(snapshot.configs, name)) is not None:
+                expanded["info"] = known
+            all_expanded[name] = expanded
+        return all_expanded
+
+    def listed(self) -> Iterator[tuple[ConnectorInfo, ConnectorStatusView | None]]:
+        """Every connector, with its status if it has one, from one read; views as ``expanded`` has them."""
+        return self._views.listed(self.snapshot())
+
+    def create_connector(
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None, *, author: str | None = None
+    ) -> ConnectorInfo:
+        """Check, write, and start a run (contract §5.1). ``author``, here and below: the user who asks, for the history."""
+        created = self._connectors.create(name, config, initial_state, author or self._author)
+        return self._written(name.strip(BLANKS), created)
+
+    def put_connector_config(self, name: str, config: Mapping[str, str | None], *, author: str | None = None) -> tuple[ConnectorInfo, bool]:
+        """Replace the config, or create the connector: then True. Its target state is kept."""
+        put, is_new = self._connectors.put(name, config, author or self._author)
+        return self._written(name, put), is_new
+
+    def patch_connector_config(
+        self,
+        name: str,
+        patch: Mapping[str, str | None],
+        restored: Restored = lambda patch, _: patch,
+        *,
+        author: str | None = None,
+    ) -> ConnectorInfo:
+        """Merge ``patch`` into the raw config: None removes a key (KIP-477). ``restored`` puts secrets in, for each config merged into."""
+        return self._written(name, self._connectors.patch(name, patch, restored, author or self._author))
+
+    def rollback_config(self, name: str, revision: int, restored: Restored, *, author: str | None = None) -> ConnectorInfo:
+        """Give the connector the config of an earlier revision. See ``ConnectorHistory.roll_back``."""
+        return self._written(name, self._past.roll_back(name, revision, restored, author or self._author))
+
+    def define_connector(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
+        """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it. ``version``: the
+        commit, or whatever version the file's bundle has.
+
+        Raises ConfigException for a config that names what is another connector's. A connector that exists is FAILED then, with the reason,
+        until ``accept_definition`` restarts it.
+        """
+        try:
+            self._connectors.define(name, config, defined_in, version)
+        except ConfigException as error:
+            self._corrections.refuse_definition(name, error.message)
+            raise
+
+    def refused_definitions(self, names: Collection[str]) -> list[str]:
+        """Those of the connectors that are FAILED because a config of their DAG files was refused. One read of the topics for all."""
+        return self._corrections.refused_definitions(names)
+
+    def accept_definition(self, name: str) -> None:
+        """The connector's DAG file has a config that can be used: a connector that is FAILED for its DAG file restarts."""
+        self._corrections.accept_definition(name)
+
+    def note_state(self, name: str) -> None:
+        """Note the target state of a connector whose DAG file is gone, so that it has it again when the file returns."""
+        self._connectors.note_state(name)
+
+    def release_connector(self, name: str) -> None:
+        """The connector's DAG file is gone: REST may change and delete it from now on."""
+        self._connectors.release(name)
+
+    def delete_connector(self, name: str, *, author: str | None = None) -> None:
+        """Its runs end; statuses, active topics and its DAG go. Offsets stay, as in Connect."""
+        self._connectors.delete(name, author or self._author)
+
+    # ── lifecycle ──
+
+    def resume(self, name: str, *, author: str | None = None) -> None:
+        """STARTED. Raises NotFoundException."""
+        self._lifecycle.resume(name, author or self._author)
+
+    def pause(self, name: str, *, keep_failed: bool = False, author: str | None = None) -> None:
+        """PAUSED; ``keep_failed``: tasks that have FAILED stay so. Raises NotFoundException."""
+        self._lifecycle.pause(name, author or self._author, keep_failed=keep_failed)
+
+    def stop(self, name: str, *, author: str | None = None) -> None:
+        """STOPPED, with its runs ended and no tasks. Raises NotFoundException."""
+        self._lifecycle.stop(name, author or self._author)
+
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool, author: str | None = None) -> ConnectorStatusView:
+        """Returns the plan: the statuses, with RESTARTING for what restarts.
+
+        Raises NotFoundException; and, without a flag, ConnectException with the cause where a connector that has FAILED cannot be started
+        again.
+        """
+        return self._restarts.connector(RestartRequest(name, only_failed, include_tasks, author or self._author))
+
+    def restart_task(self, name: str, task: int, *, author: str | None = None) -> None:
+        """Raises NotFoundException."""
+        self._restarts.task(name, task, author or self._author)
+
+    # ── tasks ──
+
+    def task_infos(self, name: str) -> list[TaskInfo]:
+        """The committed tasks with their raw configs, by number."""
+        state = self.config_state()
+        config_of(state, name)
+        return [TaskInfo(ConnectorTaskId(name, task), config) for task, config in state.all_task_configs(name).items()]
+
+    def task_status(self, name: str, task: int) -> TaskView:
+        found = self.snapshot().statuses.task(name, task)
+        if found is None:
+            raise NotFoundException(f"No status found for task {ConnectorTaskId(name, task)}")
+        return task_view(found)
+
+    def workers(self) -> list[WorkerView]:
+        """The applications that run now, with what each hosts and has delivered."""
+        running = self._launcher.running()
+        return self._with_records(workers_of(self.snapshot(), running), running)
+
+    # ── topics and offsets ──
+
+    def active_topics(self, name: str) -> list[str]:
+        """In alphabetical order; empty for an unknown connector (KIP-558). Raises ForbiddenException where topics are not tracked."""
+        if not self.settings.topic_tracking_enable:
+            raise ForbiddenException("Topic tracking is disabled")
+        return self.snapshot().statuses.topics_of(name)
+
+    def reset_active_topics(self, name: str, *, author: str | None = None) -> None:
+        """Forget them: those that still have records flowing are noted again. Raises ForbiddenException where that is not allowed."""
+        topics = self.active_topics(name)
+        if not self.settings.topic_tracking_allow_reset:
+            raise ForbiddenException("Topic tracking reset is disabled")
+        self._lifecycle.forget_topics(name, topics, author or self._author)
+
+    def offsets(self, name: str) -> list[OffsetView]:
+        """Raises NotFoundException."""
+        return self._offsets.offsets(name)
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetView], *, author: str | None = None) -> str:
+        """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
+        return self._offsets.alter(name, offsets, author or self._author)
+
+    def reset_offsets(self, name: str, *, author: str | None = None) -> str:
+        """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
+        return self._offsets.reset(name, author or self._author)
+
+    # ── for the reconciler ──
+
+    def correct(self, name: str, facts: RunFacts) -> bool:
+        """Do what is left of a verb or a run that was killed half-way. False: not everything could be done yet, so call again."""
+        return self._corrections.correct(name, facts)
+
+    def refuse_dag(self, name: str, reason: str) -> None:
+        """The connector is FAILED, for no DAG can be made of it."""
+        self._corrections.refuse_dag(name, reason)
+
+    def accept_dags(self, names: Collection[str]) -> None:
+        """DAGs can be made of these connectors: those that were FAILED for want of a DAG restart."""
+        self._corrections.accept_dags(names)
+
+    # ── plugins ──
+
+    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
+        """What plugin and framework report of each key, and what is wrong with the keys that steer the DAG."""
+        visible = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
+        return with_own_values(self._require_probe().validate(plugin, visible), config, self._dag_check)
+
+    def plugins(self, connectors_only: bool = True) -> list[PluginView]:
+        return list(self._require_probe().plugins(connectors_only))
+
+    def connector_classes(self) -> list[ConnectorClass]:
+        """The connector classes from which users make connectors, in the order of ``plugins``."""
+        return self._plugins.classes()
+
+    def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
+        return list(self._require_probe().config_keys(plugin, version, location))
+
+    def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview:
+        """A dry run: what the next run would plan and read first. ``config`` None: the connector's own. See ``Previewer``.
+
+        Raises NotFoundException for an unknown connector without a config.
+        """
+        given = config
+        if given is None:
+            state = self.config_state()
+            given, version = config_of(state, name), version or state.version_in_force(name)
+        return self._require_previewer().preview(name, {**given, "name": name}, records=records, version=version)
+
+    def put_log_level(self, logger: str, level: str, *, author: str | None = None) -> None:
+        """Ask all workers that are up now to set the level of a logger (KIP-976)."""
+        self._topics.configs.change(lambda _: [LoggerRecord(logger, level, author=author or self._author)])
+
+    def chosen_plugins(self, info: ConnectorInfo) -> Mapping[str, PluginView]:
+        """The plugins that a run of the connector would take now, by their prefixes in the config; empty: it could not start."""
+        return self._chosen.of(info.name, info.config)
+
+    def task_metrics(self) -> TaskMetrics:
+        """What tasks have counted, by connector and task and Connect's metric names."""
+        return self._task_metrics()
+
+    def current_distances(self) -> dict[str, Distance]:
+        """Of all connectors, with what tasks have written to the batch log by now."""
+        names = self.connectors()
+        self._task_metrics()  # has the batch log read to its end
+        return self.distances(names)
+
+    def status_update_metrics(self) -> dict[str, float]:
+        """How this process's writes of statuses went, by Connect's metric names."""
+        return self._statuses.metrics()
+
+    def health_warnings(self) -> list[str]:
+        """What users should know of a server that answers: a reason why connectors will not run, and how many need attention."""
+        return list(filter(None, [self._launcher.obstacle(), *self._views.attention(self.snapshot())]))
+
+    def close(self) -> None:
+        """Writes the statuses that are waiting, then closes everything."""
+        self._batch_log.close()
+        self._statuses.close()
+        self._topics.reader.close()
+        self._topics.configs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _written(self, name: str, config: Mapping[str, str]) -> ConnectorInfo:
+        """The answer to a write: the config as it was written, in its order, whatever came behind it."""
+        state = self.config_state()
+        known = self._views.info(state, name)
+        tasks, kind = ([], "unknown") if known is None else (list(known.tasks), known.type)
+        return ConnectorInfo(name, shown(config), tasks, kind)
+
+    def _require_probe(self) -> Probe:
+        if self._probe is None:
+            raise ConnectException("This process has no access to plugins")
+        return self._probe
+
+    def _require_previewer(self) -> Previewer:
+        if self._previewer is None:
+            raise BadRequestException("This server makes no previews: its worker keeps offsets in a file and not on topics")
+        return self._previewer

@@ -1,0 +1,186 @@
+"""What tasks have counted, for metrics: by connector, task and Kafka Connect's metric name. And how far sinks are behind their topics."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from airflow_provider_connect.data.records import Distance, TopicPartition
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.backfill import capped, known_ranges
+from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType, nothing_delivered
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId, named_topics
+from airflow_provider_connect.runtime.model.run import Claim, TaskResult
+from airflow_provider_connect.runtime.model.views import WorkerView
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog, Delivered
+from airflow_provider_connect.runtime.stores.topic_ends import topic_ends
+
+TaskMetrics = Mapping[tuple[str, int], Mapping[str, float]]
+ReadTaskMetrics = Callable[[], TaskMetrics]
+
+LastPositions = Mapping[str, Mapping[TopicPartition, int]]
+"""By connector: for each partition the offset behind the last record that a sink has delivered."""
+
+_WRITTEN = {ConnectorType.SOURCE: "source-record-write-total", ConnectorType.SINK: "sink-record-send-total"}
+_FAILED = "total-records-skipped"
+_log = logging.getLogger(__name__)
+
+
+class BatchLogMetrics:
+    """Read from the batch log, which tasks in other processes write. Totals rise for as long as this process lives, and begin with the last
+    run of each task. Safe to share between threads."""
+
+    def __init__(self, batch_log: BatchLog) -> None:
+        self._batch_log = batch_log
+        self._lock = threading.Lock()
+        self._warnings: Mapping[str, str] = {}
+
+    def read(self) -> TaskMetrics:
+        """Empty while the batch log cannot be read: metrics of states are useful alone."""
+        delivered = self._delivered() or {}
+        return {(task.connector, task.task): _counted(found) for task, found in delivered.items()}
+
+    def with_records(self, workers: Sequence[WorkerView], running: Mapping[str, Collection[str]]) -> list[WorkerView]:
+        """``workers`` with what their tasks have delivered under their claims; as they are while the batch log cannot be read. ``running``
+        are the runs of each connector that have not ended: while a new one has no claim yet, the worker of an earlier one is left out."""
+        if not workers or self._delivered() is None:
+            return list(workers)
+        with self._lock:
+            entries = self._batch_log.last_entries()
+        found = ((worker, _entries_of(worker, entries)) for worker in workers)
+        return [_with_entries(worker, own) for worker, own in found if _may_run(own, running.get(worker.connector, ()))]
+
+    def _delivered(self) -> Mapping[ConnectorTaskId, Delivered] | None:
+        try:
+            with self._lock:
+                delivered = self._batch_log.delivered()
+                self._warnings = _warnings(self._batch_log.last_entries())
+                return delivered
+        except ConnectException as error:
+            _log.warning("The batch log cannot be read for metrics: %s", error.message)
+            return None
+
+    def source_distances(self) -> dict[str, Distance]:
+        """By connector, in the entries of the newest claims that ``read`` has seen last; those that do not know it are left out."""
+        newest: dict[str, list[BatchRecord]] = {}
+        with self._lock:
+            entries = self._batch_log.last_entries()
+        for task, entry in entries.items():
+            if entry.type is ConnectorType.SOURCE:
+                newest.setdefault(task.connector, []).append(entry)
+        found = {name: distance_of([each for each in known if each.claim == _last(known)]) for name, known in newest.items()}
+        return {name: distance for name, distance in found.items() if distance is not None}
+
+    def sink_positions(self) -> LastPositions:
+        """In the entries that ``read`` has seen last."""
+        with self._lock:
+            return self._batch_log.sink_positions()
+
+    def warnings(self) -> Mapping[str, str]:
+        """By connector, that its last run delivered nothing while records failed, in the entries that ``read`` has seen last."""
+        return self._warnings
+
+    def close(self) -> None:
+        with self._lock:
+            self._batch_log.close()
+
+
+def _warnings(entries: Mapping[ConnectorTaskId, BatchRecord]) -> dict[str, str]:
+    """Of the connectors with a task that left records out, by the entries of the newest claims."""
+    concerned = {task.connector for task, entry in entries.items() if entry.failed}
+    known: dict[str, list[BatchRecord]] = {name: [] for name in concerned}
+    for task in sorted(entries):
+        if task.connector in concerned:
+            known[task.connector].append(entries[task])
+    found = {name: nothing_delivered(each for each in own if each.claim == _last(own)) for name, own in known.items()}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _last(entries: Iterable[BatchRecord]) -> Claim:
+    return max(entry.claim for entry in entries)
+
+
+def _counted(delivered: Delivered) -> dict[str, float]:
+    counted = {_WRITTEN[delivered.type]: float(delivered.records), _FAILED: float(delivered.failed)}
+    return counted | ({"last-delivery-timestamp": float(delivered.timestamp)} if delivered.timestamp >= 0 else {})
+
+
+def _entries_of(worker: WorkerView, entries: Mapping[ConnectorTaskId, BatchRecord]) -> list[BatchRecord]:
+    """Those of its tasks, under its claim."""
+    known = (entries.get(ConnectorTaskId(worker.connector, task)) for task in worker.tasks)
+    return [entry for entry in known if entry is not None and str(entry.claim) == worker.claim]
+
+
+def _may_run(entries: Sequence[BatchRecord], runs: Collection[str]) -> bool:
+    """Whether the application that wrote ``entries`` may be one of ``runs``."""
+    return not entries or not runs or any(entry.run in runs for entry in entries)
+
+
+def _with_entries(worker: WorkerView, found: Sequence[BatchRecord]) -> WorkerView:
+    records, size = sum(entry.records for entry in found), sum(entry.bytes for entry in found)
+    left, unit = (distance_of(found) if len(found) == len(worker.tasks) else None) or (None, None)
+    seconds = max((entry.seconds for entry in found), default=0.0)
+    return replace(worker, records=records, bytes=size, seconds=seconds, left=left, left_unit=unit)
+
+
+def distance_of(entries: Iterable[BatchRecord]) -> Distance | None:
+    """The sum over tasks; None: one of them does not know, or they count by other units."""
+    known = [entry.distance for entry in entries]
+    units = {None if each is None else each.unit for each in known}
+    if len(units) != 1 or None in units:
+        return None
+    return Distance(sum(each.left for each in known if each is not None), str(units.pop()))
+
+
+def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView], _running: Mapping[str, Collection[str]]) -> list[WorkerView]:
+    """``workers`` with the records that their own process has counted."""
+    counted = read()
+    return [
+        replace(worker, records=sum(_written(counted.get((worker.connector, task), {})) for task in worker.tasks)) for worker in workers
+    ]
+
+
+def counted_warnings(read: ReadTaskMetrics) -> dict[str, str]:
+    """As ``BatchLogMetrics.warnings``, of what the tasks of this process have counted since it began."""
+    counts: dict[str, list[TaskResult]] = {}
+    for (name, task), counted in read().items():
+        result = TaskResult(task, records=_written(counted), failed=int(counted.get(_FAILED, 0)))
+        counts.setdefault(name, []).append(result)
+    found = {name: nothing_delivered(each) for name, each in counts.items()}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _written(counts: Mapping[str, float]) -> int:
+    return int(sum(counts.get(name, 0.0) for name in _WRITTEN.values()))
+
+
+def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, float]]:
+    """``records-lag`` and ``records-lag-max`` of the sinks in ``configs``: all records, and those of the furthest partition, between the
+    positions and the ends that a read_committed reader sees. A topic that the config no longer names does not count, and neither does one
+    that is gone.
+
+    Two requests, for all connectors together. A sink is left out while one of its partitions cannot be read: a sum without it would be too
+    small.
+    """
+    known = {name: _still_read(configs[name], positions[name]) for name in configs.keys() & positions.keys()}
+    ends = topic_ends(settings, {partition for partitions in known.values() for partition in partitions})
+    unknown = sorted(name for name, partitions in known.items() if not partitions.keys().isdisjoint(ends.unread))
+    if unknown:
+        partition, reason = min(ends.unread.items())
+        _log.warning("The lag of %s is not known: the end of partition %s of %s cannot be read: %s", unknown, *partition[::-1], reason)
+    lags = {name: _lags(partitions, ends.offsets, configs[name]) for name, partitions in known.items() if name not in unknown}
+    return {name: {"records-lag": float(sum(found)), "records-lag-max": float(max(found))} for name, found in lags.items() if found}
+
+
+def _lags(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], config: Mapping[str, str]) -> list[int]:
+    """Of each partition that has an end; a backfill's is that of its range."""
+    wanted = capped({at: ends[at] for at in positions if at in ends}, known_ranges(config))
+    return [max(end - positions[at], 0) for at, end in wanted.items()]
+
+
+def _still_read(config: Mapping[str, str], positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    named = set(named_topics(config))
+    return {partition: position for partition, position in positions.items() if not named or partition.topic in named}

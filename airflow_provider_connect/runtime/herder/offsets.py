@@ -1,0 +1,356 @@
+"""The offsets of connectors as users see and change them (KIP-875): get in any state, alter and reset of STOPPED connectors alone.
+
+A change has these steps. A process that dies anywhere before the last one has changed nothing.
+
+1. The connector is STOPPED, has no tasks, and none of its applications is alive.
+2. Every transactional id that may be alive is fenced.
+3. A claim with the count 0 is written, by compare-and-set on what 1 saw: from here on no process commits in the name of its tasks.
+4. The connector's own ``alter_offsets`` is asked; a Python sink's after 5.
+5. What is to hold is written in one transaction, which asks 1 and 3 again just before its commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Self, TypeVar
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import (
+    BadRequestException,
+    ConflictException,
+    ConnectException,
+    FencedException,
+    NotFoundException,
+    RetriableException,
+    StoreTimeoutException,
+)
+from airflow_provider_connect.runtime.config import config_providers
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.lifecycle import wait_until
+from airflow_provider_connect.runtime.herder.plugin_facts import PluginFacts
+from airflow_provider_connect.runtime.herder.ports import Launcher, Pair, Probe
+from airflow_provider_connect.runtime.herder.sink_offsets import SinkOffsetChanges
+from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
+from airflow_provider_connect.runtime.herder.source_offsets import SourceOffsetChanges
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import consumer_group
+from airflow_provider_connect.runtime.model.offsets import ALTERED, ALTERED_INSIDE, NONE_GIVEN, NOT_STOPPED, RESET, RESET_INSIDE
+from airflow_provider_connect.runtime.model.records import ConfigRecord, FencingRecord
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.views import OffsetView
+from airflow_provider_connect.runtime.plugins.validation.reliability import TOPIC_SETTINGS
+from airflow_provider_connect.runtime.stores.backing import Backing
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere, sink_overrides
+from airflow_provider_connect.runtime.stores.transactional_producer import Fence
+
+_END_SECONDS = 10.0
+_ATTEMPTS = 5
+
+log = logging.getLogger(__name__)
+
+_Text = TypeVar("_Text", str, str | None)
+Kinds = SourceOffsetChanges | SinkOffsetChanges
+Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsNow:
+    """The offsets that hold, and where they lie: for a source on ``topics``, of which the last has precedence, for a sink in the batch log
+    beside its group."""
+
+    offsets: list[OffsetView]
+    topics: list[str]
+    is_sink: bool
+
+    @classmethod
+    def of(cls, kind: Kinds, settings: WorkerSettings) -> Self:
+        if isinstance(kind, SinkOffsetChanges):
+            return cls(kind.read(), [settings.batch_topic], True)
+        return cls(kind.read(), list(dict.fromkeys([settings.offset_topic, kind.topic])), False)
+
+    @property
+    def topic(self) -> str:
+        """The one whose records hold."""
+        return self.topics[-1]
+
+
+class OffsetKeeper:
+    """See the module. Safe to share between threads; changes of one connector wait for one another.
+
+    ``facts_of`` is what is known of a config's plugin; ``resolve`` gives a config, whose ``name`` is in it, the values of its variables,
+    None: those of the worker's own providers. ``probe`` None: connectors are not asked, as where none of their code is at hand.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        backing: Backing,
+        topics: Topics,
+        launcher: Launcher,
+        *,
+        probe: Probe | None,
+        facts_of: Callable[[Mapping[str, str]], PluginFacts],
+        resolve: Resolve | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._backing = backing
+        self._configs, self._reader = topics
+        self._facts_of = facts_of
+        self._launcher = launcher
+        self._probe = probe
+        self._resolve = resolve or (lambda raw: config_providers.resolve(raw, settings.config_providers(raw["name"])))
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._changing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def offsets(self, name: str) -> list[OffsetView]:
+        """What the connector's tasks have committed. Raises NotFoundException, ConnectException with Connect's texts."""
+        config = config_of(self._reader.configs(), name)
+        with closing(self._kind(name, config)) as kind:
+            return kind.read()
+
+    def sink_positions(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[TopicPartition, int]]:
+        """What the sinks among ``configs`` have committed in their groups, for a worker without a batch log; empty where
+        there is one. A sink whose group cannot be read now is left out, and so is one on another cluster than the worker's."""
+        if self._backing.keeps_batch_log:
+            return {}
+        groups: dict[str, str] = {}
+        for name, config in configs.items():
+            with suppress(ConnectException):  # a variable without a value, or an override that is not allowed
+                if self._is_sink(self._resolved(name, config, _is_of_type)):
+                    clients = self._resolved(name, config, _is_of_group)
+                    if not is_elsewhere(self._settings, sink_overrides(clients)):
+                        groups[name] = consumer_group(name, clients, self._settings.values)
+        if not groups:
+            return {}
+        with closing(GroupOffsets(self._settings)) as reader:
+            found = reader.committed_now(set(groups.values()))
+        return {name: {at: each.offset for at, each in found[group].items()} for name, group in groups.items() if group in found}
+
+    def reads_elsewhere(self, name: str, config: Mapping[str, str]) -> bool:
+        """Whether the sink's consumers use another cluster than the worker. Asks for no secret of its config."""
+        return is_elsewhere(self._settings, sink_overrides(self._resolved(name, config, _is_of_group)))
+
+    def sink_config(self, name: str, config: Mapping[str, str]) -> Mapping[str, str] | None:
+        """What decides which topics of which cluster a sink with this config reads, with its variables' values; None: it is a source."""
+        resolved = self._resolved(name, config, lambda key: _is_of_type(key) or ".override." in key)
+        return resolved if self._is_sink(resolved) else None
+
+    def with_topics(self, name: str, config: Mapping[str, _Text]) -> Mapping[str, _Text]:
+        """``config`` with the topics that variables stand for in it, which are no secrets; as it is where there is no value."""
+        named = {key: text for key in TOPIC_SETTINGS if (text := config.get(key)) and config_providers.variables({key: text})}
+        if named:
+            with suppress(ConnectException):
+                return {**config, **self._resolve({"name": name, **named})}
+        return config
+
+    def values_of(self, name: str, variables: Sequence[str]) -> list[str]:
+        """What the variables stand for, as connector ``name`` may have them; one of an unknown provider is left as it is. Raises
+        ConfigException."""
+        found = self._resolve({"name": name} | {str(number): text for number, text in enumerate(variables)})
+        return [found[str(number)] for number in range(len(variables))]
+
+    def now(self, name: str) -> OffsetsNow:
+        """As ``offsets``, with the topics on which they lie."""
+        config = config_of(self._reader.configs(), name)
+        with closing(self._kind(name, config)) as kind:
+            return OffsetsNow.of(kind, self._settings)
+
+    def alter(self, name: str, offsets: Sequence[OffsetView], author: str | None = None) -> str:
+        """Set these offsets, and leave those of other partitions; an offset None removes one. Returns the text for the user. ``author`` is
+        the user who asks, for the history.
+
+        Raises BadRequestException (what is asked for cannot be, or the connector is not STOPPED), NotFoundException, ConflictException
+        (another process came between), ConnectException.
+        """
+        if not offsets:
+            raise BadRequestException(NONE_GIVEN)
+        return ALTERED if self._change(name, lambda kind: kind.want_altered(offsets), author) else ALTERED_INSIDE
+
+    def alter_by(self, name: str, decide: Callable[[OffsetsNow], Sequence[OffsetView]], author: str | None = None) -> str | None:
+        """As ``alter``, of the offsets that ``decide`` returns for those that hold once every task is fenced; empty: nothing is changed,
+        and the text is None. ``decide`` may raise; then nothing is changed."""
+        with self._lock:
+            changing = self._changing[name]
+        with changing:
+            config = self._stopped(name)
+            with closing(self._kind(name, config, author)) as kind:
+                claim = self._claim(name, kind)
+                offsets = decide(OffsetsNow.of(kind, self._settings))
+                if not offsets:
+                    return None
+                kind.want_altered(offsets)
+                return ALTERED if self._written(name, kind, claim) else ALTERED_INSIDE
+
+    def reset(self, name: str, author: str | None = None) -> str:
+        """Forget every offset. Returns and raises as ``alter`` does."""
+        return RESET if self._change(name, lambda kind: kind.want_reset(), author) else RESET_INSIDE
+
+    def settle(self, name: str) -> None:
+        """The connector was stopped: what its tasks have left unfinished ends, and a source's offsets that were aborted are written over
+        with those that hold, for readers that do not distinguish the two (a real worker without exactly-once support).
+
+        Raises StoreTimeoutException, and ConflictException when another process came between; nothing for a connector that is not STOPPED.
+        """
+        state = self._reader.configs()
+        config = state.connector_config(name)
+        if config is None or state.target_state(name) is not TargetState.STOPPED:
+            return
+        claim = state.claims.get(name)
+        if claim is None or not self._backing.exactly_once:
+            return
+        with closing(self._kind(name, config)) as kind:
+            self._fence(name, state.ids_alive(name), kind)
+            kind.settle(lambda: self._check(name, claim))
+
+    def _change(self, name: str, want: Callable[[Kinds], None], author: str | None) -> bool:
+        with self._lock:
+            changing = self._changing[name]
+        with changing:
+            config = self._stopped(name)  # 1
+            with closing(self._kind(name, config, author)) as kind:
+                want(kind)
+                claim = self._claim(name, kind)  # 2, 3
+                return self._written(name, kind, claim)  # 4, 5
+
+    def _written(self, name: str, kind: Kinds, claim: Claim) -> bool:
+        try:
+            agreed = kind.write(claim, lambda: self._check(name, claim))
+        except FencedException as error:
+            text = f"The offsets of connector {name} were being changed by another process at the same time"
+            raise ConflictException(text) from error
+        if kind.note is not None:
+            self._configs.put_note(name, kind.note, of=config_of(self._reader.configs(), name))
+        return agreed
+
+    # ── 1 ──
+
+    def _stopped(self, name: str) -> Mapping[str, str]:
+        """The config of a connector that is STOPPED and whose last application has ended."""
+        config = _require_stopped(self._read(), name)
+        limit = self._settings.task_shutdown_graceful_timeout_ms / 1000 + _END_SECONDS
+        if wait_until(lambda: not self._launcher.is_running(name), limit, self._sleep):
+            return config
+        raise ConflictException(
+            f"Connector {name} is stopped, but its run has not ended yet; try again, or stop it again to have the run ended"
+        )
+
+    def _read(self) -> ClusterConfigState:
+        try:
+            return self._reader.configs()
+        except StoreTimeoutException as error:
+            raise StoreTimeoutException(f"Failed to read to end of config topic before modifying connector offsets: {error}") from error
+
+    # ── 2, 3 ──
+
+    def _claim(self, name: str, kind: Kinds) -> Claim:
+        """The claim of this change. A claim in between has started tasks, or changed offsets: then all is checked again."""
+        for _ in range(_ATTEMPTS):
+            state = self._read()
+            _require_stopped(state, name)
+            self._fence(name, state.ids_alive(name), kind)
+            claim = self._none_alive(name, state.claims.get(name))
+            if claim is not None:
+                return claim
+        raise ConflictException(f"Connector {name} is being changed by other processes all the time; retry later")
+
+    def _fence(self, name: str, alive: int, kind: Kinds) -> None:
+        if not kind.has_transactional_ids:
+            return
+        try:
+            Fence(self._settings).fence(name, range(alive), kind.transaction_overrides)
+        except RetriableException as error:
+            text = f"Failed to perform zombie fencing for {kind.word} connector prior to modifying offsets"
+            raise StoreTimeoutException(f"{text}: {error}", stage="fencing") from error
+
+    def _none_alive(self, name: str, seen: Claim | None) -> Claim | None:
+        """Write that no task id is alive; None: the claim is not the one that was ``seen`` any more."""
+        was_seen = False
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            nonlocal was_seen
+            _require_stopped(state, name)
+            was_seen = state.claims.get(name) == seen
+            return [FencingRecord(name, 0)] if was_seen else []
+
+        offsets = self._configs.change(decide)
+        return Claim(offsets[0], self._configs.topic_id()) if was_seen and offsets else None
+
+    # ── 4, 5 ──
+
+    def _check(self, name: str, claim: Claim) -> None:
+        """Raise unless the connector is STOPPED still, and no other process has claimed it."""
+        state = self._read()
+        _require_stopped(state, name)
+        if state.claims.get(name) != claim:
+            raise ConflictException(
+                f"Connector {name} was claimed by another process while its offsets were being changed; nothing was changed"
+            )
+
+    def _kind(self, name: str, config: Mapping[str, str], author: str | None = None) -> Kinds:
+        resolved = self._resolve({**config, "name": name})
+        ask = partial(asked, self._probe, name, config)
+        if self._is_sink(resolved):
+            asks_first = self._facts_of(resolved).is_java
+            return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, asks_first=asks_first, author=author)
+        return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
+
+    def _resolved(self, name: str, config: Mapping[str, str], is_needed: Callable[[str], bool]) -> Mapping[str, str]:
+        """The settings that are needed, with values for their variables. Asks no provider where they have none."""
+        needed = {key: text for key, text in config.items() if is_needed(key)} | {"name": name}
+        return self._resolve(needed) if config_providers.variables(needed) else needed
+
+    def _is_sink(self, resolved: Mapping[str, str]) -> bool:
+        known = self._facts_of(resolved).type
+        return known == "sink" or (known != "source" and ("topics" in resolved or "topics.regex" in resolved))
+
+
+def _is_of_type(key: str) -> bool:
+    """Whether the setting decides if the connector is a sink."""
+    return key.startswith("connector.") or key in ("topics", "topics.regex")
+
+
+def _is_of_group(key: str) -> bool:
+    """Whether the setting decides in which group, and on which cluster, a sink commits."""
+    return key.endswith((".override.group.id", ".override.bootstrap.servers"))
+
+
+def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:
+    config = config_of(state, name)
+    if state.target_state(name) is not TargetState.STOPPED or state.task_counts.get(name, 0):
+        raise BadRequestException(NOT_STOPPED.format(name))
+    return config
+
+
+def asked(probe: Probe | None, name: str, config: Mapping[str, str], word: str, offsets: Sequence[Pair]) -> bool:
+    """Whether connector ``name`` takes care of these offsets wherever it keeps some itself; False: it does not confirm that, or there is no
+    probe.
+
+    ``word`` is source or sink. Raises BadRequestException for offsets that the connector refuses, with its own text; ConnectException when
+    it takes none at all, or failed.
+    """
+    if probe is None:
+        return False
+    try:
+        return probe.alter_offsets(name, config, offsets)
+    except NotImplementedError as error:
+        text = f"Failed to modify offsets for connector {name} because it doesn't support external modification of offsets"
+        raise ConnectException(text) from error
+    except RetriableException as error:
+        raise StoreTimeoutException(f"Timed out while calling the 'alterOffsets' method for {word} connector {name}: {error}") from error
+    except NotFoundException:
+        raise
+    except ConnectException as error:
+        raise BadRequestException(error.message) from error
+    except Exception as error:
+        raise ConnectException(f"Failed to modify offsets for {word} connector {name}") from error

@@ -1,0 +1,116 @@
+"""What the herder needs of its host: runs of connectors, answers of plugins, dry runs, and the history. Knows nothing of Airflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from airflow_provider_connect.runtime.model.cost import DayUsage, RunUsage, Span
+from airflow_provider_connect.runtime.model.history import Line, Page
+from airflow_provider_connect.runtime.model.previews import Preview
+from airflow_provider_connect.runtime.model.views import ConfigKeyView, OffsetView, PluginView, Validation
+
+Pair = tuple[Mapping[str, object] | None, Mapping[str, object] | None]
+"""A partition and its offset, as GET offsets shows them."""
+Ask = Callable[[str, Sequence[Pair]], bool]
+"""``asked`` in ``offsets`` for one connector, given source or sink, and offsets."""
+
+
+class Launcher(Protocol):
+    """Starts, watches and ends the applications of connectors, named by the connector."""
+
+    def is_running(self, connector: str) -> bool:
+        """Whether an application of the connector may be alive."""
+        ...
+
+    def running(self) -> Mapping[str, Collection[str]]:
+        """The connectors of which an application may be alive, each with the ids of its runs; without ids: they are not known."""
+        ...
+
+    def end(self, connector: str) -> None:
+        """End the connector's runs, the queued ones too; an application that lives is asked to end, and killed if it does not."""
+        ...
+
+    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
+        """Start a run soon, of ``tasks`` alone where given; nothing where one waits already. A connector that has no DAG yet gets its run
+        once it has one."""
+        ...
+
+    def obstacle(self, connector: str | None = None) -> str | None:
+        """Why no run of the connector will ever start, with what to do about it; None: runs start. Without a connector: of those that are
+        created over REST in general. Called at every change of a connector, and by the health check."""
+        ...
+
+    def forget(self, connector: str) -> None:
+        """The connector is deleted: what runs it goes too, its history stays. Its runs have ended."""
+        ...
+
+
+class Probe(Protocol):
+    """Runs plugins' code in a process of its own. Safe to share between threads. Each call is bounded in time."""
+
+    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
+        """What the plugin and the framework report of ``config``. Raises PluginNotFoundException for an unknown plugin."""
+        ...
+
+    def config_keys(self, plugin: str, version: str | None = None, location: str | None = None) -> Sequence[ConfigKeyView]: ...
+
+    def plugins(self, connectors_only: bool = True) -> Sequence[PluginView]: ...
+
+    def alter_offsets(self, connector: str, config: Mapping[str, str], offsets: Sequence[Pair]) -> bool:
+        """Call the connector's own hook for each pair; False: it has none.
+
+        Raises ConnectException with the connector's own text for offsets that it refuses, NotImplementedError where it takes none at all,
+        RetriableException when it does not answer in time."""
+        ...
+
+
+class Previewer(Protocol):
+    """Makes previews in processes of their own. Safe to share between threads. Each call is bounded in time."""
+
+    def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
+        """The next ``records`` records of a connector with this raw config, in ``version`` (a range) of its plugin; None: in the one that
+        a run would take. Commits nothing. Raises ConfigException for a config that could not run, ConnectException with what the connector
+        raised, RetriableException when it took too long."""
+        ...
+
+
+class RecordedChanges(Protocol):
+    """The history of connectors, from a copy of the topics that may lag behind them. Safe to share between threads. Lines of offsets are
+    of one ``topic``: an offsets topic, or for a sink the batch log. A page is below line ``before``, see ``model.history.page_of``."""
+
+    def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page: ...
+
+    def config_line(self, connector: str, number: int) -> Line | None: ...
+
+    def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> Page: ...
+
+    def offset_line(self, connector: str, number: int) -> Line | None: ...
+
+    def starts_ms(self, connector: str, claim: str) -> int | None:
+        """When the first change of offsets was written under the claim; None: there was none."""
+        ...
+
+    def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
+        """By ``model.history.partition_key`` the offset at this instant, None: it had none, of each partition that has changed since."""
+        ...
+
+    def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
+        """The offsets that the copy holds, as ``model.history.by_partition`` has them; of several topics the last has precedence."""
+        ...
+
+    def begins_ms(self, topic: str) -> int | None:
+        """From when on the history of a topic is whole; None: it is not followed."""
+        ...
+
+    def connectors_used(self, span: Span) -> list[str]:
+        """The connectors that delivered something in the span, deleted ones too."""
+        ...
+
+    def usage_by_day(self, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
+        """A row for each of the connectors and day, in no order, at most ``most``."""
+        ...
+
+    def usage_by_run(self, connector: str, span: Span, *, most: int) -> list[RunUsage]:
+        """The connector's runs in the span, the newest first, at most ``most``."""
+        ...

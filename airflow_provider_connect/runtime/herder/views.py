@@ -1,0 +1,138 @@
+"""Connectors, tasks, statuses and workers as readers see them.
+
+A view that has not changed is the same object as before. So its bytes may be kept beside it: they hold while ``cached[0] is view``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from airflow_provider_connect.runtime.config.dag_settings import PREFIX
+from airflow_provider_connect.runtime.herder.plugin_facts import KnownPlugins
+from airflow_provider_connect.runtime.herder.snapshot import Snapshot
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState, TaskStatus
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, HeldWalView, StateView, TaskView, WorkerView
+
+
+class SlotNotes:
+    """The WAL that databases hold back for connectors, as it was found last. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._found: Mapping[str, HeldWalView] = {}
+
+    def found(self, of_connectors: Mapping[str, HeldWalView]) -> None:
+        """Replace what is known, by the names of connectors."""
+        self._found = of_connectors
+
+    def note_of(self, connector: str) -> str | None:
+        """What users of the connector are shown; None: nothing has to be done."""
+        view = self._found.get(connector)
+        return None if view is None else view.note
+
+    def held_bytes(self) -> dict[str, int]:
+        """By connector. One whose slot has lost its WAL is left out."""
+        return {name: view.held_bytes for name, view in self._found.items() if view.held_bytes is not None}
+
+
+class ConnectorViews:
+    """Makes the views. Safe to share between threads: a view that two make at once is equal, and either may be kept. ``warnings``: what is
+    wrong with the last runs of connectors that have ended well, as far as is known."""
+
+    def __init__(self, plugins: KnownPlugins, held_wal: SlotNotes, warnings: Callable[[], Mapping[str, str]]) -> None:
+        self._plugins = plugins
+        self._warnings = warnings
+        self._held_wal = held_wal
+        self._infos: dict[str, tuple[Mapping[str, str], ConnectorInfo]] = {}
+        self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView]] = {}
+
+    def info(self, state: ClusterConfigState, name: str) -> ConnectorInfo | None:
+        """None: no such connector."""
+        config = state.connector_configs.get(name)
+        if config is None:
+            self._infos.pop(name, None)
+            return None
+        tasks = 0 if name in state.inconsistent else state.task_counts.get(name, 0)
+        kind = self._plugins.of(config).type
+        known = self._infos.get(name)
+        if known is None or known[0] is not config or len(known[1].tasks) != tasks or known[1].type != kind:
+            ids = [ConnectorTaskId(name, task) for task in range(tasks)]
+            known = self._infos[name] = (config, ConnectorInfo(name, shown(config), ids, kind))
+        return known[1]
+
+    def listed(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorInfo, ConnectorStatusView | None]]:
+        """Every connector, with its status if it has one."""
+        infos = (self.info(snapshot.configs, name) for name in snapshot.configs.connector_configs)
+        return ((info, self.status(snapshot, info.name)) for info in infos if info is not None)
+
+    def attention(self, snapshot: Snapshot) -> Iterator[str]:
+        """A sentence for the connectors that have FAILED, one for those that wait, and one for those that deliver nothing. No names: not
+        every user may read all connectors."""
+        configs, statuses, warnings = snapshot.configs, snapshot.statuses, self._warnings()
+        started = [name for name in configs.connector_configs if configs.target_state(name) is TargetState.STARTED]
+        for count, what in (
+            (sum(_has_failed(statuses, name) for name in started), "connectors have FAILED, or a task of theirs"),
+            (sum(name in configs.notes for name in started), "running connectors need attention: what they read is not there"),
+            (sum(name in warnings for name in started), "running connectors need attention: all records of their last run failed"),
+        ):
+            if count:
+                yield f"{count} {what} (airflow connect top)."
+
+    def status(self, snapshot: Snapshot, name: str) -> ConnectorStatusView | None:
+        """None: no status is known; that of a connector just deleted still is."""
+        connector = snapshot.statuses.connectors.get(name)
+        if connector is None:
+            self._statuses.pop(name, None)
+            return None
+        tasks = snapshot.statuses.task_map(name)
+        kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
+        note = snapshot.configs.notes.get(name) or self._warnings().get(name) or self._held_wal.note_of(name)
+        known = self._statuses.get(name)
+        if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].note) != (kind, note):
+            known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), note=note))
+        return known[2]
+
+    def forget_others(self, names: Collection[str]) -> None:
+        """Keep nothing of connectors outside of ``names``, the existing ones: their configs may be large."""
+        if len(self._infos) > len(names):
+            self._infos = {name: known for name, known in list(self._infos.items()) if name in names}
+        if len(self._statuses) > len(names):
+            self._statuses = {name: status for name, status in list(self._statuses.items()) if name in names}
+
+
+def shown(config: Mapping[str, str]) -> dict[str, str]:
+    """A config as clients see it: without the keys that only steer the connector's DAG."""
+    return {key: value for key, value in config.items() if not key.startswith(PREFIX)}
+
+
+def status_view(connector: ConnectorStatus, tasks: Iterable[TaskStatus], kind: str) -> ConnectorStatusView:
+    state = StateView(str(connector.state), connector.worker_id, connector.version, connector.trace or None)
+    return ConnectorStatusView(connector.connector, state, [task_view(task) for task in tasks], kind)
+
+
+def _has_failed(statuses: StatusState, name: str) -> bool:
+    connector, tasks = statuses.connector(name), statuses.task_map(name).values()
+    return (connector is not None and connector.state is State.FAILED) or any(task.state is State.FAILED for task in tasks)
+
+
+def task_view(task: TaskStatus) -> TaskView:
+    return TaskView(task.task, str(task.state), task.worker_id, task.version, task.trace or None)
+
+
+def workers_of(snapshot: Snapshot, running: Iterable[str]) -> list[WorkerView]:
+    """One for each application of the connectors in ``running`` that holds the newest claim and has reported a task.
+
+    One that is still starting has not, and is left out.
+    """
+    workers = []
+    for name in sorted(running):
+        claim = snapshot.configs.claims.get(name)
+        hosted: dict[str, list[int]] = {}
+        for status in snapshot.statuses.task_map(name).values():
+            if claim is not None and status.claim == claim and status.state is State.RUNNING:
+                hosted.setdefault(status.worker_id, []).append(status.task)
+        workers += [WorkerView(worker, name, str(claim), tasks) for worker, tasks in sorted(hosted.items())]
+    return workers

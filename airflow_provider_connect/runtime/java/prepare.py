@@ -1,0 +1,94 @@
+"""What makes every later run of a Java connector cost less of a core, done once: Kafka Connect's jars, and the archive of their classes.
+
+``python -m airflow_provider_connect.runtime.java.prepare`` after an installation or an upgrade, for images, and for hosts that reach no
+repository later. Skips what is done.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+
+from airflow_provider_connect.runtime.java.class_data import PREFIX, connect_class_data
+from airflow_provider_connect.runtime.java.connect_herder import ConnectHerder
+from airflow_provider_connect.runtime.java.jvm import Jvm
+from airflow_provider_connect.runtime.java.runtime_jars import runtime_jars
+from airflow_provider_connect.runtime.spark.cache import cache_directory, forget_old, made_once
+from airflow_provider_connect.runtime.spark.class_data import ClassData
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
+
+_ARCHIVED: Final = "org/apache/kafka/"  # the libraries that a run needs of others are few, and loaded as the worker starts
+_BUILD_SECONDS: Final = 300.0
+_SETTINGS: Final = {
+    "bootstrap.servers": "localhost:1",  # never connected to
+    "group.id": "class-data",
+    "exactly.once.source.support": "enabled",
+    **{f"{role}.converter": "org.apache.kafka.connect.storage.StringConverter" for role in ("key", "value")},
+    **{f"{kind}.storage.topic": f"unused-{kind}" for kind in ("config", "offset", "status")},
+}
+
+
+def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
+    """Builds the archive where it is missing, in 10 to 30 s. Raises ConnectException where a JVM or Connect does not start."""
+    jars = runtime_jars(cache, java)
+    found = connect_class_data(cache, java, jars)
+    if not found.is_built:
+        found.folder.parent.mkdir(exist_ok=True)
+        forget_old(found.folder.parent, time.time(), pattern=f"{PREFIX}*")
+        made_once(found.folder, lambda folder: _build(ClassData(folder), java, jars))
+    return found
+
+
+def _build(made: ClassData, java: JavaRuntime, jars: Sequence[Path]) -> None:
+    """What a worker loads as it starts, and all classes of Kafka: the JVM writes them as it ends."""
+    made.folder.mkdir()
+    jvm = Jvm(java, jars, heap="512m", hide=str, writes=made.connect)
+    try:
+        with jvm.calls():
+            started = ConnectHerder(jvm, _SETTINGS, [], cluster="unknown")
+            started.worker.start()
+            _load(jvm, _classes(jars))
+            started.worker.stop()
+        jvm.close(_BUILD_SECONDS)
+    finally:
+        jvm.kill()
+    if made.connect.is_file():
+        made.note_built([made.connect])
+    else:
+        made.note_failure(f"{java.executable} has written no archive")
+
+
+def _classes(jars: Sequence[Path]) -> Iterator[str]:
+    for jar in jars:
+        with zipfile.ZipFile(jar) as opened:
+            for name in opened.namelist():
+                if name.startswith(_ARCHIVED) and name.endswith(".class"):
+                    yield name.removesuffix(".class").replace("/", ".")
+
+
+def _load(jvm: Jvm, names: Iterable[str]) -> None:
+    """Those of a library that is left out cannot be loaded, and are not needed."""
+    loader = jvm.java.java.lang.Class.forName("org.apache.kafka.connect.runtime.Worker").getClassLoader()
+    for name in names:
+        try:
+            jvm.java.java.lang.Class.forName(name, False, loader)
+        except Py4JError:
+            if not jvm.is_alive:
+                raise
+
+
+def main() -> None:
+    """Returns a sentence on the result."""
+    cache = cache_directory()
+    built = ensure_archive(cache, find_java(cache=cache))
+    print(built.connect if built.is_built else f"no archive with this Java; see {built.folder}. JVMs start more slowly", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What users ask of a backfill, and what they see of one: ranges by offset or by time, as plain values. Knows nothing of brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.history import instant_ms
+from airflow_provider_connect.runtime.model.offsets import OFFSET, sink_partition
+from airflow_provider_connect.runtime.model.view_json import named
+
+_LATEST_MS = 253_402_300_799_999  # the last of the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRange:
+    """Of a topic, or of the connector's only one; of one partition, or of all. ``first`` and ``end``, which is not delivered itself, are
+    offsets, or texts with instants; None: the beginning of the partition, and its end as it is now."""
+
+    topic: str | None = None
+    partition: int | None = None
+    first: int | str | None = field(default=None, metadata=named("from"))
+    end: int | str | None = field(default=None, metadata=named("to"))
+
+    def instants(self) -> list[int]:
+        """Its instants, in ms since 1970. Raises BadRequestException, also for instants before that, which records have none of."""
+        found = {text: instant_ms(text) for text in (self.first, self.end) if isinstance(text, str)}
+        for text, ms in found.items():
+            if not 0 <= ms <= _LATEST_MS:
+                raise BadRequestException(f"'{cut(text)}' is no time of a record: give one from 1970 on, up to the year 9999")
+        return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRequest:
+    """``changes`` are settings in which the backfill differs from its connector, None removes one. ``id`` ends its name."""
+
+    ranges: Sequence[AskedRange]
+    changes: Mapping[str, str | None]
+    id: str
+
+
+def time_id(now: float) -> str:
+    """The id of a backfill that the user has given none: the time, from seconds since 1970, to the millisecond."""
+    return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRange:
+    """One partition as GET offsets names it, with offsets: the first, the one behind the last, and the next to be delivered."""
+
+    partition: Mapping[str, object]
+    first: Mapping[str, object] = field(metadata=named("from"))
+    end: Mapping[str, object] = field(metadata=named("to"))
+    position: Mapping[str, object]
+
+    @classmethod
+    def of_sink(cls, at: TopicPartition, first: int, end: int, position: int) -> BackfillRange:
+        return cls(sink_partition(*at), {OFFSET: first}, {OFFSET: end}, {OFFSET: position})
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A backfill, which is connector ``name``. ``state`` is that of the connector, or FAILED where a task is; ``left`` counts the offsets
+    that are not delivered yet, those of transactions' markers among them. It is done when none is left. Of a source both are not known
+    (None), and there are no ranges: its own settings bound it."""
+
+    name: str
+    of: str
+    state: str
+    is_done: bool | None
+    left: int | None
+    ranges: Sequence[BackfillRange]
+
+
+def chosen_partitions(asked: AskedRange, counts: Mapping[str, int]) -> list[TopicPartition]:
+    """The partitions that are meant, of topics with so many partitions. Raises BadRequestException."""
+    topic = asked.topic
+    if topic is None:
+        if len(counts) != 1:
+            raise BadRequestException(f"Name a topic: the connector reads {_listed(counts)}")
+        topic = next(iter(counts))
+    if topic not in counts:
+        raise BadRequestException(f"The connector reads no topic {cut(topic)}, or it does not exist; it reads {_listed(counts)}")
+    count = counts[topic]
+    if asked.partition is None:
+        if count > 1 and (isinstance(asked.first, int) or isinstance(asked.end, int)):
+            raise BadRequestException(f"Topic {topic} has {count} partitions: name the partition of these offsets, or give times")
+        return [TopicPartition(topic, number) for number in range(count)]
+    if not 0 <= asked.partition < count:
+        raise BadRequestException(f"Topic {topic} has {count} partitions, and no partition {asked.partition}")
+    return [TopicPartition(topic, asked.partition)]
+
+
+def bounded_range(at: TopicPartition, asked: AskedRange, held: tuple[int, int], offsets_at: Mapping[int, int]) -> tuple[int, int] | None:
+    """The offsets that are meant: of the partition's, which holds those in ``held``; ``offsets_at`` has the first offset from each instant
+    on. None: there are no records between two instants.
+
+    Raises BadRequestException for offsets that the partition does not hold, and for a range without any.
+    """
+    beginning, end = held
+    first = _offset(asked.first, beginning, offsets_at)
+    last = _offset(asked.end, end, offsets_at)
+    if first < beginning:
+        raise BadRequestException(f"The records of {at} before offset {beginning} have been deleted: begin there, or later")
+    if last > end:
+        raise BadRequestException(f"{at} ends at offset {end} now: end there, or leave the end out")
+    if first < last:
+        return first, last
+    if isinstance(asked.first, int) or isinstance(asked.end, int):
+        raise BadRequestException(f"There is nothing from offset {first} to offset {last} of {at}: the end must be greater")
+    return None
+
+
+def _offset(asked: int | str | None, default: int, offsets_at: Mapping[int, int]) -> int:
+    if asked is None:
+        return default
+    return asked if isinstance(asked, int) else offsets_at[instant_ms(asked)]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    names = sorted(counts)
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "") if names else "no topic that exists"

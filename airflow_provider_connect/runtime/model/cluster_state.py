@@ -1,0 +1,279 @@
+"""The state of the config topic: connectors, tasks, target states, claims; a fold of its records in their order (contract §2.5).
+
+Knows nothing of bytes or Kafka: records are values, decoded and in order, and the state is their sum.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    FencingRecord,
+    LoggerRecord,
+    NoteRecord,
+    SessionKeyRecord,
+    TargetStateRecord,
+    TaskRecord,
+    Unreadable,
+    UpgradeRecord,
+)
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.upgrades import Upgrade, version_in_force
+
+RESERVED: Final = ("offsets.storage.topic", "consumer.override.group.id")
+"""The keys by which a config names what no other connector may use."""
+
+
+@dataclass(slots=True)
+class ClusterConfigState:
+    """The config topic up to ``offset`` (the next record to read).
+
+    ``claims`` holds each connector's newest claim, ``fencing_counts`` how many of its task ids may be alive, ``applied_configs`` the
+    connector config that its committed tasks were planned from, ``generations`` how many task sets this reader has seen committed (in
+    memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
+    committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
+    requests by logger; they are for workers that are up when they are written. ``upgrades`` are the requested ones, by connector,
+    ``notes`` what sources lack.
+    ``reserved`` is what configs name for their connector alone (``RESERVED``), by connector; also of those that a reader leaves out.
+    """
+
+    offset: int = 0
+    connector_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    task_configs: dict[ConnectorTaskId, dict[str, str]] = field(default_factory=dict)
+    task_counts: dict[str, int] = field(default_factory=dict)
+    target_states: dict[str, TargetState] = field(default_factory=dict)
+    fencing_counts: dict[str, int] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    applied_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    generations: dict[str, int] = field(default_factory=dict)
+    inconsistent: set[str] = field(default_factory=set)
+    pending_fencing: set[str] = field(default_factory=set)
+    log_levels: dict[str, LoggerRecord] = field(default_factory=dict)
+    upgrades: dict[str, Upgrade] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    reserved: dict[str, dict[str, str]] = field(default_factory=dict)
+    session_key: SessionKeyRecord | None = None
+
+    def connectors(self) -> list[str]:
+        """The names of the connectors that exist, in the order of their first config."""
+        return list(self.connector_configs)
+
+    def __contains__(self, connector: object) -> bool:
+        return connector in self.connector_configs
+
+    def connector_config(self, connector: str) -> dict[str, str] | None:
+        """The raw config; None: no such connector."""
+        return self.connector_configs.get(connector)
+
+    def target_state(self, connector: str) -> TargetState | None:
+        """The target state; None: no such connector."""
+        return self.target_states.get(connector, TargetState.STARTED) if connector in self else None
+
+    def version_in_force(self, connector: str, *, is_trying: bool = True) -> str | None:
+        """The version or range that an upgrade lays down for the connector's plugin; None: its config decides."""
+        return version_in_force(self.upgrades.get(connector), self.connector_configs.get(connector, {}), is_trying=is_trying)
+
+    def tasks(self, connector: str) -> list[int]:
+        """The numbers of the committed tasks; none while the connector is inconsistent, and none for an unknown one."""
+        if connector in self.inconsistent or connector not in self:
+            return []
+        return list(range(self.task_counts.get(connector, 0)))
+
+    def task_config(self, connector: str, task: int) -> dict[str, str] | None:
+        """The committed raw config of one task; None: no such task."""
+        if task not in self.tasks(connector):
+            return None
+        return self.task_configs.get(ConnectorTaskId(connector, task))
+
+    def all_task_configs(self, connector: str) -> dict[int, dict[str, str]]:
+        """The committed raw configs of all tasks, by number."""
+        return {task: self.task_configs[ConnectorTaskId(connector, task)] for task in self.tasks(connector)}
+
+    def ids_alive(self, connector: str) -> int:
+        """How many task ids of the connector may have a writer: the larger of the last fencing record and the committed count. A claim
+        records it: with a smaller value a zombie of a higher number could commit after a takeover."""
+        return max(self.fencing_counts.get(connector, 0), self.task_counts.get(connector, 0))
+
+    def copy(self) -> "ClusterConfigState":
+        """A state that later records leave alone. Configs themselves are never changed in place, so they are shared."""
+        return dataclasses.replace(self, **{name: getattr(self, name).copy() for name in _COLLECTIONS})
+
+
+_COLLECTIONS = [member.name for member in dataclasses.fields(ClusterConfigState) if member.name not in ("offset", "session_key")]
+
+
+class ConfigLog:
+    """The reader's side of the config topic: give it every record in order, and ``state`` is what they add up to.
+
+    ``topic_id`` is the topic's own id, which makes an offset a claim. Not thread-safe. The state changes in place: take a ``copy``.
+    To continue from another reader's end, pass its ``state`` and ``pending``. ``only``: records of other connectors are left out.
+    """
+
+    def __init__(
+        self,
+        topic_id: str = "",
+        *,
+        state: ClusterConfigState | None = None,
+        pending: Mapping[str, Mapping[int, dict[str, str]]] | None = None,
+        only: str | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.state = ClusterConfigState() if state is None else state
+        self.skipped = 0
+        self._only = only
+        self._deferred = {connector: dict(configs) for connector, configs in (pending or {}).items()}
+
+    @property
+    def pending(self) -> Mapping[str, Mapping[int, dict[str, str]]]:
+        """The task configs, by connector and number, that no commit record has counted in yet."""
+        return self._deferred
+
+    def apply(self, record: ConfigRecord | Unreadable) -> str:
+        """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""
+        self.state.offset = max(self.state.offset, record.offset + 1)
+        if isinstance(record, ConnectorRecord):
+            self._reserve(record.connector, record.config or {})
+        if self._only is not None and connector_of(record) not in (self._only, ""):
+            return ""
+        reason = self._applied(record)
+        self.skipped += bool(reason)
+        return reason
+
+    def _applied(self, record: ConfigRecord | Unreadable) -> str:
+        match record:
+            case Unreadable():
+                return record.reason
+            case ConnectorRecord():
+                self._connector(record.connector, record.config)
+            case TargetStateRecord():
+                self._target_state(record.connector, record.state)
+            case TaskRecord():
+                return self._task(record)
+            case CommitRecord():
+                return self._commit(record.connector, record.tasks)
+            case FencingRecord():
+                return self._fencing(record)
+            case SessionKeyRecord():
+                self.state.session_key = record
+            case LoggerRecord():
+                self.state.log_levels[record.logger] = record
+            case UpgradeRecord() | NoteRecord():
+                self._of_ours(record)
+            case _:
+                pass  # restart requests are for workers that are up when they are written; they leave nothing behind
+        return ""
+
+    def _of_ours(self, record: UpgradeRecord | NoteRecord) -> None:
+        match record:
+            case UpgradeRecord(connector, upgrade):
+                self.state.upgrades.pop(connector, None)
+                if upgrade is not None:
+                    self.state.upgrades[connector] = upgrade
+            case NoteRecord(connector, note):
+                self.state.notes.pop(connector, None)
+                if note is not None and connector in self.state:
+                    self.state.notes[connector] = note
+
+    def _reserve(self, connector: str, config: Mapping[str, str]) -> None:
+        self.state.reserved.pop(connector, None)
+        named = {key: config[key].strip() for key in RESERVED if config.get(key, "").strip()}
+        if named:
+            self.state.reserved[connector] = named
+
+    def _connector(self, connector: str, config: Mapping[str, str] | None) -> None:
+        self.state.notes.pop(connector, None)
+        if config is None:
+            self._remove(connector)
+            return
+        self.state.connector_configs[connector] = dict(config)
+        self.state.target_states.setdefault(connector, TargetState.STARTED)
+
+    def _remove(self, connector: str) -> None:
+        """Target state, fencing count, claim, generation and flags stay (contract §2.5): the target state has a tombstone of its own."""
+        state = self.state
+        state.connector_configs.pop(connector, None)
+        state.applied_configs.pop(connector, None)
+        state.task_counts.pop(connector, None)
+        state.upgrades.pop(connector, None)
+        for task in [task for task in state.task_configs if task.connector == connector]:
+            del state.task_configs[task]
+        self._deferred.pop(connector, None)
+
+    def _target_state(self, connector: str, target: TargetState | None) -> None:
+        if target is not None:
+            self.state.target_states[connector] = target
+        elif connector in self.state:
+            self.state.target_states[connector] = TargetState.STARTED
+        else:
+            self.state.target_states.pop(connector, None)
+
+    def _task(self, record: TaskRecord) -> str:
+        if record.config is None:
+            return f"config of task {record.task} is null"
+        self._deferred.setdefault(record.task.connector, {})[record.task.task] = dict(record.config)
+        return ""
+
+    def _commit(self, connector: str, tasks: int) -> str:
+        state = self.state
+        if connector not in state:
+            self._remove(connector)  # compaction took the connector's tombstone and left the commit record (KAFKA-16838)
+            return f"commit of {tasks} tasks for connector {connector}, which has no config"
+        reason = ""
+        if missing := _missing(tasks, self._deferred.get(connector, {})):
+            state.inconsistent.add(connector)
+            reason = f"commit of {tasks} tasks for connector {connector}, but there is no config for {missing}"
+        else:
+            self._commit_whole(connector)
+        if connector in self._deferred:
+            self._deferred[connector] = {}
+        state.task_counts[connector] = tasks
+        state.pending_fencing.add(connector)
+        return reason
+
+    def _commit_whole(self, connector: str) -> None:
+        state, deferred = self.state, self._deferred.get(connector)
+        if deferred is not None:
+            state.task_configs.update({ConnectorTaskId(connector, task): config for task, config in deferred.items()})
+            state.generations[connector] = state.generations.get(connector, -1) + 1
+        state.applied_configs[connector] = state.connector_configs[connector]
+        state.inconsistent.discard(connector)
+
+    def _fencing(self, record: FencingRecord) -> str:
+        claim, known = self._claim_of(record), self.state.claims.get(record.connector)
+        if known is not None and claim < known:
+            return f"fencing count by claim {claim} of connector {record.connector}, which {known} has taken over"
+        self.state.claims[record.connector] = claim
+        self.state.fencing_counts[record.connector] = record.count
+        self.state.pending_fencing.discard(record.connector)
+        return ""
+
+    def _claim_of(self, record: FencingRecord) -> Claim:
+        """The claim that wrote the record. A claim of another topic id does not hold here: such a record counts as a claim of its own."""
+        if record.claim is not None and record.claim.topic_id == (self.topic_id or record.claim.topic_id):
+            return record.claim
+        return Claim(record.offset, self.topic_id)
+
+
+def connector_of(record: ConfigRecord | Unreadable) -> str:
+    """The connector that a record is about; empty for those that are about none."""
+    match record:
+        case Unreadable() | SessionKeyRecord() | LoggerRecord():
+            return ""
+        case TaskRecord():
+            return record.task.connector
+        case _:
+            return record.connector
+
+
+def _missing(tasks: int, deferred: Mapping[int, object]) -> str:
+    """Which of the tasks 0 … ``tasks`` - 1 have no config, in a few words; empty: none. Safe for absurd counts."""
+    first = next((task for task in range(tasks) if task not in deferred), None)
+    if first is None:
+        return ""
+    return f"task {first} (configs given: {len(deferred)})"

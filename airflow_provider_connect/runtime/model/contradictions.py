@@ -1,0 +1,148 @@
+"""Statuses that contradict the target state, the task set or the runs, and their corrections.
+
+They arise where a process was killed between two steps: a verb after its record, a run before it could report its end. Knows nothing of the
+launcher of runs: facts about runs are arguments (``RunFacts``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.states import State, TargetState, connector_state_for, task_state_for
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState, TaskStatus
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+
+_PASSING = frozenset({State.UNASSIGNED, State.RESTARTING})
+_SETTLED = {
+    TargetState.STARTED: frozenset({State.RUNNING, State.FAILED}),
+    TargetState.PAUSED: frozenset({State.PAUSED, State.FAILED}),
+    TargetState.STOPPED: frozenset({State.STOPPED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of a connector's runs. ``is_live``: an application may be alive; ``is_waiting``: a run will start by itself, or go on.
+
+    ``ended_ms`` is when the last run ended, in ms since 1970, None if none has; ``failure`` is the reason, None if it did not fail;
+    ``is_marked``: a user marked it so, and an application that he ended may have reported success later.
+    """
+
+    is_live: bool = False
+    is_waiting: bool = False
+    ended_ms: int | None = None
+    failure: str | None = None
+    is_marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The states to write: the connector's (None: unchanged), its tasks', with ``trace`` for FAILED ones; and whether a run must start, of
+    ``rerun`` where that names tasks."""
+
+    connector: State | None = None
+    tasks: Mapping[int, State] = field(default_factory=dict)
+    trace: str | None = None
+    needs_run: bool = False
+    rerun: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.connector is not None or bool(self.tasks) or self.needs_run
+
+
+def contradicting(configs: ClusterConfigState, statuses: StatusState) -> set[str]:
+    """The connectors whose statuses are not those of their target state: of most, a run or a verb is just about to change that."""
+    found = {name for name in statuses.names() if name not in configs}
+    found |= {name for name in configs.connector_configs if is_contradicting(configs, statuses, name)}
+    return found
+
+
+def is_contradicting(configs: ClusterConfigState, statuses: StatusState, name: str) -> bool:
+    """Whether the statuses of a connector that exists are not those of its target state."""
+    target = configs.target_states.get(name, TargetState.STARTED)
+    connector, tasks = statuses.connectors.get(name), statuses.task_map(name)
+    if connector is None or connector.state not in _SETTLED[target]:
+        return True
+    if name in statuses.topics and unconsumed(statuses.topics_of(name), configs.connector_configs[name]):
+        return True
+    if target is TargetState.STOPPED:
+        return bool(tasks) or bool(configs.tasks(name))
+    return list(tasks) != configs.tasks(name) or any(task.state not in _SETTLED[target] for task in tasks.values())
+
+
+def unconsumed(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
+    """Which of a sink's active topics its raw config no longer names (KIP-558); of a source, or where a variable names them, none."""
+    used = list(topics)
+    named, pattern = config.get("topics", "").strip(), config.get("topics.regex", "").strip()
+    if "${" in named + pattern:
+        return []
+    if named:
+        consumed = {topic.strip() for topic in named.split(",")}
+        return [topic for topic in used if topic not in consumed]
+    try:
+        return BoundedRegex(pattern, "topics.regex").unmatched(used) if pattern and used else []
+    except (re.error, ConfigException):
+        return []
+
+
+def correction(configs: ClusterConfigState, statuses: StatusState, name: str, facts: RunFacts) -> Correction:
+    """What the statuses of a STARTED or PAUSED connector have to become. Nothing while an application lives: it writes them itself."""
+    target = configs.target_state(name)
+    if facts.is_live or target is None or target is TargetState.STOPPED:
+        return Correction()
+    if target is TargetState.PAUSED:
+        return _paused(configs.tasks(name), statuses.connector(name), statuses.task_map(name))
+    if facts.is_waiting:
+        return Correction()
+    return _started(configs.tasks(name), statuses.connector(name), statuses.task_map(name), facts)
+
+
+def _paused(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus]) -> Correction:
+    """A pause by the launcher's failure limit leaves what has FAILED as it is."""
+    settled, numbers = _SETTLED[TargetState.PAUSED], set(committed)
+    state = None if connector is not None and connector.state in settled else State.PAUSED
+    changes = {n: State.PAUSED for n in sorted(numbers) if n not in tasks or tasks[n].state not in settled}
+    return Correction(state, changes | {n: State.DESTROYED for n in tasks if n not in numbers})
+
+
+def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus], facts: RunFacts) -> Correction:
+    numbers = set(committed)
+    states = {status.state for status in (connector, *tasks.values()) if status is not None}
+    hidden = facts.failure is not None and State.FAILED not in states  # the run has failed, and no status shows it
+    missing = State.RUNNING if facts.failure is None else State.FAILED
+    changes = {n: _instance(tasks.get(n), facts, missing, hidden=hidden) for n in sorted(numbers)}
+    changes |= {n: State.DESTROYED for n in tasks if n not in numbers}
+    state = _instance(connector, facts, State.RUNNING, hidden=hidden and not numbers)
+    wanted = {n: change for n, change in changes.items() if change is not None}
+    rerun = tuple(n for n in sorted(numbers) if n not in wanted and n in tasks and tasks[n].state in _PASSING)
+    stuck = state is None and connector is not None and connector.state in _PASSING
+    resumed = connector is not None and connector.state in (State.PAUSED, State.STOPPED)  # by a verb that was killed before its run
+    return Correction(state, wanted, facts.failure, needs_run=bool(rerun) or stuck or resumed, rerun=rerun)
+
+
+def _instance(status: ConnectorStatus | TaskStatus | None, facts: RunFacts, missing: State, *, hidden: bool) -> State | None:
+    """The state to write, ``missing`` where there is no status; None: the present state is right, or only a run can correct it."""
+    if status is None:
+        return missing
+    if status.state in _PASSING:
+        return _outcome(status, facts)
+    if hidden and (facts.is_marked or _ended_since(status, facts)):
+        return State.FAILED
+    rule = connector_state_for if isinstance(status, ConnectorStatus) else task_state_for
+    wanted = rule(TargetState.STARTED, status.state)
+    return None if wanted is status.state else wanted
+
+
+def _outcome(status: ConnectorStatus | TaskStatus, facts: RunFacts) -> State | None:
+    """The state of an instance that was about to start: by the result of a run since then; None: there was none."""
+    if not _ended_since(status, facts):
+        return None
+    return State.RUNNING if facts.failure is None else State.FAILED
+
+
+def _ended_since(status: ConnectorStatus | TaskStatus, facts: RunFacts) -> bool:
+    return facts.ended_ms is not None and status.timestamp <= facts.ended_ms

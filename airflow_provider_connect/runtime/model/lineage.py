@@ -1,0 +1,140 @@
+"""What a run has read and written: datasets under OpenLineage's names, and the offsets that it has delivered.
+
+Knows no client of OpenLineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from airflow_provider_connect.data.schema import Schema, SchemaType
+from airflow_provider_connect.runtime.model.run import RunResult, TaskResult
+from airflow_provider_connect.sdk.datasets import kafka_namespace
+
+MOST_FIELDS: Final = 10_000
+"""Fields of all datasets of a task together; those behind are left out."""
+MOST_DATASETS: Final = 1000
+LONGEST_TEXT: Final = 1000
+_DEEPEST: Final = 8
+
+FieldJson = dict[str, Any]
+"""``{"name", "type"}``, for structs and what holds them also ``"fields"``. Any: these are JSON."""
+
+
+@dataclass(slots=True)
+class Fields:
+    """Turns schemas into fields, ``left`` of them at most: a stranger's schema may have any number. ``hide`` masks secrets."""
+
+    hide: Callable[[str], str]
+    left: int = MOST_FIELDS
+
+    def text(self, text: object) -> str:
+        """A name or type as it may be shown."""
+        return str(self.hide(str(text)))[:LONGEST_TEXT]
+
+    def of(self, schema: Schema | Mapping[str, str] | None) -> list[FieldJson]:
+        """The columns of a dataset. Empty: they are not known, or values are no structs."""
+        if schema is None:
+            return []
+        if isinstance(schema, Schema):
+            return self._of_schema(schema, 0)
+        return [{"name": self.text(name), "type": self.text(type)} for name, type in self._taken(list(schema.items()))]
+
+    def _of_schema(self, schema: Schema, depth: int) -> list[FieldJson]:
+        if schema.type is not SchemaType.STRUCT or depth >= _DEEPEST:
+            return []
+        return [self._field(each.name, each.schema, depth) for each in self._taken(schema.fields)]
+
+    def _field(self, name: str, schema: Schema, depth: int) -> FieldJson:
+        found: FieldJson = {"name": self.text(name), "type": self.text(type_name(schema))}
+        inner = schema.value_schema if schema.value_schema is not None else schema
+        if nested := self._of_schema(inner, depth + 1):
+            found["fields"] = nested
+        return found
+
+    def _taken(self, fields: Sequence[Any]) -> Sequence[Any]:
+        taken = fields[: max(self.left, 0)]
+        self.left -= len(taken)
+        return taken
+
+
+def type_name(schema: Schema) -> str:
+    """A type in one word: Kafka Connect's, a logical type's last one, and for arrays and maps what is in them."""
+    if schema.logical_name is not None:
+        return schema.logical_name.rpartition(".")[2].lower()
+    if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
+        return f"array<{type_name(schema.value_schema)}>"
+    if schema.type is SchemaType.MAP and schema.key_schema is not None and schema.value_schema is not None:
+        return f"map<{type_name(schema.key_schema)},{type_name(schema.value_schema)}>"
+    return str(schema.type)
+
+
+@dataclass(slots=True)
+class NamedDataset:
+    """One dataset of an event. ``fields`` empty: they are not known."""
+
+    namespace: str
+    name: str
+    fields: list[FieldJson] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLineage:
+    """``delivery`` is the run's facet: ``{"connector", "kind", "state", "claim", "records", "bytes", "ranges": [{"topic", "partition",
+    "first", "next"}, …]}``."""
+
+    inputs: list[NamedDataset]
+    outputs: list[NamedDataset]
+    delivery: dict[str, Any]
+
+
+def run_lineage(result: RunResult, bootstrap_servers: str, *, is_source: bool) -> RunLineage:
+    """The lineage of a run, from what its tasks have reported."""
+    cluster = kafka_namespace(bootstrap_servers)
+    topics = [NamedDataset(cluster, topic, fields) for task in result.tasks for topic, fields in _topics(task).items()]
+    outside = [NamedDataset(**each) for task in result.tasks for each in task.datasets]
+    inputs, outputs = (outside, topics) if is_source else (topics, outside)
+    ranges = [
+        {"topic": topic, "partition": int(partition), "first": first, "next": end}
+        for topic, partitions in sorted(delivered_ranges(result.tasks).items())
+        for partition, spans in sorted(partitions.items(), key=lambda each: int(each[0]))
+        for first, end in spans
+    ]
+    delivery = {
+        "connector": result.connector,
+        "kind": "source" if is_source else "sink",
+        "state": str(result.state),
+        "claim": None if result.claim is None else str(result.claim),
+        "records": sum(task.records for task in result.tasks),
+        "bytes": sum(task.bytes for task in result.tasks),
+        "ranges": ranges,
+    }
+    return RunLineage(_merged(inputs), _merged(outputs), delivery)
+
+
+def delivered_ranges(tasks: Iterable[TaskResult]) -> dict[str, dict[str, list[list[int]]]]:
+    """By topic and partition: first and next offset of each range with records."""
+    topics: dict[str, dict[str, list[list[int]]]] = {}
+    for task in tasks:
+        for topic, partitions in task.ranges.items():
+            for partition, (first, end) in partitions.items():
+                if end > first:
+                    topics.setdefault(topic, {}).setdefault(partition, []).append([first, end])
+    return topics
+
+
+def _topics(task: TaskResult) -> dict[str, list[FieldJson]]:
+    """The topics of a task with the fields of their values. Where no ranges are known (Java connectors) those that it has used."""
+    delivered = delivered_ranges([task])
+    return {topic: task.topics.get(topic, []) for topic in (delivered or (task.topics if task.records else ()))}
+
+
+def _merged(datasets: Iterable[NamedDataset]) -> list[NamedDataset]:
+    """Each dataset once, with its fields where any task knows them, in the order of the names."""
+    found: dict[tuple[str, str], NamedDataset] = {}
+    for each in datasets:
+        known = found.setdefault((each.namespace, each.name), each)
+        known.fields = known.fields or each.fields
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,117 @@
+"""Two previews of one connector, in an old and a new version of its plugin: the differences, and which of them prevent an upgrade."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow_provider_connect.runtime.model.previews import Fields, Preview, PreviewedTopic
+
+
+class Change(StrEnum):
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Subject(StrEnum):
+    """What a difference is about. All but counts are a matter of schema."""
+
+    TOPIC = "topic"
+    KEY = "key"
+    VALUE = "value"
+    OFFSETS = "offsets"
+    COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``path`` is the field, or empty; ``old`` and ``new`` are types, topics or numbers as text, None: there is none."""
+
+    subject: Subject
+    change: Change
+    topic: str
+    path: str
+    old: str | None
+    new: str | None
+
+    def __str__(self) -> str:
+        where = " ".join(filter(None, [self.subject, self.path]))
+        what = {Change.ADDED: str(self.new), Change.REMOVED: str(self.old), Change.CHANGED: f"{self.old} → {self.new}"}[self.change]
+        return f"{self.topic or 'source'}: {where} {self.change}: {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``equal_records`` of the ``records`` that both have read are the same, byte by byte. ``has_seen_enough`` is false when the old
+    version found no record: there is nothing to compare then."""
+
+    old_version: str
+    new_version: str
+    records: int
+    equal_records: int
+    differences: Sequence[Difference]
+    has_seen_enough: bool = True
+
+    def hindrances(self, *, accept_schema_change: bool) -> list[Difference]:
+        """The differences that prevent the new version."""
+        return [found for found in self.differences if found.subject is Subject.COUNT or not accept_schema_change]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> "Comparison":
+        """Raises KeyError, TypeError or ValueError for what is no comparison."""
+        found = [
+            Difference(**{**each, "subject": Subject(each["subject"]), "change": Change(each["change"])}) for each in values["differences"]
+        ]
+        return cls(**{**values, "differences": found})
+
+
+def compared(old: Preview, new: Preview) -> Comparison:
+    """``old`` ran first, so the new version may have found a few more records at the source's end."""
+    before, after = ({topic.topic: topic for topic in preview.topics} for preview in (old, new))
+    differences = [*_topics(before, after), *_fields(Subject.OFFSETS, "", old.offsets, new.offsets), *_counts(old, new)]
+    for name in before.keys() & after.keys():
+        differences += _fields(Subject.KEY, name, before[name].key, after[name].key)
+        differences += _fields(Subject.VALUE, name, before[name].value, after[name].value)
+    return Comparison(
+        old.versions.get("connector", ""),
+        new.versions.get("connector", ""),
+        records=min(old.read, new.read),
+        equal_records=sum(_equal(topic.digests, after[name].digests) for name, topic in before.items() if name in after),
+        differences=sorted(differences, key=lambda found: (found.topic, found.subject, found.path)),
+        has_seen_enough=old.read > 0,
+    )
+
+
+def _topics(before: Mapping[str, PreviewedTopic], after: Mapping[str, PreviewedTopic]) -> Iterator[Difference]:
+    for name in before.keys() - after.keys():
+        yield Difference(Subject.TOPIC, Change.REMOVED, name, "", name, None)
+    for name in after.keys() - before.keys():
+        yield Difference(Subject.TOPIC, Change.ADDED, name, "", None, name)
+
+
+def _fields(subject: Subject, topic: str, before: Fields, after: Fields) -> Iterator[Difference]:
+    if not before or not after:  # one has no records: nothing to compare
+        return
+    for path in before.keys() | after.keys():
+        old, new = before.get(path), after.get(path)
+        if old != new:
+            change = Change.ADDED if old is None else Change.REMOVED if new is None else Change.CHANGED
+            yield Difference(subject, change, topic, path, old, new)
+
+
+def _counts(old: Preview, new: Preview) -> Iterator[Difference]:
+    """Fewer records read, or, of as many, more or fewer that go on."""
+    if new.read < old.read:
+        yield Difference(Subject.COUNT, Change.CHANGED, "", "read", str(old.read), str(new.read))
+        return
+    before, after = (sum(topic.records for topic in preview.topics) for preview in (old, new))
+    if new.read == old.read and before != after:
+        yield Difference(Subject.COUNT, Change.CHANGED, "", "records", str(before), str(after))
+
+
+def _equal(before: Sequence[str], after: Sequence[str]) -> int:
+    return sum(one == other for one, other in zip(before, after, strict=False))

@@ -1,0 +1,93 @@
+"""What a connector's applications deliver while they run, and how fast. Knows no clock and no store."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_connect.runtime.model.views import WorkerView
+
+_WINDOW_SECONDS: Final = 30.0
+_SHORTEST_SECONDS: Final = 5.0
+
+Key = tuple[str | None, ...]
+"""A connector and the claims of its applications."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the applications of a connector that run now have delivered since they began; ``rate`` in records a second; ``left`` are what
+    ``workers`` report. None: not known."""
+
+    records: int | None = None
+    bytes: int | None = None
+    rate: float | None = None
+    left: int | None = None
+    left_unit: str | None = None
+
+    def seconds_left(self, left: int | None, unit: str | None) -> float | None:
+        """Until ``left`` of ``unit`` are delivered, at the rate of now. None: not known in records, or nothing is left."""
+        return left / self.rate if left and self.rate and unit in (None, "records") else None
+
+
+class Rates:
+    """Records a second of the last half minute, from counts at successive calls; before there are any, those of the whole run."""
+
+    def __init__(self) -> None:
+        self._samples: dict[Key, list[tuple[float, int]]] = {}
+
+    def progress(self, workers: Iterable[WorkerView], at: float) -> dict[str, Progress]:
+        """Of each connector that has an application among ``workers``, which are all of them; ``at`` is a monotonic time in seconds."""
+        applications: dict[str, list[WorkerView]] = {}
+        for worker in workers:
+            applications.setdefault(worker.connector, []).append(worker)
+        counts = {
+            _key(name, found): (count, _longest(found)) for name, found in applications.items() if (count := _records(found)) is not None
+        }
+        rates = self.of(counts, at)
+        return {
+            name: Progress(_records(found), _bytes(found), rates.get(_key(name, found)), *_left(found))
+            for name, found in applications.items()
+        }
+
+    def of(self, counts: Mapping[Key, tuple[int, float | None]], at: float) -> dict[Key, float | None]:
+        """``counts`` are records and, where that is known, the seconds that their delivery took; ``at`` is a monotonic time in seconds."""
+        kept = {
+            key: [*(each for each in self._samples.get(key, ()) if at - each[0] <= _WINDOW_SECONDS), (at, records)]
+            for key, (records, _) in counts.items()
+        }
+        self._samples = kept
+        return {key: _rate(kept[key], records, seconds) for key, (records, seconds) in counts.items()}
+
+
+def _rate(samples: list[tuple[float, int]], records: int, seconds: float | None) -> float | None:
+    (first, before), (last, _) = samples[0], samples[-1]
+    if last - first >= _SHORTEST_SECONDS and (records > before or not seconds):
+        return max(records - before, 0) / (last - first)
+    return records / seconds if seconds else None
+
+
+def _key(connector: str, applications: Iterable[WorkerView]) -> Key:
+    return (connector, *sorted({each.claim or "" for each in applications}))
+
+
+def _records(applications: Iterable[WorkerView]) -> int | None:
+    known = [each.records for each in applications if each.records is not None]
+    return sum(known) if known else None
+
+
+def _bytes(applications: Iterable[WorkerView]) -> int | None:
+    known = [each.bytes for each in applications if each.bytes is not None]
+    return sum(known) if known else None
+
+
+def _left(applications: Iterable[WorkerView]) -> tuple[int | None, str | None]:
+    """The sum, where all know it and count by one unit."""
+    known = [(each.left, each.left_unit) for each in applications]
+    units = {unit for _, unit in known}
+    if len(units) != 1 or any(left is None for left, _ in known):
+        return None, None
+    return sum(left or 0 for left, _ in known), units.pop()
+
+
+def _longest(applications: Iterable[WorkerView]) -> float | None:
+    return max((each.seconds for each in applications if each.seconds), default=None)

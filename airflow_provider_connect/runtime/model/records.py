@@ -1,0 +1,136 @@
+"""The records of the config topic as values; and ``Unreadable``, for a record on any of our topics that cannot be decoded.
+
+``offset`` is the record's own offset on its topic, -1 for one that is not written yet. Two records of different offsets may be equal.
+``author`` is the user who asked for it, for the history; it is written, of a config also read, and never decides.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.upgrades import Upgrade
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that is skipped, and why. A reader counts it, logs the reason once, and continues."""
+
+    reason: str
+    key: bytes | None = None
+    offset: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRecord:
+    """``connector-«c»``: a connector's config as the user wrote it, ``${…}`` unresolved. None: it was deleted."""
+
+    connector: str
+    config: Mapping[str, str] | None
+    offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStateRecord:
+    """``target-state-«c»``. None goes with the deletion of the connector."""
+
+    connector: str
+    state: TargetState | None
+    offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """``task-«c»-«t»``: one task's config, inert until a commit record counts it in. None: a foreign writer removed the task's config."""
+
+    task: ConnectorTaskId
+    config: Mapping[str, str] | None
+    offset: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """``commit-«c»``: the task records 0 … ``tasks`` - 1 written before it are now the connector's tasks."""
+
+    connector: str
+    tasks: int
+    offset: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRecord:
+    """``restart-connector-«c»``: a request, of no effect once it was seen."""
+
+    connector: str
+    include_tasks: bool = False
+    only_failed: bool = False
+    offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FencingRecord:
+    """``tasks-fencing-«c»``: how many task ids may be alive. Without ``claim`` it is itself a new claim, at its own offset; with it, a
+    later count by the holder of that claim."""
+
+    connector: str
+    count: int
+    claim: Claim | None = None
+    offset: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeyRecord:
+    """``session-key``: with which real workers sign their requests to one another. ``key`` is base64 text; never logged."""
+
+    key: str = field(repr=False)
+    algorithm: str
+    creation_timestamp: int
+    offset: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerRecord:
+    """``logger-cluster-«namespace»``: a request to set a level, as the user spelled it."""
+
+    logger: str
+    level: str
+    offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeRecord:
+    """``upgrade-«c»``, a key of ours, which Kafka Connect skips: an upgrade of the connector's plugin. None: it ended."""
+
+    connector: str
+    upgrade: Upgrade | None
+    offset: int = field(default=-1, compare=False)
+    author: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRecord:
+    """``note-«c»``, a key of ours, which Kafka Connect skips: what the source of the connector's config lacks, for people. None: nothing. A
+    later config removes it."""
+
+    connector: str
+    note: str | None
+    offset: int = field(default=-1, compare=False)
+
+
+ConfigRecord = (
+    ConnectorRecord
+    | TargetStateRecord
+    | TaskRecord
+    | CommitRecord
+    | RestartRecord
+    | FencingRecord
+    | SessionKeyRecord
+    | LoggerRecord
+    | UpgradeRecord
+    | NoteRecord
+)

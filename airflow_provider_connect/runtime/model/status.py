@@ -1,0 +1,240 @@
+"""The state of the status topic: of every connector and task, and the topics that each connector has used (contract §2.9).
+
+A status of ours carries the claim of the run that wrote it. A status without one is a real worker's and is applied as it comes.
+``author`` is the user whose restart or reset wrote it, for the history; it is written and not read here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.errors import shortened
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import Unreadable
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """``status-connector-«c»``. State DESTROYED is the tombstone. ``generation`` is 0 in ours: a real worker's then always replaces it."""
+
+    connector: str
+    state: State
+    worker_id: str = ""
+    trace: str | None = None
+    generation: int = 0
+    version: str | None = None
+    claim: Claim | None = None
+    offset: int = field(default=-1, compare=False, kw_only=True)
+    timestamp: int = field(default=-1, compare=False, kw_only=True)  # of the record, in ms; -1: not known
+    author: str | None = field(default=None, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """``status-task-«c»-«t»``, otherwise as ConnectorStatus. ``failures``: in how many applications in a row the task has FAILED, the one
+    that runs now not counted; a restart and a change of the config begin anew."""
+
+    connector: str
+    task: int
+    state: State
+    worker_id: str = ""
+    trace: str | None = None
+    generation: int = 0
+    version: str | None = None
+    claim: Claim | None = None
+    failures: int = field(default=0, kw_only=True)
+    offset: int = field(default=-1, compare=False, kw_only=True)
+    timestamp: int = field(default=-1, compare=False, kw_only=True)
+    author: str | None = field(default=None, compare=False, kw_only=True)
+
+    @property
+    def id(self) -> ConnectorTaskId:
+        return ConnectorTaskId(self.connector, self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedStatuses:
+    """The FAILED statuses of a connector and its tasks that one process writes, under the claim it works for. Traces must hold no secrets;
+    they are shortened here."""
+
+    connector: str
+    worker_id: str
+    version: str | None
+    claim: Claim | None
+
+    def of_connector(self, trace: str) -> ConnectorStatus:
+        trace = shortened(trace)
+        return ConnectorStatus(self.connector, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim)
+
+    def of_task(self, task: int, trace: str, *, failures: int = 0) -> TaskStatus:
+        """``failures`` as in TaskStatus; 0: the failure delays no later run, since the check before a run has found it."""
+        trace = shortened(trace)
+        return TaskStatus(
+            self.connector, task, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim, failures=failures
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """``status-topic-«t»:connector-«c»``: the connector uses the topic; ``task`` saw it first, at ``discover_timestamp`` (ms)."""
+
+    topic: str
+    connector: str
+    task: int
+    discover_timestamp: int
+    claim: Claim | None = None
+    offset: int = field(default=-1, compare=False, kw_only=True)
+    timestamp: int = field(default=-1, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReset:
+    """The tombstone of a TopicStatus: the connector no longer uses the topic, or its topics were reset."""
+
+    topic: str
+    connector: str
+    claim: Claim | None = None
+    offset: int = field(default=-1, compare=False, kw_only=True)
+    timestamp: int = field(default=-1, compare=False, kw_only=True)
+    author: str | None = field(default=None, compare=False, kw_only=True)
+
+
+StatusRecord = ConnectorStatus | TaskStatus | TopicStatus | TopicReset
+_NO_TASKS: Mapping[int, TaskStatus] = {}
+
+
+class StatusState:
+    """A fold of status records. Each key lies in one partition, so its records come in order; records of different keys may come in any.
+
+    Not thread-safe; changes in place: take a ``copy``. ``version`` rises with every change.
+    """
+
+    def __init__(self) -> None:
+        self.connectors: dict[str, ConnectorStatus] = {}
+        self.topics: dict[str, dict[str, TopicStatus]] = {}
+        self._own_topics: set[str] = set()  # connectors whose topics no copy shares
+        self.skipped = 0
+        self.version = 0
+        self._tasks: dict[str, dict[int, TaskStatus]] = {}  # the inner ones are never changed, only replaced: copies share them
+        self._newest: dict[object, Claim] = {}
+
+    def copy(self) -> "StatusState":
+        """A state that later records leave alone."""
+        copied = StatusState()
+        copied.connectors, copied.topics = self.connectors.copy(), self.topics.copy()
+        self._own_topics.clear()
+        copied._tasks, copied._newest = self._tasks.copy(), self._newest.copy()
+        copied.skipped, copied.version = self.skipped, self.version
+        return copied
+
+    @property
+    def tasks(self) -> dict[ConnectorTaskId, TaskStatus]:
+        """The statuses of all tasks."""
+        return {status.id: status for tasks in self._tasks.values() for status in tasks.values()}
+
+    def names(self) -> set[str]:
+        """The connectors of which anything is known: a status of their own, of a task, or a topic."""
+        return {*self.connectors, *self._tasks, *self.topics}
+
+    def connector(self, connector: str) -> ConnectorStatus | None:
+        """The connector's status; None: there is none."""
+        return self.connectors.get(connector)
+
+    def task(self, connector: str, task: int) -> TaskStatus | None:
+        """The task's status; None: there is none."""
+        return self._tasks.get(connector, _NO_TASKS).get(task)
+
+    def tasks_of(self, connector: str) -> list[TaskStatus]:
+        """The statuses of the connector's tasks, by task number."""
+        return list(self.task_map(connector).values())
+
+    def task_map(self, connector: str) -> Mapping[int, TaskStatus]:
+        """The same by number, in order; the very same object as long as none of them changes."""
+        return self._tasks.get(connector, _NO_TASKS)
+
+    def topics_of(self, connector: str) -> list[str]:
+        """The names of the topics that the connector has used since they were last reset, in alphabetical order."""
+        return sorted(self.topics.get(connector, {}))
+
+    def apply(self, record: StatusRecord | Unreadable) -> str:
+        """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""
+        reason = record.reason if isinstance(record, Unreadable) else self._superseded(record) or self._applied(record)
+        self.skipped += bool(reason)
+        self.version += not reason
+        return reason
+
+    def _superseded(self, record: StatusRecord) -> str:
+        """A zombie's status: its claim is older than the newest that wrote this key, be that status shown, replaced or removed meanwhile.
+
+        Compared key by key, because a run rewrites only the statuses of the tasks it hosts; those of the others keep their older claim.
+        """
+        claim, key = record.claim, _key(record)
+        if claim is None:
+            return ""
+        newest = self._newest.get(key)
+        if newest is not None and newest.topic_id == claim.topic_id and claim < newest:
+            return f"status of {key} by claim {claim}, which {newest} has taken over"
+        self._newest[key] = claim
+        return ""
+
+    def _applied(self, record: StatusRecord) -> str:
+        match record:
+            case ConnectorStatus(state=State.DESTROYED):
+                self._remove(record)
+            case ConnectorStatus():
+                self.connectors[record.connector] = record
+            case TaskStatus(state=State.DESTROYED):
+                self._put_tasks(record.connector, {n: task for n, task in self.task_map(record.connector).items() if n != record.task})
+            case TaskStatus():
+                return self._task(record)
+            case TopicStatus():
+                self._topics_to_change(record.connector)[record.topic] = record
+            case TopicReset():
+                self._reset(record)
+        return ""
+
+    def _remove(self, tombstone: ConnectorStatus) -> None:
+        """Takes the tasks along, but for those written after the tombstone: they lie in other partitions and may be read before it."""
+        self.connectors.pop(tombstone.connector, None)
+        tasks = self.task_map(tombstone.connector)
+        later = {n: task for n, task in tasks.items() if tombstone.timestamp >= 0 and task.timestamp > tombstone.timestamp}
+        self._put_tasks(tombstone.connector, later)
+
+    def _task(self, status: TaskStatus) -> str:
+        """A real worker may report that it gave up a task after another has started it; among our own writers the claim decides."""
+        known = self.task(status.connector, status.task)
+        is_running = known is not None and known.state is State.RUNNING and known.generation >= status.generation
+        if is_running and status.state is State.UNASSIGNED and status.claim is None:
+            return f"late UNASSIGNED of task {status.id}, which is RUNNING"
+        self._put_tasks(status.connector, {**self.task_map(status.connector), status.task: status})
+        return ""
+
+    def _put_tasks(self, connector: str, tasks: dict[int, TaskStatus]) -> None:
+        if tasks:
+            self._tasks[connector] = dict(sorted(tasks.items()))
+        else:
+            self._tasks.pop(connector, None)
+
+    def _reset(self, tombstone: TopicReset) -> None:
+        topics = self._topics_to_change(tombstone.connector)
+        topics.pop(tombstone.topic, None)
+        if not topics:
+            del self.topics[tombstone.connector]
+
+    def _topics_to_change(self, connector: str) -> dict[str, TopicStatus]:
+        """Copied once where a copy of this state shares them, and not for each: a connector may have used a hundred thousand topics."""
+        if connector not in self._own_topics or connector not in self.topics:
+            self.topics[connector] = dict(self.topics.get(connector, ()))
+            self._own_topics.add(connector)
+        return self.topics[connector]
+
+
+def _key(record: StatusRecord) -> object:
+    match record:
+        case ConnectorStatus():
+            return f"connector {record.connector}"
+        case TaskStatus():
+            return f"task {record.id}"
+        case _:
+            return f"topic {record.topic} of connector {record.connector}"

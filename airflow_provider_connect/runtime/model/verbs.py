@@ -1,0 +1,335 @@
+"""The verbs of Kafka Connect's REST API, and ours beside them: one table for routes, clients, hooks and command line (contract §3).
+
+A verb's name is that of its method of the herder and of the clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from airflow_provider_connect.runtime.model.backfill_request import Backfill
+from airflow_provider_connect.runtime.model.cost import ConnectorCosts, Costs
+from airflow_provider_connect.runtime.model.history import ConfigHistory, OffsetHistory, OffsetUndo
+from airflow_provider_connect.runtime.model.preview_comparison import Comparison
+from airflow_provider_connect.runtime.model.previews import Preview
+from airflow_provider_connect.runtime.model.replays import Replay
+from airflow_provider_connect.runtime.model.upgrades import Upgrade
+from airflow_provider_connect.runtime.model.views import (
+    ActiveTopics,
+    ConfigKeyView,
+    ConnectorInfo,
+    ConnectorOffsets,
+    ConnectorStatusView,
+    ExpandedConnector,
+    HealthView,
+    LoggerView,
+    Message,
+    PluginView,
+    ServerView,
+    TaskDetail,
+    TaskInfo,
+    TaskView,
+    Validation,
+    WorkerView,
+)
+
+WARNINGS_HEADER: Final = "X-Config-Warnings"
+"""Of the answer to ``validate``: ``Validation.warnings`` as a JSON list in ASCII. Without warnings there is no such header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb. ``path`` has the names of its parameters in braces; ``about`` is for the OpenAPI document.
+
+    ``answer`` is a type for ``view_json``, None: an empty answer. ``also`` has further statuses with theirs; those from 400 on are answers
+    and no errors. ``query`` has the meanings of query parameters by name. ``is_repeatable``: a request whose answer was lost may be sent
+    again; ``removes``: status 404 to such a request means that the first one was carried out. ``is_trial``: it changes nothing, whatever
+    its method.
+    """
+
+    name: str
+    method: str
+    path: str
+    answer: Any  # a type, or a form such as ``list[str]``
+    about: str
+    status: int = 200
+    also: Mapping[int, Any] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    is_repeatable: bool = True
+    removes: bool = False
+    is_admin: bool = False
+    is_trial: bool = False
+
+
+_CONNECTOR: Final = "/connectors/{connector}"
+_PLUGIN: Final = "/connector-plugins/{plugin}/config"
+_PAGE: Final = {
+    "limit": "How many at the most, from 1 to 1000; 50 when not given. Of offsets it counts partitions that changed. There are fewer in an "
+    "answer where they would be more than 1 MiB of configs or offsets",
+    "before": "Only those below this number, which an answer names as 'next_before'",
+}
+_DAYS: Final = {"days": "How many days of UTC, today's the last, from 1 to 366; 7 when not given"}
+_VERBS = (
+    Verb("server_info", "GET", "/", ServerView, "This server's version, and the Kafka cluster behind it."),
+    Verb(
+        "health",
+        "GET",
+        "/health",
+        HealthView,
+        "Whether the topics that hold the state can be read now (KIP-1017); and what an admin has to correct, for instance settings that "
+        "are not in force.",
+        also={500: HealthView, 503: HealthView},
+    ),
+    Verb(
+        "connectors",
+        "GET",
+        "/connectors",
+        list[str] | dict[str, ExpandedConnector],
+        "The connectors that the user may read.",
+        query={"expand": "'info' or 'status', also both by giving it twice: an object by name instead of a list of names"},
+    ),
+    Verb(
+        "create_connector",
+        "POST",
+        "/connectors",
+        ConnectorInfo,
+        "Create a connector; it runs at once unless ``initial_state`` is another state.",
+        status=201,
+        is_repeatable=False,
+    ),
+    Verb("connector_info", "GET", _CONNECTOR, ConnectorInfo, "The connector with its config, its secrets hidden."),
+    Verb("delete_connector", "DELETE", _CONNECTOR, None, "End the connector and remove it; its offsets stay.", status=204, removes=True),
+    Verb(
+        "connector_config",
+        "GET",
+        f"{_CONNECTOR}/config",
+        dict[str, str],
+        "The config as it was given, variables unresolved, secrets hidden.",
+    ),
+    Verb(
+        "put_connector_config",
+        "PUT",
+        f"{_CONNECTOR}/config",
+        ConnectorInfo,
+        "Replace the config, or create the connector. A secret that was shown hidden and comes back so keeps its value.",
+        also={201: ConnectorInfo},
+    ),
+    Verb("patch_connector_config", "PATCH", f"{_CONNECTOR}/config", ConnectorInfo, "Change some settings (KIP-477)."),
+    Verb(
+        "config_history",
+        "GET",
+        f"{_CONNECTOR}/config/history",
+        ConfigHistory,
+        "The configs that the connector had, the newest first: when, who, and which keys changed. Secrets are hidden, and so are their "
+        "changes.",
+        query=_PAGE,
+    ),
+    Verb(
+        "rollback_config",
+        "POST",
+        f"{_CONNECTOR}/config/rollback",
+        ConnectorInfo,
+        "Give the connector the config of an earlier revision, checked like any other. What is hidden keeps the value that it has now.",
+    ),
+    Verb("connector_status", "GET", f"{_CONNECTOR}/status", ConnectorStatusView, "The states of the connector and its tasks."),
+    Verb(
+        "restart_connector",
+        "POST",
+        f"{_CONNECTOR}/restart",
+        None,
+        "Restart the connector; with a parameter that is true, the answer has the states of all that restarts (KIP-745).",
+        status=204,
+        also={202: ConnectorStatusView},
+        query={"includeTasks": "'true': its tasks too", "onlyFailed": "'true': only what has FAILED"},
+        is_repeatable=False,
+    ),
+    Verb("pause", "PUT", f"{_CONNECTOR}/pause", None, "Pause the connector after the batch in progress.", status=202),
+    Verb("resume", "PUT", f"{_CONNECTOR}/resume", None, "Let the connector run again.", status=202),
+    Verb(
+        "stop",
+        "PUT",
+        f"{_CONNECTOR}/stop",
+        None,
+        "End the connector's tasks and remove them; its offsets can be altered then (KIP-875).",
+        status=204,
+    ),
+    Verb("task_infos", "GET", f"{_CONNECTOR}/tasks", list[TaskInfo], "The tasks with their committed configs, secrets hidden."),
+    Verb("task", "GET", f"{_CONNECTOR}/tasks/{{task}}", TaskDetail, "One task: its config, and its state if it has one yet (KIP-26)."),
+    Verb("task_status", "GET", f"{_CONNECTOR}/tasks/{{task}}/status", TaskView, "The state of one task."),
+    Verb("restart_task", "POST", f"{_CONNECTOR}/tasks/{{task}}/restart", None, "Restart one task.", status=204, is_repeatable=False),
+    Verb(
+        "active_topics",
+        "GET",
+        f"{_CONNECTOR}/topics",
+        dict[str, ActiveTopics],
+        "The topics that the connector has used since it was created, or since they were reset (KIP-558).",
+    ),
+    Verb("reset_active_topics", "PUT", f"{_CONNECTOR}/topics/reset", None, "Forget the topics that the connector has used."),
+    Verb(
+        "offsets",
+        "GET",
+        f"{_CONNECTOR}/offsets",
+        ConnectorOffsets,
+        "The connector's committed offsets: by source partition, or by topic and partition in the sink's group (KIP-875).",
+    ),
+    Verb(
+        "alter_offsets",
+        "PATCH",
+        f"{_CONNECTOR}/offsets",
+        Message,
+        "Set offsets of a STOPPED connector; null removes one. Partitions that are not named stay.",
+    ),
+    Verb("reset_offsets", "DELETE", f"{_CONNECTOR}/offsets", Message, "Remove all offsets of a STOPPED connector."),
+    Verb(
+        "offsets_history",
+        "GET",
+        f"{_CONNECTOR}/offsets/history",
+        OffsetHistory,
+        "What runs and users have done to the offsets, the newest first: when, who, and each partition before and after.",
+        query=_PAGE,
+    ),
+    Verb(
+        "undo_offsets",
+        "POST",
+        f"{_CONNECTOR}/offsets/undo",
+        OffsetUndo,
+        "Set the offsets of a STOPPED connector to those of an earlier instant, or to those before one change. With 'dry_run', in any "
+        "state: what would be read again and what would be skipped.",
+    ),
+    Verb(
+        "dead_letter_replay",
+        "GET",
+        f"{_CONNECTOR}/dead-letters/replay",
+        Replay,
+        "The replay of the sink's dead-letter records that was requested last; 404 where there was none.",
+    ),
+    Verb(
+        "replay_dead_letters",
+        "POST",
+        f"{_CONNECTOR}/dead-letters/replay",
+        Replay,
+        "Write dead-letter records of a sink back to the topics on which they failed, or to another, each once: a run of the connector "
+        "«c»-replay does it. With 'dry_run' nothing is written, and the answer has the first records as they would be.",
+        status=202,
+        also={200: Replay},
+        is_repeatable=False,
+    ),
+    Verb(
+        "backfills",
+        "GET",
+        f"{_CONNECTOR}/backfills",
+        list[Backfill],
+        "The backfills of the connector that there are, by name, with how far each has come; 100 at the most.",
+    ),
+    Verb(
+        "create_backfill",
+        "POST",
+        f"{_CONNECTOR}/backfills",
+        Backfill,
+        "Deliver ranges of a sink's topics again, by offset or time, as a connector of its own beside this one, whose offsets stay as they "
+        "are. With 'dry_run' (status 200): what would be delivered. For users who may change this connector and create the other.",
+        status=201,
+        also={200: Backfill},
+        is_repeatable=False,
+    ),
+    Verb(
+        "preview",
+        "POST",
+        f"{_CONNECTOR}/preview",
+        Preview,
+        "What the connector's next run would plan and read first; of another config, or in another version, where one is given. Nothing is "
+        "committed. A connector with a config of its own in the body need not exist.",
+        is_trial=True,
+    ),
+    Verb(
+        "connector_costs",
+        "GET",
+        f"{_CONNECTOR}/costs",
+        ConnectorCosts,
+        "What the connector's runs have used, by day and by run: records, bytes, seconds, CPU-seconds; and money where prices are set. At "
+        "most the newest 1000 runs.",
+        query=_DAYS,
+    ),
+    Verb("upgrade", "GET", f"{_CONNECTOR}/upgrade", Upgrade, "The state of the upgrade that was requested last; 404 where there was none."),
+    Verb(
+        "request_upgrade",
+        "PUT",
+        f"{_CONNECTOR}/upgrade",
+        Upgrade,
+        "Have the next run compare the versions by their next records and, if nothing stands in the way, use the new one. If its first run "
+        "fails, the old one is used again.",
+        status=202,
+    ),
+    Verb(
+        "forget_upgrade",
+        "DELETE",
+        f"{_CONNECTOR}/upgrade",
+        None,
+        "Forget the upgrade: the config alone decides which version runs.",
+        status=204,
+        removes=True,
+    ),
+    Verb(
+        "compare_versions",
+        "POST",
+        f"{_CONNECTOR}/upgrade/comparison",
+        Comparison,
+        "What an upgrade would compare; nothing is requested or changed.",
+        is_trial=True,
+    ),
+    Verb(
+        "plugins",
+        "GET",
+        "/connector-plugins",
+        list[PluginView],
+        "The plugins that are installed, by kind, class and version.",
+        query={"connectorsOnly": "'true', the default: only connectors"},
+    ),
+    Verb(
+        "plugin_config",
+        "GET",
+        _PLUGIN,
+        list[ConfigKeyView],
+        "The settings of a plugin.",
+        query={"version": "A version or range of versions", "location": "The name of a location in plugin.path"},
+    ),
+    Verb(
+        "validate",
+        "PUT",
+        f"{_PLUGIN}/validate",
+        Validation,
+        "What is wrong with a config, setting by setting. Calls the plugin, so it is for users who may create such a connector.",
+        is_trial=True,
+    ),
+    Verb("workers", "GET", "/workers", list[WorkerView], "The applications that run now, of connectors that the user may read."),
+    Verb(
+        "costs",
+        "GET",
+        "/costs",
+        Costs,
+        "The same by connector and day, of the connectors that the user may read; 400 where that would be more than 50000 rows.",
+        query=_DAYS,
+    ),
+    Verb(
+        "loggers",
+        "GET",
+        "/admin/loggers",
+        dict[str, LoggerView],
+        "Every logger that this process has used, with the level in force, and the root.",
+        is_admin=True,
+    ),
+    Verb("logger", "GET", "/admin/loggers/{logger}", LoggerView, "The level in force of one logger.", is_admin=True),
+    Verb(
+        "set_logger_level",
+        "PUT",
+        "/admin/loggers/{logger}",
+        list[str],
+        "Set the level of a logger and of those below it, until this server is restarted.",
+        also={204: None},
+        query={"scope": "'worker', the default: this server process; 'cluster': all of them"},
+        is_admin=True,
+    ),
+)
+VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _VERBS}

@@ -1,0 +1,145 @@
+"""One plugin in one version, and the rule that decides among several of one name: by version, runtime and location (KIP-891)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from operator import attrgetter
+
+from airflow_provider_connect.errors import ConfigException, PluginVersionException, message_of, plugin_code
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY
+from airflow_provider_connect.runtime.model.versions import choose_version, oldest_first
+from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import CONNECTOR_KINDS, PluginKind, is_hash_version
+from airflow_provider_connect.runtime.plugins.loading.plugin_path import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One plugin in one version. ``reference`` is ``module:Class``, of Java the class; ``location`` None: importable as it is (built in,
+    installed), of Java on the class path of Kafka Connect's runtime."""
+
+    kind: PluginKind
+    class_name: str
+    reference: str
+    version: str
+    location: Location | None = None
+    names: frozenset[str] = field(default=frozenset(), compare=False)
+    is_java: bool = False
+
+    def load(self) -> type:
+        """The class, by its location's own importer. Raises ConfigException with plugin and origin when it cannot be imported."""
+        if self.is_java:
+            raise ConfigException(f"Plugin {self.class_name} ({self.origin}) is a Java plugin: it has no Python class")
+        try:
+            with plugin_code():
+                return self._loaded()
+        except Exception as error:
+            raise ConfigException(
+                f"Plugin {self.class_name} ({self.origin}) cannot be imported: {type(error).__name__}: {message_of(error)}"
+            ) from error
+
+    def _loaded(self) -> type:
+        if self.location is not None:
+            from airflow_provider_connect.runtime.plugins.loading.plugin_loader import load
+
+            return load(self.location, self.reference)
+        module, _, attribute = self.reference.partition(":")
+        loaded: type = attrgetter(attribute)(import_module(module))
+        return loaded
+
+    @property
+    def origin(self) -> str:
+        """Where it lies, for error texts."""
+        return self.reference if self.location is None else f"{self.location.path}, {self.reference}"
+
+
+def versions_of(plugins: Iterable[Plugin]) -> list[str]:
+    """Their versions, each once, oldest first."""
+    return oldest_first(dict.fromkeys(plugin.version for plugin in plugins))
+
+
+def answering(known: Sequence[Plugin], name: str, what: str) -> list[Plugin]:
+    """Those of ``known``, which all have the name, that it stands for: the versions of one class, and where Python and Java have plugins of
+    that name, of one class each.
+
+    An alias that a Python plugin has is not an alias of Java's plugins: to install one changes no config. Raises ConfigException for an
+    alias of several classes; ``what`` is the word for them.
+    """
+    python = _of_one_class([plugin for plugin in known if not plugin.is_java], name, what)
+    java = [plugin for plugin in known if plugin.is_java]
+    classes = {name, *(plugin.class_name for plugin in python)}
+    return [*python, *([plugin for plugin in java if plugin.class_name in classes] if python else _of_one_class(java, name, what))]
+
+
+def _of_one_class(found: list[Plugin], name: str, what: str) -> list[Plugin]:
+    classes = sorted({plugin.class_name for plugin in found})
+    if len(classes) > 1 and name not in classes:
+        raise ConfigException(
+            f"More than one {what} matches alias {name}. Please use full package and class name instead. "
+            f"Classes found: {', '.join(classes)}"
+        )
+    return found if len(classes) < 2 else [plugin for plugin in found if plugin.class_name == name]
+
+
+def chosen(found: Sequence[Plugin], spec: str | None, location: str | None = None, *, near: Location | None = None) -> Plugin:
+    """The plugin of ``found``, the versions of one name, that runs. ``near`` is the location of the connector that uses it: of equal
+    versions the one there runs.
+
+    1 those of ``location``, the name of one, if given 2 the newest of Python's that satisfies ``spec`` 3 the newest of Java's that does.
+    So where both have a plugin of a class, Java's runs only for a location or a version that asks for it. Raises PluginVersionException
+    where no version satisfies ``spec``, ConfigException for a spec that is not a range, a location that does not have the plugin, and a
+    version that lies in two locations, neither of them ``near``, unless these are of Java: makers put the same jars into each of their
+    archives, and equal versions are one.
+    """
+    within = list(found) if location is None else _in_location(found, location)
+    python, java = ([plugin for plugin in within if plugin.is_java is is_java] for is_java in (False, True))
+    if python and java:
+        try:
+            return _newest(python, spec, near)
+        except PluginVersionException:
+            if not _any_satisfies(java, spec):
+                return _newest(within, spec, near)
+    return _newest(java or within, spec, near)
+
+
+def _in_location(found: Sequence[Plugin], name: str) -> list[Plugin]:
+    there = [plugin for plugin in found if plugin.location is not None and plugin.location.name == name]
+    if not there:
+        known = sorted({plugin.location.name for plugin in found if plugin.location is not None})
+        text = f"no location of plugin.path called {cut(name)} has {found[0].class_name}; it is in: {', '.join(known) or 'no location'}"
+        raise ConfigException.of(LOCATION_KEY, name, text)
+    return there
+
+
+def _any_satisfies(found: Sequence[Plugin], spec: str | None) -> bool:
+    try:
+        return bool(choose_version(found[0].class_name, versions_of(found), spec))
+    except PluginVersionException:
+        return False
+
+
+def _newest(found: Sequence[Plugin], spec: str | None, near: Location | None) -> Plugin:
+    class_name = found[0].class_name
+    version = choose_version(class_name, versions_of(found), spec)
+    unordered = [plugin for plugin in found if is_hash_version(plugin.version)]
+    if spec != version and is_hash_version(version) and len(versions_of(unordered)) > 1:
+        origins = ", ".join(f"{plugin.version} in {plugin.origin}" for plugin in unordered)
+        raise ConfigException(f"Which version of plugin {class_name} is the newest is unknown: give each file a __version__: {origins}")
+    same = [plugin for plugin in found if plugin.version == version]
+    located = [plugin for plugin in same if plugin.location is not None]
+    first = preferred(same, near)
+    are_one = all(plugin.is_java and plugin.kind not in CONNECTOR_KINDS for plugin in located)
+    if len(located) > 1 and first.location != near and not are_one:
+        origins = ", ".join(plugin.origin for plugin in located)
+        raise ConfigException(f"Version {version} of plugin {class_name} lies in {len(located)} locations; please keep one: {origins}")
+    return first
+
+
+def preferred(same: Sequence[Plugin], near: Location | None) -> Plugin:
+    """Of plugins of one version that in ``near``, the location of the connector that uses it; else the first by its location, before one
+    that is built in."""
+    located = [plugin for plugin in same if plugin.location is not None]
+    own = [plugin for plugin in located if plugin.location == near]
+    return min(own or located, key=lambda plugin: plugin.origin, default=same[0])

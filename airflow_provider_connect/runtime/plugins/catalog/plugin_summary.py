@@ -1,0 +1,67 @@
+"""A plugin's description: the first sentence of its class's or function's docstring, read from its source. Nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_connect.runtime.plugins.catalog.plugin import Plugin
+from airflow_provider_connect.runtime.plugins.loading.plugin_path import LocationForm
+
+_LARGEST: Final = 1 << 20  # bytes of a source file
+_LONGEST: Final = 200
+_SENTENCE = re.compile(r"(?<=[.!?:])\s|(?<=[.!?]$)")
+
+
+def summary_of(plugin: Plugin) -> str | None:
+    """At most 200 characters. None: of Java, without a docstring, or its source cannot be read."""
+    if plugin.is_java:
+        return None
+    module, _, attribute = plugin.reference.partition(":")
+    try:
+        source = next(_sources(plugin, module.split(".")), None)
+        if source is None:
+            return None
+        found = _named(ast.parse(source), attribute)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError, zipfile.BadZipFile):
+        return None
+    text = ast.get_docstring(found) if found is not None else None
+    return None if not text else _SENTENCE.split(" ".join(text.split()), maxsplit=1)[0].rstrip(".:")[:_LONGEST] or None
+
+
+def _named(tree: ast.Module, attribute: str) -> ast.ClassDef | ast.FunctionDef | None:
+    """What the module defines under the name; None: nothing, or by other means than a class or a function."""
+    defined = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    return next((node for node in defined if node.name == attribute), None)
+
+
+def _sources(plugin: Plugin, parts: list[str]) -> Iterator[bytes]:
+    """The text of the plugin's module, from the first of its files that is there."""
+    files = ("/".join(parts) + ".py", "/".join([*parts, "__init__.py"]))
+    if plugin.location is not None and plugin.location.form is LocationForm.WHEEL:
+        with closing(zipfile.ZipFile(plugin.location.path)) as wheel:
+            known = {entry.filename: entry for entry in wheel.infolist()}
+            yield from (wheel.read(known[name]) for name in files if name in known and known[name].file_size <= _LARGEST)
+        return
+    root = _root(plugin, parts[0])
+    for path in [] if root is None else map(root.joinpath, files):
+        if path.is_file() and path.stat().st_size <= _LARGEST:
+            yield path.read_bytes()
+
+
+def _root(plugin: Plugin, top: str) -> Path | None:
+    """The folder that holds the plugin's top-level module or package."""
+    if plugin.location is not None:
+        path = Path(plugin.location.path)
+        return path.parent if plugin.location.form is LocationForm.MODULE else path
+    spec = PathFinder.find_spec(top)
+    if spec is None:
+        return None
+    folders = list(spec.submodule_search_locations or ())
+    return Path(folders[0]).parent if folders else None if spec.origin is None else Path(spec.origin).parent

@@ -1,0 +1,276 @@
+"""Validation of delivery settings: exactly once, transaction boundaries, guarantees, and the consumer group of a sink (contract §5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.internal_topics import KAFKAS_OWN
+from airflow_provider_connect.runtime.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
+from airflow_provider_connect.runtime.model.backfill import CHANGED, OF, RANGES, topics_error
+from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY, cut, memory_bytes
+from airflow_provider_connect.runtime.model.connector_settings import Guarantee
+from airflow_provider_connect.runtime.model.ids import consumer_group, refusal_of_topic
+from airflow_provider_connect.sdk.config_def import ConfigValue
+from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
+
+SUPPORT, BOUNDARY, GUARANTEE = "exactly.once.support", "transaction.boundary", "delivery.guarantee"
+OFFSETS_TOPIC: Final = "offsets.storage.topic"
+GROUP: Final = "consumer.override.group.id"
+OF_CONNECTORS: Final = "connect-"
+DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
+CLASS_KEY: Final = "connector.class"
+TOPIC_SETTINGS: Final = ("topic", "topics", "topics.regex", "topic.prefix", DEAD_LETTERS)
+"""In which connectors name topics of records."""
+_OWN_OFFSETS: Final = "A source's records may not go to the topic of its offsets (offsets.storage.topic). Name another."
+WORKER_LACKS_IT: Final = "This worker does not have exactly-once source support enabled."
+CONNECTOR_LACKS_IT: Final = "The connector does not support exactly-once semantics with the provided configuration."
+_UNKNOWN: Final = (
+    "The connector does not implement the API required for preflight validation of exactly-once source support. Please consult the "
+    "documentation for the connector to determine whether it supports exactly-once semantics, and then consider reconfiguring the "
+    'connector to use the value "requested" for this property (which will disable this preflight check and allow the connector to be '
+    "created)."
+)
+_NO_BOUNDARIES: Final = (
+    "The connector does not support connector-defined transaction boundaries with the given configuration. Please reconfigure it to use a "
+    "different transaction boundary definition."
+)
+_NULL_BOUNDARIES: Final = (
+    "This connector has returned a null value from its canDefineTransactionBoundaries method, which is not permitted. The connector will "
+    "be treated as if it cannot define its own transaction boundaries, and cannot be configured with 'transaction.boundary' set to "
+    "'connector'."
+)
+
+
+def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: Mapping[str, ConfigValue], connector: Connector) -> None:
+    """Add to ``found`` what worker and connector cannot do of what the config asks for. The connector is asked only where it matters."""
+    if isinstance(connector, SourceConnector):
+        support, boundary = found[SUPPORT], found[BOUNDARY]
+        if not support.errors and str(support.value).lower() == "required":
+            if not settings.exactly_once_source_enabled:
+                support.errors.append(WORKER_LACKS_IT)
+            support.errors += _support_errors(connector, config)
+        if not boundary.errors and str(boundary.value).lower() == "connector":
+            boundary.errors += boundary_errors(connector, config)
+        found[OFFSETS_TOPIC].errors += offsets_topic_errors(settings, config)
+
+
+def tasks_errors(settings: WorkerSettings, tasks_max: object) -> list[str]:
+    """Why no connector may have so many tasks: each is a record on the config topic, which all connectors share."""
+    if not isinstance(tasks_max, int) or tasks_max <= settings.max_tasks:
+        return []
+    reason = f"Value must be no more than {settings.max_tasks} (worker setting {MAX_TASKS_SETTING})"
+    return [ConfigException.of("tasks.max", tasks_max, reason).message]
+
+
+def memory_errors(settings: WorkerSettings, asked: object) -> list[str]:
+    """Why no task of a connector may have so much memory: the host's belongs to all."""
+    if not isinstance(asked, str):
+        return []
+    with suppress(ValueError):  # which is an error of its own
+        if memory_bytes(asked) > settings.task_memory_max:
+            most = f"{settings.task_memory_max >> 20}m"
+            reason = f"Value must be no more than {most}, the worker setting of the same name, which an admin may raise"
+            return [ConfigException.of(TASK_MEMORY, asked, reason).message]
+    return []
+
+
+def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) -> list[str]:
+    """Why ``offsets.storage.topic`` cannot be the topic that it names: configs and statuses would be lost among offsets."""
+    topic = (config.get(OFFSETS_TOPIC) or "").strip()
+    reason = settings.refusal_of_data_topic(topic) if topic in KAFKAS_OWN else _refusal_of_name(OFFSETS_TOPIC, topic, config)
+    if reason:
+        return [ConfigException.of(OFFSETS_TOPIC, topic, reason).message]
+    if topic == settings.offset_topic or topic not in {internal.name for internal in settings.internal_topics}:
+        return []
+    reason = f"it is the worker's own topic for {settings.internal_topic(topic).purpose}: name another, or leave it out"
+    return [ConfigException.of(OFFSETS_TOPIC, topic, reason).message]
+
+
+def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> list[str]:
+    """Why ``delivery.guarantee=exactly_once`` is impossible."""
+    if (config.get(GUARANTEE) or "").strip() != Guarantee.EXACTLY_ONCE:
+        return []
+    if isinstance(connector, SourceConnector):
+        return [WORKER_LACKS_IT] if not settings.exactly_once_source_enabled else _support_errors(connector, config)
+    return _support_errors(connector, config)
+
+
+def backfill_errors(config: Mapping[str, str | None], connector: Connector | None) -> dict[str, list[str]]:
+    """By key, why no backfill with this config can run, or would take what is the live connector's. ``connector`` None: Kafka Connect's own
+    classes run it, and nothing bounds what they read."""
+    ranges, live = ((config.get(key) or "").strip() for key in (RANGES, OF))
+    if not ranges and not live:
+        return {}
+    key = RANGES if ranges else OF
+    changed = {name.strip() for name in (config.get(CHANGED) or "").split(",")}
+    if connector is None:
+        reason = _NO_JAVA
+    elif isinstance(connector, SourceConnector):
+        reason = "Only a sink reads ranges of topics. Leave it out." if ranges else _unbounded(connector, config, changed)
+    elif error := topics_error(config):
+        return {key: [error]}
+    else:
+        reason = "A sink's backfill has ranges: set them too." if not ranges else _shared(connector, cut(live), changed) if live else ""
+    return {key: [ConfigException.of(key, cut(config[key] or ""), reason).message]} if reason else {}
+
+
+_NO_JAVA: Final = (
+    "A Java connector reads to the end of what there is, and no range of it. Create one of another name, of a sink with "
+    "consumer.override.auto.offset.reset, or stop this one and change its offsets (PATCH /connectors/«name»/offsets)."
+)
+
+
+def _unbounded(connector: SourceConnector, config: Mapping[str, str | None], changed: Collection[str]) -> str:
+    """Why a source with these settings changed reads no range, or takes what it reads from the live connector; empty: neither."""
+    bounds = connector.range_settings
+    if not bounds:
+        return "No setting of this source bounds what it reads. Stop it and change its offsets (PATCH /connectors/«name»/offsets)."
+    if not set(bounds) & set(changed):
+        return f"Bound what the backfill reads: set {' or '.join(bounds)}."
+    taking = [f"{key}={value}" for key, value in connector.backfill_settings.items() if (config.get(key) or value).strip() != value]
+    return f"Only the live connector may change what it reads: set {' and '.join(taking)}." if taking else ""
+
+
+def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:
+    """Why a sink cannot write where connector ``live`` does, with these settings changed; empty: it can."""
+    needed = connector.location_settings if isinstance(connector, SinkConnector) else ()
+    if not needed or set(needed) & set(changed):
+        return ""
+    return (
+        f"Connector {live} writes to the same destination, and the two would take each other's offsets or files there. "
+        f"Give the backfill a destination of its own: another value of {' or '.join(needed)}."
+    )
+
+
+def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> dict[str, list[str]]:
+    """By key, the topics of records that are internal ones: a record there would be a config, or an offset of another connector.
+
+    Topics after transformations, and those that a source does not report, are checked before each write.
+    """
+    named: list[tuple[str, str]] = []
+    if isinstance(connector, SourceConnector):
+        own = (config.get(OFFSETS_TOPIC) or "").strip()
+        for topic in _output_topics(connector, config):
+            key = next((key for key, text in config.items() if text.strip() == topic and key not in (OFFSETS_TOPIC, "name")), CLASS_KEY)
+            named.append((key, topic))
+        found = {key: [_OWN_OFFSETS] for key, topic in named if topic == own}
+    else:
+        named = [("topics", topic.strip()) for topic in (config.get("topics") or "").split(",")]
+        named.append((DEAD_LETTERS, (config.get(DEAD_LETTERS) or "").strip()))
+        found = {}
+    for key, topic in named:
+        reason = settings.refusal_of_data_topic(topic) or _refusal_of_name(key, topic, config)
+        if reason:
+            found.setdefault(key, []).append(ConfigException.of(key, topic, reason).message)
+    return found
+
+
+def _refusal_of_name(key: str, topic: str, config: Mapping[str, str]) -> str:
+    """Kafka's own rule, for names that are there: transformations may make another of a source's topic, and variables a value."""
+    is_named = key in ("topics", DEAD_LETTERS, OFFSETS_TOPIC) or not (config.get("transforms") or "").strip()
+    return refusal_of_topic(topic) if topic and "${" not in topic and is_named else ""
+
+
+def _output_topics(connector: SourceConnector, config: Mapping[str, str]) -> Sequence[str]:
+    try:
+        return connector.output_topics(config) or ()
+    except Exception:  # (the connector's own code: its validation reports errors of its settings)
+        return ()
+
+
+def group_errors(settings: WorkerSettings, config: Mapping[str, str | None]) -> list[str]:
+    """Why a sink must not use the group that its config names: to commit there would move the offsets of another consumer."""
+    group = (config.get(GROUP) or "").strip()
+    if not group:
+        named = consumer_group(config.get("name") or "", None, settings.values)
+        return [] if _is_printable(named) else [ConfigException.of("name", cut(config.get("name") or ""), _NOT_ASCII).message]
+    if not _is_printable(group):
+        return [ConfigException.of(GROUP, cut(group), _NO_TEXT).message]
+    if group == settings.group_id:
+        return [f"Consumer group {group} conflicts with Connect worker group {settings.group_id}"]
+    if group.startswith(OF_CONNECTORS) and group != consumer_group(config.get("name") or ""):
+        reason = f"Groups whose names begin with {OF_CONNECTORS} belong to the connectors of these names. Name another, or leave it out."
+        return [ConfigException.of(GROUP, group, reason).message]
+    return []
+
+
+_NO_TEXT: Final = "Kafka's client commits offsets of groups only whose names are printable ASCII. Name another."
+_NOT_ASCII: Final = (
+    f"Kafka's client commits offsets of groups only whose names are printable ASCII, and a sink's group is named after it. Set {GROUP}, or "
+    "choose another name."
+)
+
+
+def _is_printable(group: str) -> bool:
+    return group.isascii() and group.isprintable()
+
+
+def foreign_errors(name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """What ``config`` names of another connector's: its consumer group, in which each would pass over what the other has read, or the topic
+    that it keeps its offsets in; and offsets that would lie among another's records. Such keys take no variables. ``others`` are configs,
+    or as much of them as is known."""
+    group, offsets = ((config.get(key) or "").strip() for key in (GROUP, OFFSETS_TOPIC))
+    topics = _topics_named(config)
+    errors: list[str] = []
+    for other, known in others.items():
+        if other == name:
+            continue
+        if group and known.get(GROUP, "").strip() == group:
+            reason = f"It is the group of connector {other} as well, and each would pass over what the other has read. Name another."
+            errors.append(ConfigException.of(GROUP, group, reason).message)
+        own = known.get(OFFSETS_TOPIC, "").strip()
+        for key, topic in topics:
+            if own and topic == own:
+                reason = f"Connector {other} keeps its offsets there ({OFFSETS_TOPIC}). Name another."
+                errors.append(ConfigException.of(key, topic, reason).message)
+        if offsets and any(topic == offsets for _, topic in _topics_named(known)):
+            reason = f"Records of connector {other} are there. Name another."
+            errors.append(ConfigException.of(OFFSETS_TOPIC, offsets, reason).message)
+    return errors
+
+
+def _topics_named(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    return [(key, topic.strip()) for key in TOPIC_SETTINGS for topic in (config.get(key) or "").split(",") if topic.strip()]
+
+
+def check_group(settings: WorkerSettings, config: Mapping[str, str | None], found: dict[str, ConfigValue]) -> None:
+    """A sink's consumer group must not be the worker's own, nor another connector's."""
+    errors = group_errors(settings, config)
+    if GROUP in config:
+        found.setdefault(GROUP, ConfigValue(GROUP, config[GROUP])).errors += errors
+    elif errors:
+        found["name"].errors += errors
+    elif settings.group_id == consumer_group(config.get("name") or "", {}, {}):
+        name = config.get("name")
+        found["name"].errors.append(
+            f"Consumer group for sink connector named {name} conflicts with Connect worker group {settings.group_id}"
+        )
+
+
+def _support_errors(connector: Connector, config: Mapping[str, str]) -> list[str]:
+    assert isinstance(connector, SourceConnector | SinkConnector)
+    try:
+        support = connector.exactly_once_support(config)
+    except Exception as error:  # (the connector's own code)
+        return [_unexpected(error)]
+    if support is ExactlyOnceSupport.SUPPORTED:
+        return []
+    return [_UNKNOWN if support is None else CONNECTOR_LACKS_IT]
+
+
+def boundary_errors(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
+    """Why ``transaction.boundary=connector`` is impossible."""
+    try:
+        can = connector.can_define_transaction_boundaries(config)
+    except Exception as error:  # (the connector's own code)
+        return [_unexpected(error)]
+    return [] if can else [_NULL_BOUNDARIES if can is None else _NO_BOUNDARIES]
+
+
+def _unexpected(error: Exception) -> str:
+    if str(error):
+        return f"An unexpected error occurred during validation: {error}"
+    return "An unexpected error occurred during validation; please see the worker logs for more details."

@@ -1,0 +1,214 @@
+"""Archives of loaded classes, which a JVM maps instead of reading and verifying jars: one for Spark's driver, one for its launcher.
+
+An archive holds for one Java, one set of jars and one class path; it lies in a folder named by a hash of these, since a JVM that is given
+another's runs without it, slowly and without a warning. A process of its own builds it, at set-up or behind a run that lacked it, never in
+a run. A truncated archive crashes the JVM, so sizes are noted and compared, and an archive is deleted when a JVM that used it crashed.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_provider_connect.runtime.spark.cache import cache_directory, forget_old, made_once, note_use
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
+from airflow_provider_connect.runtime.spark.spark_home import SparkHome, find_spark
+
+_DRIVER, _LAUNCHER, _CONNECT, _SIZES, _FAILED = "driver.jsa", "launcher.jsa", "connect.jsa", "sizes.json", "failed.log"
+_CLASS_PATH_VARIABLES = ("SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_PREPEND_CLASSES")
+_CRASHES = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL})
+_BUILD_SECONDS = 180
+_NAME_LENGTH = 20
+QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+_LOG_SETTINGS = """\
+# Warnings and worse; spark.log.level, if given, sets another level once Spark is up.
+rootLogger.level = WARN
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = ERROR
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassData:
+    """The archives of one Java and one Spark, or the one of Kafka Connect's runtime; ``folder`` need not exist yet."""
+
+    folder: Path
+
+    @property
+    def driver(self) -> Path:
+        return self.folder / _DRIVER
+
+    @property
+    def launcher(self) -> Path:
+        return self.folder / _LAUNCHER
+
+    @property
+    def connect(self) -> Path:
+        return self.folder / _CONNECT
+
+    @property
+    def is_built(self) -> bool:
+        """Whether all archives are there and whole. Archives that are not are deleted; those that are count as used today."""
+        try:
+            sizes = json.loads((self.folder / _SIZES).read_text())
+        except (OSError, ValueError):
+            return False
+        if all(_size(self.folder / name) == size for name, size in sizes.items()):
+            note_use(self.folder, time.time())
+            return True
+        self.delete()
+        return False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether building has failed; there is no retry for the same Java and Spark until the folder is deleted."""
+        return (self.folder / _FAILED).exists()
+
+    def delete(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def note_built(self, archives: Sequence[Path]) -> None:
+        """From now on they count, as long as they have the sizes that they have now."""
+        (self.folder / _SIZES).write_text(json.dumps({archive.name: _size(archive) for archive in archives}))
+
+    def note_failure(self, reason: str) -> None:
+        """There is no further attempt as long as the folder is there."""
+        (self.folder / _FAILED).write_text(reason)
+
+
+def class_data_for(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], cache: Path) -> ClassData:
+    """Where the archives for this Java and this Spark lie."""
+    jars = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(spark.jars))
+    class_path = {name: environ.get(name) for name in _CLASS_PATH_VARIABLES}
+    machine = [*mark_of(java), str(spark.path), spark.version, str(spark.conf)]
+    known_by = json.dumps([*machine, class_path, driver_options(spark, cache), jars])
+    return ClassData(cache / "class-data" / hashlib.sha256(known_by.encode()).hexdigest()[:_NAME_LENGTH])
+
+
+def mark_of(java: JavaRuntime) -> list[object]:
+    """What another Java has differently, also one that has taken its place."""
+    return [str(java.home), str(java.real_home), java.version, _size(java.real_home / "lib" / "server" / "libjvm.so")]
+
+
+def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> ClassData:
+    """Builds the archives for local and standalone masters where they are missing, which takes ten seconds. For set-up steps."""
+    environ = os.environ if environ is None else environ
+    cache = cache or cache_directory(environ)
+    java, spark = find_java(environ, cache=cache), find_spark("local", environ, cache=cache)
+    found = class_data_for(java, spark, environ, cache)
+    if not found.is_built:
+        (cache / "class-data").mkdir(exist_ok=True)
+        # archives of all former versions would fill the disk; no run builds Kafka Connect's again, so those stay
+        forget_old(cache / "class-data", time.time(), pattern="[0-9a-f]" * _NAME_LENGTH)
+        made_once(found.folder, lambda folder: _build(folder, java, spark, environ, driver_options(spark, cache)))
+    return found
+
+
+def build_behind(class_data: ClassData | None) -> None:
+    """Starts building the archives in a process of its own, without waiting. Called after a run; costs nothing where they exist."""
+    if class_data is None or class_data.folder.exists():
+        return
+    subprocess.Popen(
+        [sys.executable, "-m", "airflow_provider_connect.runtime.spark.class_data"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+    )
+
+
+def note_exit(class_data: ClassData | None, return_code: int | None) -> bool:
+    """Deletes the archives if a JVM that used them crashed, and returns whether it did. ``return_code`` is Popen's or a shell's."""
+    if class_data is None or return_code is None:
+        return False
+    crashed = -return_code in _CRASHES or return_code - 128 in _CRASHES
+    if crashed:
+        class_data.delete()
+    return crashed
+
+
+def _build(folder: Path, java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], options: Sequence[str]) -> None:
+    """Runs a small Spark application whose JVMs write their archives as they end."""
+    folder.mkdir()
+    environment = {name: value for name, value in environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONHOME")}
+    environment |= {
+        "JAVA_HOME": str(java.home),
+        "SPARK_HOME": str(spark.path),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if " " not in str(folder):
+        environment["SPARK_LAUNCHER_OPTS"] = " ".join([FIRST_COMPILER, *QUIET, _writing(folder / _LAUNCHER)])
+    job = Path(__file__).with_name("class_data_job.py")
+    command = [str(spark.spark_submit), "--master", "local[1]", "--conf", "spark.ui.enabled=false"]
+    command += ["--driver-java-options", shlex.join([*options, _writing(folder / _DRIVER)]), str(job)]
+    output = _run(command, environment)
+    archives = [folder / name for name in (_DRIVER, _LAUNCHER) if _size(folder / name)]
+    if folder / _DRIVER in archives:
+        ClassData(folder).note_built(archives)
+    else:
+        ClassData(folder).note_failure(output)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            command, env=dict(environment), capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"not done after {_BUILD_SECONDS} s"
+    return done.stdout + done.stderr
+
+
+def _writing(archive: Path) -> str:
+    return f"-XX:ArchiveClassesAtExit={archive}"
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def driver_options(spark: SparkHome, cache: Path, *, frame: bool = False) -> list[str]:
+    """The options; ``frame``: the JVM moves the data, so it keeps its optimising compiler.
+
+    An installation with a ``conf`` folder logs by its settings; any other logs warnings only.
+    """
+    options = ["-XX:-UsePerfData", *QUIET]
+    if not frame:
+        options.append(FIRST_COMPILER)
+    if spark.conf is None:
+        options.append(f"-Dlog4j2.configurationFile={_log_settings(cache).as_uri()}")
+    return options
+
+
+def _log_settings(cache: Path) -> Path:
+    known_by = hashlib.sha256(_LOG_SETTINGS.encode()).hexdigest()[:12]
+    return made_once(cache / "spark" / f"log4j2-{known_by}.properties", _write_log_settings)
+
+
+def _write_log_settings(file: Path) -> None:
+    file.write_text(_LOG_SETTINGS)
+
+
+if __name__ == "__main__":
+    ensure_archive()

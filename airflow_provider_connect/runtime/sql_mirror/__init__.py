@@ -1,0 +1,1 @@
+"""What the topics hold, with its history, in SQL (sqlalchemy)."""

@@ -1,0 +1,59 @@
+"""Lines of the history, and how they are written."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import insert
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.sql_mirror.rows import Database
+from airflow_provider_connect.runtime.sql_mirror.tables import history
+
+
+class Kind(StrEnum):
+    """What changed, and so what ``subject``, ``old`` and ``new`` hold."""
+
+    CONFIG = "config"  # the connector's config as JSON
+    TARGET_STATE = "target-state"  # STARTED, PAUSED or STOPPED
+    TASKS = "tasks"  # the committed task configs as a JSON list
+    RESTART = "restart"  # a request as JSON; there is no old
+    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, null: it ended; there is no old, and ``note`` is the reason
+    STATUS = "status"  # state, worker_id, version and trace of the connector as JSON
+    TASK_STATUS = "task-status"  # the same of the task that ``subject`` numbers
+    TOPIC = "topic"  # the topic that ``subject`` names is used: by which task since when, as JSON
+    OFFSET = "offset"  # the offset, as JSON, of the source or sink partition that ``subject`` is, as JSON
+    LOG_LEVEL = "log-level"  # the level of the logger that ``subject`` names, of all processes and no connector; there is no old
+    MIRROR = "mirror"  # the mirror itself; ``subject`` names a topic
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of history. ``cause`` is the record that made the change: its partition and offset; offset -1: none did."""
+
+    kind: Kind
+    connector: str
+    at_ms: int
+    cause: tuple[TopicPartition, int]
+    subject: str = ""
+    old: str | None = None
+    new: str | None = None
+    who: str | None = None
+    claim: str | None = None
+    note: str | None = None
+
+
+def write_history(database: Database, entries: Iterable[Entry]) -> None:
+    """Append the entries in their order."""
+    rows = [
+        {
+            **{name: getattr(entry, name) for name in ("connector", "subject", "at_ms", "old", "new", "who", "claim", "note")},
+            "kind": str(entry.kind),
+            "topic": entry.cause[0].topic,
+            "topic_partition": entry.cause[0].partition,
+            "topic_offset": entry.cause[1],
+        }
+        for entry in entries
+    ]
+    if rows:
+        database.execute(insert(history), rows)

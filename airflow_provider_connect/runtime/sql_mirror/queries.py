@@ -1,0 +1,335 @@
+"""Reads and changes of the tables, in the caller's session: the caller commits, so that what belongs together is one transaction."""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import Column, Select, Subquery, Table, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.views import OffsetView
+from airflow_provider_connect.runtime.sql_mirror.changes import Kind
+from airflow_provider_connect.runtime.sql_mirror.rows import Database, Row, remove_rows
+from airflow_provider_connect.runtime.sql_mirror.tables import (
+    LONGEST_NAME,
+    agreement,
+    batch,
+    connector_config,
+    history,
+    lease,
+    position,
+    sink_position,
+)
+
+_OWN_TOPIC = "offsets.storage.topic"
+_CLAIMS_AT_ONCE = 500
+_CONNECTORS_AT_ONCE = 100
+_HOUR_MS = 3_600_000
+_NUMBERS = ("records", "bytes", "seconds", "cpu_seconds")
+_MEASURED = [batch.c[name] for name in ("claim", "connector", "run", "type", *_NUMBERS, "first_ms", "last_ms")]
+HOURS = 24
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The paused flag and the target state that last agreed."""
+
+    paused: bool
+    target_state: str
+
+
+def agreement_key(connector: str) -> str:
+    """The key of a connector's agreement: its name, or where the column is too short for it, its DAG's id behind a line break, which no
+    name holds."""
+    return connector if len(connector) <= LONGEST_NAME else f"\n{dag_id_for(connector)}"
+
+
+def agreements(session: Database) -> dict[str, Agreement]:
+    """All agreements by ``agreement_key``."""
+    rows = session.execute(select(agreement.c.connector, agreement.c.paused, agreement.c.target_state))
+    return {name: Agreement(bool(paused), state) for name, paused, state in rows}
+
+
+def move_agreement(session: Database, connector: str, old: Agreement | None, new: Agreement) -> bool:
+    """Replace ``old`` by ``new``. False, with nothing changed, when another process has moved the row."""
+    key = agreement_key(connector)
+    if old is None:
+        values = {"connector": key, "paused": new.paused, "target_state": new.target_state}
+        return _inserted(session, insert(agreement).values(values))
+    statement = (
+        update(agreement)
+        .where(agreement.c.connector == key, agreement.c.paused == old.paused, agreement.c.target_state == old.target_state)
+        .values(paused=new.paused, target_state=new.target_state)
+    )
+    return _count(session, statement) == 1
+
+
+def drop_agreement(session: Database, key: str) -> None:
+    """Forget the connector of this ``agreement_key``: a later one of its name starts without a past."""
+    session.execute(delete(agreement).where(agreement.c.connector == key))
+
+
+def hold_lease(session: Database, name: str, holder: str, *, now: float, seconds: float) -> bool:
+    """Take or keep the lease ``name`` for ``seconds`` from ``now``. False: another holder has it, and it has not expired."""
+    free = (lease.c.holder == holder) | (lease.c.until < now)
+    if _count(session, update(lease).where(lease.c.name == name, free).values(holder=holder, until=now + seconds)) == 1:
+        return True
+    if session.execute(select(lease.c.name).where(lease.c.name == name)).first() is not None:
+        return False
+    return _inserted(session, insert(lease).values(name=name, holder=holder, until=now + seconds))
+
+
+def drop_lease(session: Database, name: str, holder: str) -> None:
+    """Let the next one take the lease at once."""
+    session.execute(delete(lease).where(lease.c.name == name, lease.c.holder == holder))
+
+
+# --- the mirror -----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A line of history, as ``changes.Kind`` describes it. ``at_ms`` is the time of the record that made the change, on its topic; ``who``
+    the worker or the DAG file that wrote it, ``run`` the Airflow run, each None where it is not known."""
+
+    id: int
+    connector: str
+    kind: str
+    subject: str
+    at_ms: int
+    old: str | None
+    new: str | None
+    who: str | None
+    run: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetrics:
+    """What a run of a connector delivered, all tries and tasks together; ``seconds`` and ``cpu_seconds`` are sums over its tasks."""
+
+    connector: str
+    run: str
+    type: str
+    tasks: int
+    tries: int
+    records: int
+    bytes: int
+    seconds: float
+    cpu_seconds: float
+    first_ms: int
+    last_ms: int
+
+    def with_task(self, other: "RunMetrics") -> "RunMetrics":
+        """Together with those of another task in the same try."""
+        return replace(
+            self,
+            tasks=self.tasks + other.tasks,
+            records=self.records + other.records,
+            bytes=self.bytes + other.bytes,
+            seconds=self.seconds + other.seconds,
+            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
+            first_ms=min(self.first_ms, other.first_ms),
+            last_ms=max(self.last_ms, other.last_ms),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """A sink's position in a partition after its last run; ``lag`` None: the end is not known."""
+
+    topic: str
+    partition: int
+    position: int
+    lag: int | None
+    as_of_ms: int
+
+
+def changes(
+    session: Database,
+    connector: str | None = None,
+    *,
+    kinds: Collection[Kind] = (),
+    before_id: int | None = None,
+    limit: int = 100,
+) -> list[Change]:
+    """The newest lines of history first: of one connector or of all, of all ``kinds`` unless some are named, below ``before_id``."""
+    runs = runs_by_claim()
+    statement = (
+        select(history, runs.c.run)
+        .outerjoin(runs, (runs.c.connector == history.c.connector) & (runs.c.claim == history.c.claim))
+        .order_by(history.c.id.desc())
+        .limit(limit)
+    )
+    if connector is not None:
+        statement = statement.where(history.c.connector == connector)
+    if kinds:
+        statement = statement.where(history.c.kind.in_([str(kind) for kind in kinds]))
+    if before_id is not None:
+        statement = statement.where(history.c.id < before_id)
+    found = session.execute(statement).mappings()
+    return [Change(**{name: row[name] for name in Change.__slots__}) for row in found]
+
+
+def offsets_before(session: Database, connector: str, change_id: int) -> list[OffsetView]:
+    """What undoes every change of the connector's offsets from line ``change_id`` on: each partition that changed, with the offset that it
+    had before; None: it had none. Empty: nothing has changed since."""
+    of_these = (history.c.connector == connector, history.c.kind == str(Kind.OFFSET), history.c.id >= change_id)
+    statement = select(history.c.subject, history.c.old).where(*of_these).order_by(history.c.id)
+    first: dict[str, str | None] = {}
+    for subject, old in session.execute(statement):
+        first.setdefault(subject, old)
+    return [OffsetView(json.loads(subject), None if old is None else json.loads(old)) for subject, old in first.items()]
+
+
+def run_metrics(session: Database, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100) -> list[RunMetrics]:
+    """The runs that delivered something, the newest first: of one connector or of all, with their last entry before ``before_ms``."""
+    last = func.max(batch.c.last_ms)
+    statement = _run_metrics().order_by(last.desc(), batch.c.connector, batch.c.run).limit(limit)
+    if connector is not None:
+        statement = statement.where(batch.c.connector == connector)
+    if before_ms is not None:
+        statement = statement.having(last < before_ms)
+    return [_measured(dict(row)) for row in session.execute(statement).mappings()]
+
+
+class KeptRead(Generic[_T]):
+    """What ``read`` returns, kept until the mirror has read something or old lines were deleted: one small query finds that out. Safe to
+    share between threads."""
+
+    def __init__(self, read: Callable[[Database], _T]) -> None:
+        self._read = read
+        self._kept: tuple[object, _T] | None = None
+
+    def __call__(self, session: Database) -> _T:
+        kept, version = self._kept, _version(session)
+        if kept is None or kept[0] != version:
+            kept = self._kept = (version, self._read(session))
+        return kept[1]
+
+
+def _version(session: Database) -> list[tuple[Any, ...]]:
+    """Another one after each transaction of the mirror: it commits its positions with the rows."""
+    columns = [position.c[name] for name in ("topic", "topic_partition", "topic_id", "position", "since_ms")]
+    return sorted(map(tuple, session.execute(select(*columns))))
+
+
+def last_runs(session: Database) -> list[RunMetrics]:
+    """What the newest claim of each connector that exists has delivered, the last try of its last run with work.
+
+    First the claims, then their rows: in one statement, planners read all rows of a connector for each. Rows are summed here: nearly
+    every claim has one, and a database sorts them all for it.
+    """
+    latest = batch.alias()
+    of_it = select(latest.c.claim).where(latest.c.connector == connector_config.c.connector)
+    newest = of_it.order_by(latest.c.last_ms.desc(), latest.c.claim.desc()).limit(1).scalar_subquery()
+    claims = {connector: claim for connector, claim in session.execute(select(connector_config.c.connector, newest)) if claim is not None}
+    wanted = sorted(set(claims.values()))
+    found: dict[tuple[str, str], RunMetrics] = {}
+    for at in range(0, len(wanted), _CLAIMS_AT_ONCE):
+        some = batch.c.claim.in_(wanted[at : at + _CLAIMS_AT_ONCE])
+        for claim, connector, run, *measured in session.execute(select(*_MEASURED).where(some)):
+            if claim == claims.get(connector):
+                one = RunMetrics(connector, run, measured[0], 1, 1, *measured[1:])
+                known = found.get((connector, run))
+                found[connector, run] = one if known is None else known.with_task(one)
+    return list(found.values())
+
+
+def records_by_hour(session: Database, *, now_ms: int) -> dict[str, list[int]]:
+    """What each connector that exists has delivered in each of the last ``HOURS``, the present one last; a run counts in the hour of its
+    last entry. Connectors without any are left out.
+
+    By connectors, some at a time, so that planners take the index of connector and time, and not the rows of every run.
+    """
+    first_ms = (now_ms // _HOUR_MS - HOURS + 1) * _HOUR_MS
+    names = sorted(session.scalars(select(connector_config.c.connector)))
+    hour = ((batch.c.last_ms - first_ms) // _HOUR_MS).label("hour")
+    found: dict[str, list[int]] = {}
+    for at in range(0, len(names), _CONNECTORS_AT_ONCE):
+        some = batch.c.connector.in_(names[at : at + _CONNECTORS_AT_ONCE])
+        rows = select(batch.c.connector, hour, batch.c.records).where(some, batch.c.last_ms >= first_ms).subquery()
+        sums = select(rows.c.connector, rows.c.hour, func.sum(rows.c.records)).group_by(rows.c.connector, rows.c.hour)
+        for connector, number, records in session.execute(sums):
+            if records:
+                hours = found.setdefault(connector, [0] * HOURS)
+                hours[min(int(number), HOURS - 1)] += int(records)  # another clock may be ahead
+    return found
+
+
+def _run_metrics() -> Select[Any]:
+    """By connector and run."""
+    return select(
+        batch.c.connector,
+        batch.c.run,
+        func.max(batch.c.type).label("type"),
+        func.count(batch.c.task.distinct()).label("tasks"),
+        func.count(batch.c.claim.distinct()).label("tries"),
+        *(func.sum(batch.c[name]).label(name) for name in _NUMBERS),
+        func.min(batch.c.first_ms).label("first_ms"),
+        func.max(batch.c.last_ms).label("last_ms"),
+    ).group_by(batch.c.connector, batch.c.run)
+
+
+def _measured(row: Mapping[str, Any]) -> RunMetrics:
+    return RunMetrics(**{**row, "records": int(row["records"]), "bytes": int(row["bytes"])})
+
+
+def sink_lags(session: Database, connector: str, ends: Mapping[TopicPartition, int]) -> list[PartitionLag]:
+    """Each partition's position in the batch log, and its distance from ``ends``, the end offsets that the caller has fetched."""
+    newest: dict[TopicPartition, tuple[Claim, int, int]] = {}
+    for row in session.execute(select(sink_position).where(sink_position.c.connector == connector)):
+        at, known = TopicPartition(row.topic, row.kafka_partition), (Claim.parse(row.claim), row.position, row.changed_ms)
+        newest[at] = max(newest.get(at, known), known)
+    return [
+        PartitionLag(*at, position, max(ends[at] - position, 0) if at in ends else None, changed_ms)
+        for at, (_, position, changed_ms) in sorted(newest.items())
+    ]
+
+
+def offset_topics(session: Database) -> list[str]:
+    """The offsets topics of connectors' own."""
+    statement = select(connector_config.c.config).where(connector_config.c.config.contains(f'"{_OWN_TOPIC}"', autoescape=True))
+    topics = {json.loads(text).get(_OWN_TOPIC, "") for text in (row.config for row in session.execute(statement))}
+    return sorted(topic for topic in topics if topic and "${" not in topic)
+
+
+def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bool:
+    """Delete older lines of history and metrics of runs, at most ``most`` of each, so that a transaction stays short. Returns whether some
+    may be left. The current state stays. From now on offsets cannot go back to an earlier instant."""
+    session.execute(update(position).where(position.c.since_ms < before_ms).values(since_ms=before_ms))
+    found = [oldest(session, batch, batch.c.last_ms, before_ms, most), oldest(session, history, history.c.at_ms, before_ms, most)]
+    for table, rows in zip((batch, history), found, strict=True):
+        remove_rows(session, table, rows)
+    return any(len(rows) == most for rows in found)
+
+
+def oldest(session: Database, table: Table, at: Column[Any], before_ms: int, most: int) -> list[Row]:
+    """The keys of at most ``most`` rows whose ``at`` lies before ``before_ms``, the oldest first."""
+    statement = select(*table.primary_key.columns).where(at < before_ms).order_by(at).limit(most)
+    return [dict(row) for row in session.execute(statement).mappings()]
+
+
+def runs_by_claim() -> Subquery:
+    """The Airflow run of each connector's claim, to be joined."""
+    key = (batch.c.connector, batch.c.claim)
+    return select(*key, func.max(batch.c.run).label("run")).group_by(*key).subquery()
+
+
+def _inserted(session: Database, statement: Any) -> bool:
+    try:
+        with session.begin_nested():
+            session.execute(statement)
+    except IntegrityError:  # another process was first
+        return False
+    return True
+
+
+def _count(session: Database, statement: Any) -> int:
+    return int(session.execute(statement).rowcount)  # type: ignore[attr-defined]  # an update's result is a CursorResult

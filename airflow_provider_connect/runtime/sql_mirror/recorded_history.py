@@ -1,0 +1,160 @@
+"""The history of one connector, read from the mirror: lines of its config and of its offsets, and how far back they are whole.
+
+What users are shown and what going back writes come from here, and every change itself from the topics: the mirror may lag.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from sqlalchemy import Integer, func, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.cost import DayUsage, RunUsage, Span
+from airflow_provider_connect.runtime.model.history import Line, Page, by_partition, offsets_before, page_of
+from airflow_provider_connect.runtime.model.offsets import OFFSET, sink_partition
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.views import OffsetView
+from airflow_provider_connect.runtime.sql_mirror.changes import Kind
+from airflow_provider_connect.runtime.sql_mirror.queries import runs_by_claim
+from airflow_provider_connect.runtime.sql_mirror.rows import Database
+from airflow_provider_connect.runtime.sql_mirror.tables import history, position, sink_position, source_offset
+from airflow_provider_connect.runtime.sql_mirror.usage import connectors_used, usage_by_day, usage_by_run
+
+Sessions = Callable[[], AbstractContextManager[Any]]
+"""Opens a transaction; Any: a session of SQLAlchemy's ORM or a connection."""
+
+
+class RecordedHistory:
+    """See the module. Safe to share between threads, each call being a transaction of its own."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page:
+        """The newest below line ``before``; ``old`` and ``new`` are whole configs as JSON, secrets hidden."""
+        with self._sessions() as database:
+            return _page(database, _of(connector, Kind.CONFIG), limit, before)
+
+    def config_line(self, connector: str, number: int) -> Line | None:
+        """One line; None: the connector has no such."""
+        return self._line(connector, Kind.CONFIG, number)
+
+    def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> Page:
+        """The newest below line ``before``, of what lies on ``topic``: an offsets topic, or for a sink the batch log."""
+        with self._sessions() as database:
+            return _page(database, (*_of(connector, Kind.OFFSET), history.c.topic == topic), limit, before)
+
+    def offset_line(self, connector: str, number: int) -> Line | None:
+        """One line; None: the connector has no such."""
+        return self._line(connector, Kind.OFFSET, number)
+
+    def starts_ms(self, connector: str, claim: str) -> int | None:
+        """When the first change of offsets was written under the claim; None: there was none."""
+        statement = select(func.min(history.c.at_ms)).where(*_of(connector, Kind.OFFSET), history.c.claim == claim)
+        with self._sessions() as database:
+            found: int | None = database.scalar(statement)
+            return found
+
+    def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
+        """By ``model.history.partition_key`` the offset at this instant, None: it had none, of each partition that has changed since."""
+        where = (*_of(connector, Kind.OFFSET), history.c.topic == topic, history.c.at_ms > at_ms)
+        firsts = select(func.min(history.c.id).label("id")).where(*where).group_by(history.c.subject).subquery()
+        columns = (history.c.id, history.c.subject, history.c.at_ms, history.c.old)
+        with self._sessions() as database:
+            rows = database.execute(select(*columns).join(firsts, history.c.id == firsts.c.id).order_by(history.c.id))
+            return offsets_before(Line(row.id, row.subject, row.at_ms, row.old, None) for row in rows)
+
+    def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
+        """The offsets that the mirror holds, as ``model.history.by_partition`` has them; of several topics the last has precedence."""
+        with self._sessions() as database:
+            return by_partition(_sink_offsets(database, connector) if is_sink else _source_offsets(database, connector, topics))
+
+    def begins_ms(self, topic: str) -> int | None:
+        """From when on the history of a topic is whole; None: the mirror does not follow it."""
+        with self._sessions() as database:
+            found: int | None = database.scalar(select(func.max(position.c.since_ms)).where(position.c.topic == topic))
+            return found
+
+    def connectors_used(self, span: Span) -> list[str]:
+        """The connectors that delivered something in the span, deleted ones too."""
+        with self._sessions() as database:
+            return connectors_used(database, span)
+
+    def usage_by_day(self, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
+        """A row for each of the connectors and day, in no order, at most ``most``."""
+        with self._sessions() as database:
+            return usage_by_day(database, connectors, span, most=most)
+
+    def usage_by_run(self, connector: str, span: Span, *, most: int) -> list[RunUsage]:
+        """The connector's runs in the span, the newest first, at most ``most``."""
+        with self._sessions() as database:
+            return usage_by_run(database, connector, span, most=most)
+
+    def _line(self, connector: str, kind: Kind, number: int) -> Line | None:
+        with self._sessions() as database:
+            return next(iter(_lines(database, *_of(connector, kind), history.c.id == number)), None)
+
+
+def _of(connector: str, kind: Kind) -> tuple[Any, ...]:
+    return history.c.connector == connector, history.c.kind == str(kind)
+
+
+def _page(database: Database, where: tuple[Any, ...], limit: int, before: int | None) -> Page:
+    """The database counts the bytes: a text is read once it is known to be in the page."""
+    older = (*where, *(() if before is None else (history.c.id < before,)))
+    size = _Bytes(history.c.subject) + func.coalesce(_Bytes(history.c.old), 0) + func.coalesce(_Bytes(history.c.new), 0)
+    sizes = database.execute(select(history.c.id, size).where(*older).order_by(history.c.id.desc()).limit(limit + 1))
+    numbers, next_before = page_of([(number, int(found)) for number, found in sizes], limit)
+    lines = _lines(database, *older, history.c.id.between(numbers[-1], numbers[0])) if numbers else []
+    return Page(lines, next_before)
+
+
+class _Bytes(GenericFunction[int]):
+    """The length of a text in ASCII. PostgreSQL takes it from the header of the value; its ``length`` reads and unpacks the whole value."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(_Bytes)
+def _length(found: _Bytes, compiler: SQLCompiler, **options: Any) -> str:
+    return f"length{compiler.function_argspec(found, **options)}"
+
+
+@compiles(_Bytes, "postgresql")
+@compiles(_Bytes, "mysql")
+@compiles(_Bytes, "mariadb")
+def _octet_length(found: _Bytes, compiler: SQLCompiler, **options: Any) -> str:
+    return f"octet_length{compiler.function_argspec(found, **options)}"
+
+
+def _lines(database: Database, *where: Any) -> list[Line]:
+    """The newest first."""
+    runs = runs_by_claim()
+    columns = [history.c[name] for name in ("id", "subject", "at_ms", "old", "new", "who", "claim", "note")]
+    statement = (
+        select(*columns, runs.c.run)
+        .outerjoin(runs, (runs.c.connector == history.c.connector) & (runs.c.claim == history.c.claim))
+        .where(*where)
+        .order_by(history.c.id.desc())
+    )
+    return [Line(**row) for row in database.execute(statement).mappings()]
+
+
+def _source_offsets(database: Database, connector: str, topics: list[str]) -> list[OffsetView]:
+    rows = database.execute(select(source_offset).where(source_offset.c.connector == connector, source_offset.c.topic.in_(topics)))
+    ordered = sorted(rows, key=lambda row: topics.index(row.topic))
+    return [OffsetView(json.loads(row.source_partition), json.loads(row.source_offset)) for row in ordered]
+
+
+def _sink_offsets(database: Database, connector: str) -> list[OffsetView]:
+    newest: dict[TopicPartition, tuple[Claim, int]] = {}
+    for row in database.execute(select(sink_position).where(sink_position.c.connector == connector)):
+        at, known = TopicPartition(row.topic, row.kafka_partition), (Claim.parse(row.claim), row.position)
+        newest[at] = max(newest.get(at, known), known)
+    return [OffsetView(sink_partition(*at), {OFFSET: found}) for at, (_, found) in newest.items()]

@@ -1,0 +1,1 @@
+"""The topics (confluent_kafka): configs, offsets, statuses, batches."""

@@ -1,0 +1,117 @@
+"""One admin client: created at first use, waited for, and dropped after a time-out; and the cluster's id, which it is asked for."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_connect import __version__
+from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.runtime.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_id
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.views import ServerView
+from airflow_provider_connect.runtime.stores.kafka_errors import QUICK, LastError, kafka_error, translated, unreachable
+
+_T = TypeVar("_T")
+_AWAY = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._TRANSPORT,
+        KafkaError._WAIT_COORD,
+    }
+)
+"""librdkafka's codes for no answer, or no connection, in time."""
+
+
+class AdminConnection:
+    """See the module. Safe to share between threads."""
+
+    def __init__(self, config: ClientConfig, timeout_seconds: float = 10.0) -> None:
+        self.timeout_seconds = timeout_seconds
+        self.bootstrap_servers = config.get("bootstrap.servers")
+        self._last_error = LastError()
+        self._config = {**QUICK, **config}
+        self._client: AdminClient | None = None
+
+    @classmethod
+    def of(
+        cls,
+        settings: WorkerSettings,
+        overrides: Mapping[str, str] | None = None,
+        timeout_seconds: float = 10.0,
+        *,
+        client_id: str | None = None,
+    ) -> "AdminConnection":
+        """A connection by the worker's settings and a connector's ``admin.override.*``, unprefixed."""
+        name = client_id or internal_client_id(settings, "shared-admin")
+        config = client_config(settings, ClientKind.ADMIN, overrides, client_id=name)
+        return cls(config, timeout_seconds)
+
+    @property
+    def client(self) -> AdminClient:
+        if self._client is None:
+            self._client = AdminClient({**self._config, **self._last_error.callbacks()})
+        return self._client
+
+    def answer(self, future: "Future[_T]", stage: str) -> _T:
+        """The result of an admin request. KafkaExceptions come out as ours; ``stage`` names the step for their texts."""
+        try:
+            return future.result(self.timeout_seconds + 1)
+        except KafkaException as error:
+            raise self.failure(error, stage) from error
+        except FutureTimeoutError as error:
+            self.close()
+            raise unreachable(self.bootstrap_servers, self.timeout_seconds, stage, self._last_error) from error
+
+    def failure(self, error: KafkaException, stage: str) -> Exception:
+        """Our exception for one of the client's: refused for good, or not answered in time.
+
+        A client with a request that timed out is dropped at once. librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605)
+        when the coordinator that such a request was waiting for starts later.
+        """
+        self._last_error.raise_if_refused(stage)
+        found = translated(error, stage)
+        if not isinstance(found, StoreTimeoutException):
+            return found
+        self.close()
+        cause = kafka_error(error)
+        if cause is None or cause.code() not in _AWAY:
+            return found
+        last = self._last_error if self._last_error.error else str(cause)
+        return unreachable(self.bootstrap_servers, self.timeout_seconds, stage, last)
+
+    def close(self) -> None:
+        self._client = None
+
+
+DISTRIBUTION = "airflow-provider-connect"
+
+
+def server_info(settings: WorkerSettings) -> ServerView:
+    """Asks the broker once. Raises StoreTimeoutException naming the bootstrap servers when it does not answer."""
+    return ServerView(__version__, _installed_version(), kafka_cluster_id(settings))
+
+
+def kafka_cluster_id(settings: WorkerSettings, timeout_seconds: float = 10.0) -> str:
+    """The id that the brokers gave their cluster."""
+    connection = AdminConnection.of(settings, timeout_seconds=timeout_seconds)
+    try:
+        cluster = connection.answer(connection.client.describe_cluster(request_timeout=timeout_seconds), "describing the cluster")
+        return str(cluster.cluster_id)
+    finally:
+        connection.close()
+
+
+def _installed_version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:  # a checkout on the path
+        return __version__

@@ -1,0 +1,138 @@
+"""Where a worker keeps its state: configs, statuses, source offsets and the batch log.
+
+``TopicBacking`` keeps them on the internal topics. A standalone worker keeps them in memory and in a local file (``local_backing``).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.status import StatusState
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog
+from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.connector_offsets import ConnectorOffsets
+from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
+from airflow_provider_connect.runtime.stores.offset_store import Offset, Partition, ProducedOffset, SourceOffsets
+from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
+from airflow_provider_connect.runtime.stores.status_store import StatusStore, StatusWriter
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
+
+
+class Statuses(Protocol):
+    """Reads statuses: a StatusStore."""
+
+    def read(self) -> StatusState: ...
+
+    def close(self) -> None: ...
+
+
+class Offsets(Protocol):
+    """Reads source offsets, and encodes those to be written: ConnectorOffsets, FileOffsets."""
+
+    topic: str
+
+    def ensure(self) -> None: ...
+
+    def read(self, connector: str) -> SourceOffsets: ...
+
+    def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]: ...
+
+    def repair(self, connector: str) -> list[ProducedOffset]: ...
+
+    def copy(self, records: Sequence[ProducedOffset]) -> None: ...
+
+    def remove_from_worker(self, records: Sequence[ProducedOffset]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def repairs(offsets: Offsets, connector: str) -> list[ProducerRecord]:
+    """What to write so that a reader of uncommitted records believes no aborted offset (a real worker without exactly once is one)."""
+    return [ProducerRecord(offsets.topic, *record) for record in offsets.repair(connector)]
+
+
+class OffsetCommitter(Protocol):
+    """Writes a task's source offsets, or the records of the batch log, and raises FencedException once a newer one came."""
+
+    def take_over(self) -> None:
+        """From now on no older claim commits. Offsets may be read only after this."""
+
+    def write(self, records: Sequence[ProducerRecord]) -> None:
+        """Send and commit some records; nothing for none."""
+
+    def begin(self) -> None: ...
+
+    def send(self, records: Iterable[ProducerRecord]) -> None: ...
+
+    def commit(self) -> None:
+        """What was sent since ``begin`` holds from now on, even if this process dies."""
+
+    def abort(self) -> None: ...
+
+
+class Backing(Protocol):
+    """Hands out the stores. A store that is created at the call is the caller's to close.
+
+    ``exactly_once``: claims outlive the process, and offsets can share a transaction with records. ``keeps_batch_log``: tasks write entries
+    to the batch log.
+    """
+
+    exactly_once: bool
+    keeps_batch_log: bool
+
+    def ensure(self) -> None:
+        """Create what is missing. Raises ConfigException for a topic that cannot be used."""
+
+    def configs(self) -> ConfigChanges: ...
+
+    def statuses(self) -> Statuses: ...
+
+    def status_notes(self, claim: Claim | None = None) -> StatusNotes: ...
+
+    def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
+        """``settle_seconds`` bounds the wait for an open transaction; None: as for any answer."""
+
+    def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
+        """Who commits source offsets. None: the transactions of each task's own id do."""
+
+    def batch_log(self) -> BatchLog: ...
+
+
+class TopicBacking:
+    """Everything on the internal topics, shared with every process of the group.
+
+    ``known`` and ``only`` are for a run, which needs the configs of one connector: see ConfigStore.
+    """
+
+    exactly_once = True
+    keeps_batch_log = True
+
+    def __init__(self, settings: WorkerSettings, *, known: ConfigSnapshot | None = None, only: str | None = None) -> None:
+        self._settings = settings
+        self._known = known
+        self._only = only
+
+    def ensure(self) -> None:
+        TopicAdmin(self._settings).ensure_internal_topics()
+
+    def configs(self) -> ConfigChanges:
+        return ConfigStore(self._settings, known=self._known, only=self._only)
+
+    def statuses(self) -> Statuses:
+        return StatusStore(self._settings)
+
+    def status_notes(self, claim: Claim | None = None) -> StatusNotes:
+        return StatusWriter(self._settings, claim=claim)
+
+    def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
+        return ConnectorOffsets(self._settings, location, settle_seconds=settle_seconds)
+
+    def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
+        return None
+
+    def batch_log(self) -> BatchLog:
+        return BatchLog(self._settings)

@@ -1,0 +1,220 @@
+"""The batch log: what each task delivered in each run, on a topic of ours. Lost group offsets are restored from it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from airflow_provider_connect.data.records import Distance, TopicPartition, may_be_same_topic
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.batches import ALTERING, BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import Unreadable
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogRecord, SkippedRecords
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.wire import batch_topic
+
+TopicIds = Mapping[str, str]
+"""The id of each topic by its name (KIP-516), of those that are known."""
+NO_IDS: TopicIds = MappingProxyType({})
+BY_KEY = -1
+"""The partition of a record whose partition its producer chooses by the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Records, bytes and failed records of all runs of a task that were seen, each counted once however often its run wrote its entry.
+    ``timestamp``: the newest entry's with records, in ms since 1970; -1: there was none."""
+
+    type: ConnectorType
+    records: int
+    bytes: int
+    timestamp: int = -1
+    failed: int = 0
+
+    @classmethod
+    def after(cls, entry: BatchRecord, before: BatchRecord | None, known: Mapping[ConnectorTaskId, "Delivered"]) -> "Delivered":
+        """The sum with a new entry, which holds all of its run so far."""
+        was = known.get(entry.task, cls(entry.type, 0, 0))
+        is_same_run = before is not None and (before.run, before.claim) == (entry.run, entry.claim)
+        records, size, failed = (before.records, before.bytes, before.failed) if before is not None and is_same_run else (0, 0, 0)
+        timestamp = entry.timestamp if entry.records > records else was.timestamp
+        sums = was.records + entry.records - records, was.bytes + entry.bytes - size
+        return cls(entry.type, *sums, timestamp, was.failed + entry.failed - failed)
+
+
+class BatchLog(Closing):
+    """See the module. Nothing is opened before the first use. Not thread-safe."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        config = internal_client_config(settings, ClientKind.CONSUMER, "batches")
+        self._log = TopicLog(settings.batch_topic, config, forget=self._forget)
+        self._entries: dict[ConnectorTaskId, BatchRecord] = {}
+        self._delivered: dict[ConnectorTaskId, Delivered] = {}
+        self.skipped = SkippedRecords(settings.batch_topic)
+
+    def entries(self, connector: str) -> list[BatchRecord]:
+        """The last entry of each of the connector's tasks, by task number. Raises TopicMissingException, StoreTimeoutException.
+
+        Waits while an open transaction holds some of them; the first call reads the whole topic, later ones what is new.
+        """
+        self._take(self._log.read_settled(lambda key: _is_of(connector, key)))
+        return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
+
+    def delivered(self) -> dict[ConnectorTaskId, Delivered]:
+        """What each task has delivered since the first call of this object, with the last run before that. Raises as ``entries`` does, and
+        waits for no open transaction."""
+        self._take(self._log.read_to_end())
+        return dict(self._delivered)
+
+    def last_entries(self) -> dict[ConnectorTaskId, BatchRecord]:
+        """The last entry of each task that the last call of ``delivered`` or ``entries`` has read."""
+        return dict(self._entries)
+
+    def sink_positions(self) -> dict[str, dict[TopicPartition, int]]:
+        """The positions of every sink, by connector, in the entries that the last call of ``delivered`` or ``entries`` has read."""
+        entries: dict[str, list[BatchRecord]] = {}
+        for task, entry in self._entries.items():
+            if entry.type is ConnectorType.SINK:
+                entries.setdefault(task.connector, []).append(entry)
+        return {connector: positions_of(found) for connector, found in entries.items()}
+
+    def _take(self, records: Iterable[LogRecord]) -> None:
+        for record in records:
+            decoded = batch_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+            match decoded:
+                case BatchRecord():
+                    entry = replace(decoded, timestamp=record.timestamp)
+                    self._delivered[entry.task] = Delivered.after(entry, self._entries.get(entry.task), self._delivered)
+                    self._entries[entry.task] = entry
+                case BatchReset():
+                    self._entries.pop(decoded.task, None)
+                case Unreadable():
+                    self.skipped.note(decoded.reason, decoded, partition=record.partition, offset=record.offset)
+
+    def last(self, connector: str, topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
+        """The positions in the connector's entries; of several for a partition that of the newest claim, then the furthest. Those of topics
+        that have another id now are left out."""
+        return positions_of(self.entries(connector), topic_ids)
+
+    def lost(
+        self, connector: str, retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
+    ) -> dict[TopicPartition, int]:
+        """The positions to restore where the group has no offsets; see ``lost_of``."""
+        return lost_of(self.entries(connector), retention_seconds, now_seconds, topic_ids)
+
+    def of_destination(self, connector: str, destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
+        """The partitions whose last position this very destination has committed too."""
+        return committed_by(self.entries(connector), destination, topic_ids)
+
+    def unfinished(self, connector: str) -> set[TopicPartition]:
+        """The partitions whose position was being set over REST when the process died."""
+        return unfinished_of(self.entries(connector))
+
+    @staticmethod
+    def record(
+        settings: WorkerSettings,
+        *,
+        connector: str,
+        task: int,
+        run: str,
+        claim: Claim,
+        is_source: bool,
+        records: int = 0,
+        size: int = 0,
+        seconds: float = 0.0,
+        cpu_seconds: float = 0.0,
+        ranges: Mapping[str, Mapping[str, list[int]]],
+        positions: Mapping[str, Mapping[str, int]],
+        topic_ids: TopicIds = NO_IDS,
+        distance: Distance | None = None,
+        failed: int = 0,
+        error: str = "",
+        destination: str = "",
+    ) -> tuple[int, bytes, bytes | None]:
+        """Partition, key and value of a task's entry, for its transaction. ``ranges`` maps topic and partition to [first, next]."""
+        wire = batch_topic.encode(
+            BatchRecord(
+                ConnectorTaskId(connector, task),
+                run,
+                claim,
+                ConnectorType.SOURCE if is_source else ConnectorType.SINK,
+                records,
+                size,
+                seconds,
+                cpu_seconds,
+                {topic: {int(number): (span[0], span[1]) for number, span in spans.items()} for topic, spans in ranges.items()},
+                {topic: {int(number): position for number, position in known.items()} for topic, known in positions.items()},
+                distance,
+                {topic: topic_ids[topic] for topic in positions if topic in topic_ids},
+                failed,
+                error,
+                destination,
+            )
+        )
+        return _partition(settings), wire.key, wire.value
+
+    @staticmethod
+    def reset(settings: WorkerSettings, connector: str, task: int) -> tuple[int, bytes, None]:
+        """Partition, key and value of the tombstone by which this task's positions no longer hold."""
+        return _partition(settings), batch_topic.encode(BatchReset(ConnectorTaskId(connector, task))).key, None
+
+    def close(self) -> None:
+        self._log.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._entries, self._delivered = {}, {}
+
+
+def positions_of(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
+    """The positions in the entries of a connector's tasks, but for those of topics that have another id now."""
+    return {partition: position for partition, (_, position, _, _) in _newest(entries, topic_ids).items()}
+
+
+def lost_of(
+    entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
+) -> dict[TopicPartition, int]:
+    """The positions of a group that has lost its offsets: they have expired in a group without members, or a process died as it changed
+    them.
+
+    Those of a topic that has another id now are of no use. Offsets committed less than ``retention_seconds`` ago cannot have expired: a
+    user has deleted them. None: the retention is not known.
+    """
+    oldest = None if retention_seconds is None else (now_seconds - retention_seconds) * 1000
+    newest = _newest(entries, topic_ids).items()
+    return {at: position for at, (_, position, run, timestamp) in newest if run == ALTERING or oldest is None or timestamp <= oldest}
+
+
+def unfinished_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
+    """The partitions whose position stands in the entry of a change that was not finished."""
+    return {partition for partition, (_, _, run, _) in _newest(entries).items() if run == ALTERING}
+
+
+def committed_by(entries: Sequence[BatchRecord], destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
+    """The partitions whose newest position an exactly-once destination of this name has committed too."""
+    here = _newest((entry for entry in entries if entry.destination == destination), topic_ids)
+    return {partition for partition, found in _newest(entries, topic_ids).items() if here.get(partition) == found}
+
+
+def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
+    """For each partition the newest claim with a position, that position, the furthest of several, the run, and the timestamp."""
+    known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
+    for entry in entries:
+        for topic, positions in entry.next.items():
+            if not may_be_same_topic(entry.topic_ids.get(topic, ""), topic_ids.get(topic, "")):
+                continue
+            for partition, position in positions.items():
+                at, found = TopicPartition(topic, partition), (entry.claim, position, entry.run, entry.timestamp)
+                known[at] = max(known.get(at, found), found)
+    return known
+
+
+def _partition(settings: WorkerSettings) -> int:
+    return 0 if settings.internal_topic(settings.batch_topic).partitions == 1 else BY_KEY
+
+
+def _is_of(connector: str, key: bytes | None) -> bool:
+    decoded = batch_topic.decode(key, None)
+    return isinstance(decoded, BatchReset) and decoded.task.connector == connector

@@ -1,0 +1,191 @@
+"""Every change of the config topic that this package makes, decided from the state that it changes; the change itself is a compare-and-set.
+
+Each verb hands ``change`` a rule, which takes the newest state and returns the records to write. The rule runs again when another writer
+came first, so it must depend on the state alone.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from airflow_provider_connect.errors import AlreadyExistsException, ConflictException, FencedException, NotFoundException
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    FencingRecord,
+    NoteRecord,
+    RestartRecord,
+    TargetStateRecord,
+    TaskRecord,
+    UpgradeRecord,
+)
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.config_follower import ConfigFollower
+from airflow_provider_connect.runtime.stores.log_consumer import Closing
+
+Decide = Callable[[ClusterConfigState], Sequence[ConfigRecord]]
+
+
+class ConfigChanges(Closing):
+    """The verbs, on top of ``change``; and reads of the state."""
+
+    @abstractmethod
+    def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
+        """The state with everything that was committed before the call."""
+
+    def snapshot(self) -> ConfigSnapshot | None:
+        """What was read so far, for another process to continue from; None: nothing yet. Does not read."""
+        return None
+
+    @abstractmethod
+    def follow(self, connector: str, claim: Claim) -> ConfigFollower:
+        """The changes of the connector after ``claim``, for a task body; close it."""
+
+    @abstractmethod
+    def change(self, decide: Decide) -> list[int]:
+        """Writes what ``decide`` makes of the newest state, all or nothing. Returns their offsets; none: nothing was to be written."""
+
+    @abstractmethod
+    def topic_id(self) -> str:
+        """The id of the config topic, which claims carry."""
+
+    def create_connector(
+        self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None, *, author: str | None = None
+    ) -> None:
+        """Raises AlreadyExistsException."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            if name in state:
+                raise AlreadyExistsException(f"Connector {name} already exists")
+            return _with_state(name, config, initial_state, author)
+
+        self.change(decide)
+
+    def put_connector(
+        self, name: str, config: Mapping[str, str], *, expected: Mapping[str, str] | None = None, author: str | None = None
+    ) -> None:
+        """Writes the config, of a new connector or over the old one, and keeps the target state.
+
+        ``expected`` is the config on which the caller based his: ConflictException if the connector has another by now.
+        """
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            if expected is not None and state.connector_config(name) != dict(expected):
+                raise ConflictException(f"The config of connector {name} was changed by another client meanwhile; read it and retry")
+            return [ConnectorRecord(name, dict(config), author=author)]
+
+        self.change(decide)
+
+    def put_target_state(self, connector: str, target: TargetState, *, author: str | None = None) -> None:
+        """Writes the target state, with STOPPED an empty task set too. Writes nothing that holds already. Raises NotFoundException."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _require(state, connector)
+            records: list[ConfigRecord] = []
+            if state.target_state(connector) is not target:
+                records.append(TargetStateRecord(connector, target, author=author))
+            if target is TargetState.STOPPED and (state.tasks(connector) or connector in state.inconsistent):
+                records.append(CommitRecord(connector, 0))
+            return records
+
+        self.change(decide)
+
+    def put_tasks(
+        self, connector: str, configs: Sequence[Mapping[str, str]], claim: Claim, *, planned_from: Mapping[str, str] | None = None
+    ) -> bool:
+        """Publishes the task set that the holder of ``claim`` planned. False: it is published already, from the same connector config.
+
+        ``planned_from`` is the config from which it was planned. Raises FencedException, and writes nothing, when the claim is not the
+        newest, or the connector was meanwhile stopped, deleted or given another config.
+        """
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _require_claim(state, connector, claim)
+            if state.connector_config(connector) is None:
+                raise FencedException(f"Connector {connector} was deleted while its tasks were planned")
+            if state.target_state(connector) is TargetState.STOPPED:
+                raise FencedException(f"Connector {connector} was stopped while its tasks were planned")
+            if planned_from is not None and state.connector_config(connector) != dict(planned_from):
+                raise FencedException(f"The config of connector {connector} was changed while its tasks were planned")
+            if _published(state, connector, configs):
+                return []
+            tasks = [TaskRecord(ConnectorTaskId(connector, number), dict(config)) for number, config in enumerate(configs)]
+            return [*tasks, CommitRecord(connector, len(configs))]  # commit record last: a reader must never apply half a set
+
+        return bool(self.change(decide))
+
+    def claim(self, connector: str) -> Claim:
+        """Takes over the connector: every earlier claim is fenced from now on. Raises NotFoundException."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _require(state, connector)
+            return [FencingRecord(connector, state.ids_alive(connector))]
+
+        return Claim(self.change(decide)[0], self.topic_id())
+
+    def put_fencing_count(self, connector: str, count: int, claim: Claim) -> None:
+        """Writes how many task ids may be alive, after the holder of ``claim`` has fenced those beyond. Raises FencedException."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _require_claim(state, connector, claim)
+            if state.fencing_counts.get(connector) == count and connector not in state.pending_fencing:
+                return []
+            return [FencingRecord(connector, count, claim)]
+
+        self.change(decide)
+
+    def delete_connector(self, connector: str) -> None:
+        """Removes config and target state. Tasks' records and claims stay, as in Connect. Raises NotFoundException."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _require(state, connector)
+            forgotten = [UpgradeRecord(connector, None)] if connector in state.upgrades else []
+            return [ConnectorRecord(connector, None), TargetStateRecord(connector, None), *forgotten]
+
+        self.change(decide)
+
+    def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str]) -> None:
+        """Notes what the source of the raw config ``of`` lacks, None: nothing. Writes nothing that holds already, or for another config."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            is_current = state.connector_config(connector) == dict(of)
+            return [NoteRecord(connector, note)] if is_current and state.notes.get(connector) != note else []
+
+        self.change(decide)
+
+    def put_restart(self, request: RestartRecord) -> None:
+        """Notes a restart request, for real workers on the same topics. Raises NotFoundException."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _require(state, request.connector)
+            return [request]
+
+        self.change(decide)
+
+
+def _with_state(name: str, config: Mapping[str, str], initial_state: TargetState | None, author: str | None) -> list[ConfigRecord]:
+    record = ConnectorRecord(name, dict(config), author=author)
+    return [record] if initial_state is None else [TargetStateRecord(name, initial_state, author=author), record]
+
+
+def _require(state: ClusterConfigState, connector: str) -> None:
+    if connector not in state:
+        raise NotFoundException(f"Connector {connector} not found")
+
+
+def _require_claim(state: ClusterConfigState, connector: str, claim: Claim) -> None:
+    newest = state.claims.get(connector)
+    if newest != claim:
+        raise FencedException(f"Claim {claim} of connector {connector} is not the newest, {newest} is")
+
+
+def _published(state: ClusterConfigState, connector: str, configs: Sequence[Mapping[str, str]]) -> bool:
+    """Whether just these tasks are committed, planned from the connector config that holds now."""
+    if connector in state.inconsistent or state.applied_configs.get(connector) != state.connector_config(connector):
+        return False
+    tasks = [state.task_config(connector, task) for task in state.tasks(connector)]
+    return tasks == [dict(config) for config in configs]

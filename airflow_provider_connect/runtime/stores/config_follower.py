@@ -1,0 +1,98 @@
+"""Changes of a connector after a claim, for the task that the claim started."""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.log_levels import apply_levels
+from airflow_provider_connect.runtime.model.records import (
+    ConfigRecord,
+    ConnectorRecord,
+    FencingRecord,
+    LoggerRecord,
+    TargetStateRecord,
+    Unreadable,
+)
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogTruncatedException
+from airflow_provider_connect.runtime.stores.topic_log import TopicTail
+from airflow_provider_connect.runtime.wire import config_topic
+
+_log = logging.getLogger(__name__)
+
+
+class ChangeKind(StrEnum):
+    CLAIMED = "claimed"  # a newer claim took over
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Why a task has to end. ``claim`` is the newer one, for CLAIMED."""
+
+    kind: ChangeKind
+    claim: Claim | None = None
+
+
+class ConfigFollower(Closing):
+    """Reports changes of a connector to its task body. Not thread-safe."""
+
+    @abstractmethod
+    def poll(self, timeout_seconds: float = 0.0) -> Change | None:
+        """The gravest change that came since the last call; None: no change concerns this task. A resumed connector changes nothing."""
+
+
+class TopicConfigFollower(ConfigFollower):
+    """Follows the config topic from the record of ``claim`` on. A poll that finds nothing costs microseconds.
+
+    A config topic that was created anew counts as DELETED: it has no record of this claim. Log levels that were requested of the whole
+    cluster take effect in this process.
+    """
+
+    def __init__(self, settings: WorkerSettings, connector: str, claim: Claim) -> None:
+        self._connector = connector
+        self._claim = claim
+        config = internal_client_config(settings, ClientKind.CONSUMER, "configs")
+        self._follower = TopicTail(settings.config_topic, config, {0: claim.offset + 1})
+
+    def poll(self, timeout_seconds: float = 0.0) -> Change | None:
+        try:
+            records = self._follower.poll(timeout_seconds)
+        except LogTruncatedException as error:
+            _log.warning("Connector %s: %s", self._connector, error)
+            return Change(ChangeKind.DELETED)
+        decoded = [config_topic.decode(record.key, record.value, record.headers, offset=record.offset) for record in records]
+        apply_levels(record for record in decoded if isinstance(record, LoggerRecord))
+        return gravest_change(decoded, self._connector, self._claim)
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+def gravest_change(records: Iterable[ConfigRecord | Unreadable], connector: str, claim: Claim) -> Change | None:
+    """What the records, later than ``claim``, mean for the task that it started; None: nothing."""
+    changes = (_change(record, connector, claim) for record in records)
+    return max((change for change in changes if change is not None), key=lambda change: _GRAVITY[change.kind], default=None)
+
+
+_GRAVITY = {ChangeKind.PAUSED: 0, ChangeKind.STOPPED: 1, ChangeKind.DELETED: 2, ChangeKind.CLAIMED: 3}
+
+
+def _change(record: ConfigRecord | Unreadable, connector: str, claim: Claim) -> Change | None:
+    match record:
+        case FencingRecord(claim=None) if record.connector == connector:
+            return Change(ChangeKind.CLAIMED, Claim(record.offset, claim.topic_id))
+        case TargetStateRecord(state=TargetState.PAUSED) if record.connector == connector:
+            return Change(ChangeKind.PAUSED)
+        case TargetStateRecord(state=TargetState.STOPPED) if record.connector == connector:
+            return Change(ChangeKind.STOPPED)
+        case ConnectorRecord(config=None) if record.connector == connector:
+            return Change(ChangeKind.DELETED)
+    return None

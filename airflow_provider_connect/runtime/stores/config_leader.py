@@ -1,0 +1,163 @@
+"""The right to write the config topic: a producer that owns the leader's transactional id, until another process takes it over."""
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from airflow_provider_connect.errors import ConnectException, RecordTooLargeException
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import config_leader_id
+from airflow_provider_connect.runtime.model.records import ConfigRecord
+from airflow_provider_connect.runtime.stores.kafka_errors import (
+    QUICK,
+    LastError,
+    cause_of,
+    is_fenced,
+    is_retriable,
+    kafka_error,
+    translated,
+    unreachable,
+)
+from airflow_provider_connect.runtime.stores.large_records import LargeRecords, is_too_large
+from airflow_provider_connect.runtime.stores.transactional_producer import init_transactions
+from airflow_provider_connect.runtime.wire import config_topic
+
+TRANSACTION_TIMEOUT_MS = 10_000
+_NO_RECORD = b"open-transaction-ended"  # a key that means nothing to readers of uncommitted records
+
+
+class NotWrittenException(ConnectException):
+    """The records were not written. Where ``uncertain`` has their offsets, perhaps they were: take over the id and read on to find out.
+
+    ``may_pass``: a retry may succeed.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool, uncertain: list[int] | None = None) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
+        self.uncertain = uncertain or []
+
+
+class ConfigLeader:
+    """See the module. Not usable after an exception of ``write``."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._topic = settings.config_topic
+        self._last_error = LastError()
+        config = internal_client_config(
+            settings, ClientKind.PRODUCER, "configs-leader", transactional_id=config_leader_id(settings.group_id)
+        )
+        self._bootstrap_servers = config.get("bootstrap.servers")
+        quick = {
+            **QUICK,
+            "linger.ms": 0,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "delivery.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "socket.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        }
+        self._producer = Producer({**config, **quick, **self._last_error.callbacks()})
+
+    def take_over(self, timeout_seconds: float) -> None:
+        """From now on no other process may write; an open transaction of the former owner is aborted. Raises StoreTimeoutException."""
+        stage = f"taking over the right to write topic {self._topic}"
+        try:
+            init_transactions(self._producer, timeout_seconds)
+        except KafkaException as error:
+            self._last_error.raise_if_refused(stage)
+            cause = kafka_error(error)
+            if cause is not None and is_fenced(cause):
+                raise NotWrittenException(str(translated(cause, stage)), may_pass=True) from error
+            if cause is not None and is_retriable(cause):
+                last = self._last_error if self._last_error.error else cause.str()
+                raise unreachable(self._bootstrap_servers, timeout_seconds, stage, last) from error
+            raise translated(error, stage) from error
+
+    def write(self, records: list[ConfigRecord], timeout_seconds: float) -> list[int]:
+        """The records in one transaction, all or none. Returns their offsets. Raises NotWrittenException, RecordTooLargeException."""
+        deadline = time.monotonic() + timeout_seconds
+        delivered: list[tuple[int | None, KafkaError | None]] = []
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            delivered.append((message.offset(), error))
+            large.delivered(error, message)
+
+        large = LargeRecords("max.request.size of the worker's settings")
+        try:
+            self._producer.begin_transaction()
+            for record in records:
+                wire = config_topic.encode(record)
+                try:
+                    self._producer.produce(self._topic, wire.value, wire.key, 0, headers=[*wire.headers], on_delivery=on_delivery)
+                except KafkaException as error:
+                    raise large.by_producer(self._topic, wire.key, wire.value) if is_too_large(error) else error from None
+            left = self._producer.flush(timeout_seconds)
+            large.check()
+            offsets = delivered_offsets(delivered, left)
+        except RecordTooLargeException:
+            self._abort(timeout_seconds)
+            raise
+        except (KafkaException, SystemError) as error:
+            raise _not_written(cause_of(error, self._producer), []) from error
+        self._commit(offsets, deadline)
+        return offsets
+
+    def end_open_transaction(self, timeout_seconds: float) -> None:
+        """Aborts what a former transaction under this id left without a marker, by a transaction that no reader will see. Raises
+        NotWrittenException."""
+        try:
+            self._producer.begin_transaction()
+            self._producer.produce(self._topic, None, _NO_RECORD, 0)
+            self._producer.flush(timeout_seconds)
+            self._producer.abort_transaction(timeout_seconds)
+        except (KafkaException, SystemError) as error:
+            raise _not_written(cause_of(error, self._producer), []) from error
+
+    def _abort(self, timeout_seconds: float) -> None:
+        """Spares readers the wait for the end of the transaction: its other records may be on the topic."""
+        with suppress(KafkaException, SystemError):
+            self._producer.abort_transaction(timeout_seconds)
+
+    def _commit(self, offsets: list[int], deadline: float) -> None:
+        while True:
+            try:
+                self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
+                return
+            except (KafkaException, SystemError) as error:
+                cause = kafka_error(error)
+                if cause is not None and cause.txn_requires_abort():
+                    raise _not_written(error, []) from error
+                if cause is None or not cause.retriable() or time.monotonic() > deadline:
+                    raise _not_written(error, offsets) from error
+
+    def close(self) -> None:
+        """Closes the client without waiting for what is under way: the next owner of the id aborts it."""
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        del self._producer
+
+
+def delivered_offsets(delivered: Iterable[tuple[int | None, KafkaError | None]], left: int) -> list[int]:
+    """The offsets in the delivery reports of a transaction, of which ``left`` have not come.
+
+    Raises NotWrittenException when one is missing, before the commit: a report without an offset (of a resend that the broker knew already)
+    would leave a claim without its number. Raises KafkaException for a record that was refused.
+    """
+    offsets = []
+    for offset, error in delivered:
+        if error is not None:
+            raise KafkaException(error)
+        if offset is None or offset < 0:
+            raise NotWrittenException("a delivery report came without an offset", may_pass=True)
+        offsets.append(offset)
+    if left:
+        raise NotWrittenException("the broker did not acknowledge the records in time", may_pass=True)
+    return offsets
+
+
+def _not_written(error: KafkaError | BaseException, uncertain: list[int]) -> NotWrittenException:
+    cause = error if isinstance(error, KafkaError) else kafka_error(error)
+    passing = cause is not None and (is_fenced(cause) or is_retriable(cause) or cause.txn_requires_abort() or cause.fatal())
+    text = str(error) if cause is None else f"{cause.str()} ({cause.name()})"
+    return NotWrittenException(text, may_pass=passing, uncertain=uncertain)

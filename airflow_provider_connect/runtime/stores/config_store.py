@@ -1,0 +1,226 @@
+"""The config topic: read as the state that it adds up to, and changed by compare-and-set.
+
+A change is one transaction under Connect's own leader id, ``connect-cluster-«group.id»``: 1 take over the id (once; the producer is kept)
+2 read to the end 3 decide 4 write and commit. If another writer took over the id between 2 and 4, it fences us, and we start over: so every
+decision is based on the newest state. Taking over also ends the open transaction of a writer that died, which would block every reader. A
+commit returns before its marker lies on the topic. The broker makes the next owner of the id wait for it. For its own next change, and for
+the next reader, this store waits: 5 read what was written.
+
+A broker that restarts may lose the marker of a transaction (Kafka 4.3 skips it while the only replica's broker is fenced): its records
+stay hidden, and all behind them. So what is still hidden at 2 is ended by a transaction that is aborted; its writer, which never passed 5,
+writes again.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Collection
+from random import Random
+
+from airflow_provider_connect.errors import ConnectException, RecordTooLargeException, StoreTimeoutException
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores.backoff import Backoff
+from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges, Decide
+from airflow_provider_connect.runtime.stores.config_follower import TopicConfigFollower
+from airflow_provider_connect.runtime.stores.config_leader import ConfigLeader, NotWrittenException
+from airflow_provider_connect.runtime.stores.log_consumer import LogRecord, LogTruncatedException, SkippedRecords
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.wire import config_topic
+
+_CONTENTION = Backoff(initial_ms=10, max_ms=500, multiplier=1.5, jitter=0.9)
+_CALL_SECONDS = 10.0
+_POLL_SECONDS = 0.001
+_MARKER_SECONDS = 10.0
+_STAGE = "writing to the config topic"
+_FAILED = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
+
+_log = logging.getLogger(__name__)
+
+
+class ConfigStore(ConfigChanges):
+    """See the module. Safe to share between threads. Nothing is opened before the first use.
+
+    ``timeout_seconds`` bounds each call. ``known`` is what another process has read of the topic: only later records are read, if the topic
+    is still the same. ``only``: the state shows that connector alone.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        timeout_seconds: float = 30.0,
+        known: ConfigSnapshot | None = None,
+        only: str | None = None,
+    ) -> None:
+        self._settings = settings
+        self._known = known
+        self._only = only
+        self._timeout_seconds = timeout_seconds
+        self._random = Random()
+        self._lock = threading.RLock()
+        self._admin = TopicAdmin(settings)
+        self._topic_log: TopicLog | None = None
+        self._leader: ConfigLeader | None = None
+        self._fold = ConfigLog(only=only)
+        self.skipped = SkippedRecords(settings.config_topic)
+
+    def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
+        """The state at the topic's end: everything committed before the call. Raises TopicMissingException, StoreTimeoutException."""
+        with self._lock:
+            self._read(timeout_seconds or self._timeout_seconds)
+            return self._fold.state.copy()
+
+    def snapshot(self) -> ConfigSnapshot | None:
+        with self._lock:
+            if not self._fold.topic_id:
+                return None
+            return ConfigSnapshot.of(self._fold, None if self._only is None else [self._only])
+
+    def topic_id(self) -> str:
+        with self._lock:
+            if not self._fold.topic_id:
+                self._fold.topic_id = self._admin.topic_id(self._settings.config_topic)
+            return self._fold.topic_id
+
+    def change(self, decide: Decide) -> list[int]:
+        """See ConfigChanges. ``decide`` may raise; then nothing is written, and its exception comes out.
+
+        Raises StoreTimeoutException when the change was not committed in time: it does not hold then, unless the broker was lost between
+        the commit and the check of its outcome.
+        """
+        with self._lock:
+            return self._changed(decide, time.monotonic() + self._timeout_seconds)
+
+    def _changed(self, decide: Decide, deadline: float) -> list[int]:
+        uncertain: list[int] = []  # of an attempt whose commit may or may not have succeeded
+        attempt = 0
+        while True:
+            try:
+                leader = self._owner(deadline)  # 1
+                seen = self._read(_left(deadline), uncertain)  # 2
+                if uncertain and uncertain[-1] in seen:
+                    return uncertain
+                self._end_hidden(leader, deadline)
+                uncertain = []
+                records = decide(self._fold.state.copy())  # 3
+                if not records:
+                    return []
+                offsets = leader.write(list(records), min(_CALL_SECONDS, _left(deadline)))  # 4
+                self._read_past(offsets, min(deadline, time.monotonic() + _MARKER_SECONDS))  # 5
+                return offsets
+            except RecordTooLargeException:
+                self._drop_leader()
+                raise
+            except NotWrittenException as error:
+                self._drop_leader()
+                uncertain = error.uncertain or uncertain
+                if not error.may_pass:
+                    raise ConnectException(f"{_FAILED}: {error}") from error
+                if time.monotonic() > deadline:
+                    raise StoreTimeoutException(f"{_FAILED}: {error}", stage=_STAGE) from error
+            time.sleep(_CONTENTION.delay_ms(attempt, self._random) / 1000)
+            attempt += 1
+
+    def _end_hidden(self, leader: ConfigLeader, deadline: float) -> None:
+        """Ends the transaction that hides records, if one does, and reads to the end. Raises NotWrittenException, StoreTimeoutException."""
+        if not self._hides_records():
+            return
+        leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))  # fenced, if another process is writing
+        _log.warning("Config topic %s had a transaction without its marker; it was aborted", self._settings.config_topic)
+        limit = min(deadline, time.monotonic() + _MARKER_SECONDS)
+        while self._hides_records():
+            if time.monotonic() > limit:
+                raise NotWrittenException("an open transaction of another client hides records", may_pass=True)
+            time.sleep(_POLL_SECONDS)
+            self._read(_left(deadline))
+
+    def _hides_records(self) -> bool:
+        return self._topic_log is not None and self._topic_log.hides_records
+
+    def _read_past(self, offsets: list[int], deadline: float) -> None:
+        """Reads to the end, which must lie behind ``offsets``. Raises NotWrittenException."""
+        while True:
+            try:
+                self._read(_left(deadline))
+            except StoreTimeoutException as error:
+                if self._fold.state.offset <= offsets[-1]:
+                    raise NotWrittenException(str(error), may_pass=True, uncertain=offsets) from error
+            if self._fold.state.offset > offsets[-1]:
+                return
+            if time.monotonic() > deadline:
+                raise NotWrittenException("the marker of the transaction is not on the topic", may_pass=True, uncertain=offsets)
+            time.sleep(_POLL_SECONDS)
+
+    def _owner(self, deadline: float) -> ConfigLeader:
+        """The wait is short for a broker that has never answered, and long for one that has."""
+        if self._leader is None:
+            leader = ConfigLeader(self._settings)
+            leader.take_over(_CALL_SECONDS if self._topic_log is None else _left(deadline))
+            self._leader = leader
+        return self._leader
+
+    def _drop_leader(self) -> None:
+        if self._leader is not None:
+            self._leader.close()
+        self._leader = None
+
+    def _read(self, timeout_seconds: float, awaited: Collection[int] = ()) -> set[int]:
+        """Brings the state up to the topic's end. Returns the ``awaited`` offsets that were new. What was read before a time-out counts."""
+        seen: set[int] = set()
+
+        def take(record: LogRecord) -> None:
+            decoded = config_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+            self.skipped.note(self._fold.apply(decoded), decoded, offset=record.offset)
+            if record.offset in awaited:
+                seen.add(record.offset)
+
+        try:
+            (self._topic_log or self._opened(timeout_seconds)).read_on(take, timeout_seconds)
+        except LogTruncatedException:
+            _log.warning("Config topic %s was created anew; reading it from its beginning", self._settings.config_topic)
+            self._close_log()
+            self._fold, self._known = ConfigLog(only=self._only), None
+            seen.clear()
+            self._opened(timeout_seconds).read_on(take, timeout_seconds)
+        return seen
+
+    def _opened(self, timeout_seconds: float) -> TopicLog:
+        """The log, not read yet. The topic's id, which makes its offsets claims, is requested meanwhile."""
+        topic = self._settings.config_topic
+        later = self._admin.describe_later([topic])[topic]
+        log = TopicLog(topic, internal_client_config(self._settings, ClientKind.CONSUMER, "configs"))
+        try:
+            log.partitions(min(timeout_seconds, _CALL_SECONDS))
+            topic_id = self._admin.described_id(topic, later)
+            if self._known is not None and self._known.topic_id == topic_id:
+                self._fold = self._known.log(self._only)
+                log.start_at(self._known.offset)
+            self._fold.topic_id = topic_id
+        except ConnectException:
+            log.close()
+            raise
+        self._topic_log = log
+        return log
+
+    def _close_log(self) -> None:
+        if self._topic_log is not None:
+            self._topic_log.close()
+        self._topic_log = None
+
+    def follow(self, connector: str, claim: Claim) -> TopicConfigFollower:
+        return TopicConfigFollower(self._settings, connector, claim)
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop_leader()
+            self._close_log()
+            self._admin.close()
+
+
+def _left(deadline: float) -> float:
+    return max(1.0, deadline - time.monotonic())

@@ -1,0 +1,206 @@
+"""Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted ones.
+
+Read after the task's transactional id was taken over: then every transaction of its former owner has ended, and the offsets read hold.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from airflow_provider_connect.errors import StoreException
+from airflow_provider_connect.runtime.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import partition_for
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord, normalised
+from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogRecord, SkippedRecords
+from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.wire import offset_topic
+
+_log = logging.getLogger(__name__)
+MOST_BYTES: Final = 512 << 20
+"""Of the offsets of one connector in memory: the server of all connectors reads them too."""
+_RECORD_BYTES: Final = 500  # of a record's own, about
+
+Partition = Mapping[str, object]
+Offset = Mapping[str, object]
+
+
+class ProducedOffset(NamedTuple):
+    """A record for the offsets topic, to be produced inside a task's transaction."""
+
+    partition: int
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffsets:
+    """What one connector's source partitions have been read up to, by the exact bytes of their keys."""
+
+    connector: str
+    by_key: Mapping[bytes, OffsetRecord]
+
+    def get(self, partition: Partition) -> dict[str, Any] | None:  # Any: a source's own JSON values
+        """The offset; None: there is none. Found by the bytes of the key, so the order of the partition's entries counts, as in Connect;
+        an offset that was altered over REST, with its entries in Java's order, is found too."""
+        found = self.by_key.get(offset_topic.key_bytes(self.connector, partition))
+        if found is None and len(partition) > 1:
+            found = self.by_key.get(offset_topic.key_bytes(self.connector, normalised(partition)))
+        return None if found is None or found.offset is None else dict(found.offset)
+
+    def key_of(self, partition: Partition) -> bytes:
+        """The key under which an offset of the partition lies, its entries in this very order."""
+        return offset_topic.key_bytes(self.connector, partition)
+
+    def spelled(self, partitions: Iterable[Partition]) -> list[list[Partition]]:
+        """For each of ``partitions`` those with an offset that equal it but for the order of their entries."""
+        known: dict[bytes, list[Partition]] = {}
+        for record in self.by_key.values():
+            known.setdefault(_sorted_key(self.connector, record.partition), []).append(record.partition)
+        return [known.get(_sorted_key(self.connector, partition), []) for partition in partitions]
+
+    def partitions(self) -> list[dict[str, object]]:
+        """The source partitions that have an offset."""
+        return [dict(record.partition) for record in self.by_key.values()]
+
+    def pairs(self) -> list[tuple[dict[str, object], dict[str, object] | None]]:
+        """Each partition with its offset as a lookup by its key finds it: None where its writer ordered the entries otherwise."""
+        return [(partition, self.get(partition)) for partition in self.partitions()]
+
+    def over(self, other: "SourceOffsets") -> "SourceOffsets":
+        """These, and those of ``other`` that are missing here: a connector's own offsets topic has precedence over the worker's."""
+        return SourceOffsets(self.connector, {**other.by_key, **self.by_key})
+
+
+class OffsetStore(Closing):
+    """See the module. ``topic`` None: the worker's offsets topic. ``overrides`` are a connector's ``consumer.override.*``, unprefixed, for
+    a topic of its own; None: the worker's own clients read. ``settle_seconds`` bounds the wait for an open transaction. Nothing is opened
+    before the first use. Not thread-safe."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        topic: str | None = None,
+        *,
+        overrides: Mapping[str, str] | None = None,
+        timeout_seconds: float = 30.0,
+        settle_seconds: float | None = None,
+    ) -> None:
+        self.topic = topic or settings.offset_topic
+        self._config = _consumer_config(settings, overrides)
+        self._timeout_seconds = timeout_seconds
+        self._settle_seconds = timeout_seconds if settle_seconds is None else settle_seconds
+        self._log = TopicLog(self.topic, self._config, forget=self._forget)
+        self._connector: str | None = None
+        self._records: dict[tuple[int, bytes], LogRecord] = {}  # of that connector
+        self._bytes = 0
+        self._unreadable: set[tuple[int, bytes]] = set()
+        self.skipped = SkippedRecords(self.topic)
+
+    def read(self, connector: str) -> SourceOffsets:
+        """The connector's committed offsets. Waits while an open transaction holds some of them; other connectors' are not waited for.
+
+        Raises TopicMissingException, StoreTimeoutException, StoreException for more than ``MOST_BYTES``. The first call for a connector
+        reads the whole topic, later ones what is new.
+        """
+        self._catch_up(connector)
+        by_key: dict[bytes, OffsetRecord] = {}
+        for (partition, key), record in self._records.items():
+            decoded = offset_topic.decode(key, record.value, offset=record.offset)
+            if not isinstance(decoded, OffsetRecord):
+                if (partition, key) not in self._unreadable:  # each record is decoded at each read, and counts once
+                    self._unreadable.add((partition, key))
+                    self.skipped.note(decoded.reason, decoded, partition=partition, offset=record.offset)
+            elif decoded.offset is not None:
+                by_key[key] = decoded
+        return SourceOffsets(connector, by_key)
+
+    def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
+        """What to produce so that the partitions have these offsets; None removes one. Keys lie where Java's partitioner puts them."""
+        count = self._log.partitions()
+        return [
+            ProducedOffset(partition_for(wire.key, count), wire.key, wire.value)
+            for wire in (offset_topic.encode(connector, partition, offset) for partition, offset in offsets)
+        ]
+
+    def repair(self, connector: str) -> list[ProducedOffset]:
+        """What to produce again so that a reader of uncommitted records finds what is committed.
+
+        A real worker without exactly-once support reads so, and would believe the last record of an aborted transaction. Where that
+        differs from the committed one, the committed value, or a tombstone, must follow it. Call it after every id of the connector was
+        taken over: an open transaction would look like an aborted one.
+        """
+        self._catch_up(connector)
+        last: dict[tuple[int, bytes], LogRecord] = {}
+
+        def take(record: LogRecord) -> None:
+            if record.key is not None and _is_of(connector, record.key):
+                last[record.partition, record.key] = record
+
+        with TopicLog(self.topic, self._config, read_committed=False) as log:
+            log.read_on(take, self._timeout_seconds)
+        again = []
+        for (partition, key), record in last.items():
+            committed = self._records.get((partition, key))
+            value = None if committed is None else committed.value
+            if record.value != value and (committed is None or record.offset > committed.offset):
+                again.append(ProducedOffset(partition, key, value))
+        if again:
+            _log.info("Connector %s: %d aborted offsets are written over with the committed ones", connector, len(again))
+        return again
+
+    def _catch_up(self, connector: str) -> None:
+        """Of other connectors nothing is kept: a config may name any topic for its offsets, however large it is."""
+        if connector != self._connector:
+            self._log.rewind()
+            self._forget()
+            self._connector = connector
+        wanted = partial(_is_of, connector)
+        self._log.read_settled(wanted, self._timeout_seconds, settle_seconds=self._settle_seconds, take=self._take)
+
+    def _take(self, record: LogRecord) -> None:
+        if record.key is None:
+            self.skipped.note("record has no key", record, partition=record.partition, offset=record.offset)
+        elif _is_of(str(self._connector), record.key):
+            before = self._records.get((record.partition, record.key))
+            self._records[record.partition, record.key] = record
+            self._unreadable.discard((record.partition, record.key))
+            self._bytes += _size(record) - (0 if before is None else _size(before))
+            if self._bytes > MOST_BYTES:
+                raise StoreException(
+                    f"Connector {self._connector} has more than {MOST_BYTES >> 20} MiB of offsets on topic {self.topic} "
+                    f"({len(self._records)} source partitions so far), and no more are read. Reset them, or divide the connector"
+                )
+
+    def _forget(self) -> None:
+        self._records, self._bytes, self._unreadable = {}, 0, set()
+
+    def close(self) -> None:
+        self._log.close()
+        self._forget()
+
+
+def _size(record: LogRecord) -> int:
+    return _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
+
+
+def _sorted_key(connector: str, partition: Partition) -> bytes:
+    return offset_topic.key_bytes(connector, dict(sorted(partition.items())))
+
+
+def _consumer_config(settings: WorkerSettings, overrides: Mapping[str, str] | None) -> ClientConfig:
+    if overrides is None:
+        return internal_client_config(settings, ClientKind.CONSUMER, "offsets")
+    return {"group.id": settings.group_id, **client_config(settings, ClientKind.CONSUMER, overrides)}
+
+
+def _is_of(connector: str, key: bytes | None) -> bool:
+    """Whether the key is one of the connector's. Plain keys are compared by their first bytes, others are parsed."""
+    if key is None or key.startswith(offset_topic.key_bytes(connector, {})[:-3]):
+        return key is not None
+    if key.startswith(b'["') and b"\\" not in key:
+        return False
+    decoded = offset_topic.decode(key, None)
+    return isinstance(decoded, OffsetRecord) and decoded.connector == connector

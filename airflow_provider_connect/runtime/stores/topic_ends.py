@@ -1,0 +1,97 @@
+"""The ends of many partitions at once, for a caller that can do without some: a topic that cannot be read takes no other's answer away."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import IsolationLevel
+from confluent_kafka import TopicPartition as _KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.kafka_errors import NO_LEADER, TopicMissingException, kafka_error
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+
+_AGAIN_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEnds:
+    """``offsets`` are the ends that a read_committed reader sees; ``unread`` has, for each partition that may exist and could not be read,
+    the reason. A partition that does not exist is in neither."""
+
+    offsets: Mapping[TopicPartition, int]
+    unread: Mapping[TopicPartition, str]
+
+
+def topic_ends(settings: WorkerSettings, partitions: Iterable[TopicPartition]) -> TopicEnds:
+    """Two requests, for all partitions together; partitions that are about to move are requested again until the connection's time-out.
+    Raises nothing where Kafka does not answer: then all are unread."""
+    asked = set(partitions)
+    if not asked:
+        return TopicEnds({}, {})
+    connection = AdminConnection.of(settings)
+    client = connection.client  # a request that timed out drops the connection; the other answers still come by this client
+    try:
+        left, unread = _with_leader(TopicAdmin(settings, connection=connection), asked)
+        offsets: dict[TopicPartition, int] = {}
+        deadline = time.monotonic() + connection.timeout_seconds
+        while left:
+            found, failed, left = _listed(connection, client, left)
+            offsets |= found
+            unread = {partition: reason for partition, reason in unread.items() if partition not in found} | failed
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_AGAIN_SECONDS if left else 0)
+        return TopicEnds(offsets, unread)
+    finally:
+        connection.close()
+
+
+def _listed(
+    connection: AdminConnection, client: AdminClient, asked: set[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str], set[TopicPartition]]:
+    """One request: the ends, the reasons of the partitions without one, and those of them that may have one soon."""
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    specs = {_KafkaPartition(*partition): latest for partition in asked}
+    ends, failed, again = dict[TopicPartition, int](), dict[TopicPartition, str](), set[TopicPartition]()
+    answers = client.list_offsets(specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=connection.timeout_seconds)
+    for at, future in answers.items():
+        partition = TopicPartition(at.topic, at.partition)
+        try:
+            offset = int(connection.answer(future, f"listing offsets of {at}").offset)
+        except ConnectException as error:
+            failed[partition] = error.message
+            cause = kafka_error(error.__cause__) if error.__cause__ is not None else None
+            if cause is not None and cause.code() in NO_LEADER:
+                again.add(partition)
+            continue
+        if offset < 0:  # librdkafka's answer, without an error, when the leader's connection is lost
+            failed[partition] = "the connection to its leader was lost"
+            again.add(partition)
+        else:
+            ends[partition] = offset
+    return ends, failed, again
+
+
+def _with_leader(admin: TopicAdmin, asked: set[TopicPartition]) -> tuple[set[TopicPartition], dict[TopicPartition, str]]:
+    """The partitions that have a leader; and of the others that may exist, the reason. One without a leader would keep the client waiting
+    for all of a request until its time-out."""
+    found, unread = set[TopicPartition](), dict[TopicPartition, str]()
+    for topic, future in admin.describe_later({partition.topic for partition in asked}).items():
+        mine = {partition for partition in asked if partition.topic == topic}
+        try:
+            leaders = {each.id: each.leader for each in admin.described(topic, future).partitions}
+        except TopicMissingException:
+            continue
+        except ConnectException as error:
+            unread |= dict.fromkeys(mine, error.message)
+            continue
+        exist = {partition for partition in mine if partition.partition in leaders}
+        led = {partition for partition in exist if (leader := leaders[partition.partition]) is not None and leader.id >= 0}
+        found |= led
+        unread |= dict.fromkeys(exist - led, "it has no leader")
+    return found, unread

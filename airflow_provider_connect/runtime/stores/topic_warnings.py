@@ -1,0 +1,40 @@
+"""Warnings about how topics are kept, from their configs and replicas: rules over plain values, and how to fix what they find.
+
+Knows nothing of brokers: ``TopicAdmin`` reads the configs.
+"""
+
+from collections.abc import Mapping
+
+from airflow_provider_connect.runtime.config.internal_topics import COMPACTED_SOON
+
+_HOUR_MS = 3_600_000
+
+
+def cleanup_policy(configs: Mapping[str, str | None]) -> str:
+    """A topic's ``cleanup.policy``, its words in order and without blanks; empty where it is not known."""
+    return ",".join(sorted((configs.get("cleanup.policy") or "").replace(" ", "").split(",")))
+
+
+def replication_warnings(replicas: Mapping[str, int], brokers: int) -> list[str]:
+    """Warnings about internal topics: the brokers' default may be one replica, and then one disk holds all configs."""
+    alone = sorted(name for name, count in replicas.items() if count < 2)
+    if not alone or brokers < 2:
+        return []
+    return [
+        f"The internal topics {', '.join(alone)} have one replica, and there are {brokers} brokers; "
+        "with its disk all configs, offsets and statuses are lost. Reassign their partitions to more brokers; new topics get the replicas "
+        "of config.storage.replication.factor, offset.…, status.… and batch.…"
+    ]
+
+
+def compaction_warning(topic: str, configs: Mapping[str, str | None]) -> str:
+    """Empty where a replaced record is gone within the hour: an active segment is never compacted."""
+    lag_ms, segment_ms = (float(configs.get(name) or "inf") for name in ("max.compaction.lag.ms", "segment.ms"))
+    if min(lag_ms, segment_ms) <= _HOUR_MS:
+        return ""
+    wanted = ",".join(f"{name}={value}" for name, value in COMPACTED_SOON.items())
+    return (
+        f"Topic {topic} keeps replaced records for longer than an hour (segment.ms={configs.get('segment.ms')}, "
+        f"max.compaction.lag.ms={configs.get('max.compaction.lag.ms')}), and each run makes it longer: "
+        f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {wanted}"
+    )

@@ -1,0 +1,174 @@
+"""A producer that owns a transactional id, and the records that it writes besides a task's own: offsets and the batch log.
+
+Also the fencing of such ids: afterwards no older producer of the id can commit anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from airflow_provider_connect.errors import ConnectException, RecordTooLargeException
+from airflow_provider_connect.runtime.config.client_settings import client_config
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.ids import transactional_id
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.stores.kafka_errors import LastError, translated, translating
+from airflow_provider_connect.runtime.stores.large_records import LargeRecords, is_too_large
+from airflow_provider_connect.runtime.wire.record import author_headers, claim_headers
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """One record of the offsets topic, or of the batch log, to be written by the task's own producer. ``claim`` is written as a header, by
+    which the history of offsets finds the run; so is ``author``, the user who has asked for a change of offsets."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+    claim: Claim | None = None
+    author: str | None = None
+
+
+class TransactionalProducer:
+    """The producer that owns a transactional id, a task's or a connector's; the client's errors come out as ours."""
+
+    def __init__(self, producer: Producer, *, timeout_seconds: float) -> None:
+        self.producer = producer
+        self._timeout = timeout_seconds
+        self._begun = 0.0
+        self.is_open = False
+        self._large = LargeRecords("producer.override.max.request.size of the connector, or producer.max.request.size of the worker")
+
+    def take_over(self) -> None:
+        """Fence every older producer of this id; what was left open is aborted. Offsets may be read only after this."""
+        take_over(self.producer, self._timeout)
+
+    def begin(self) -> None:
+        if not self.is_open:
+            self._call("beginning a transaction", self.producer.begin_transaction)
+            self.is_open, self._begun = True, time.monotonic()
+
+    @property
+    def open_seconds(self) -> float:
+        """How long the transaction has been open."""
+        return time.monotonic() - self._begun if self.is_open else 0.0
+
+    def send(self, records: Iterable[ProducerRecord]) -> None:
+        """Raises RecordTooLargeException for what the client refuses; ``commit`` and ``check`` for what the broker does."""
+        with translating("writing offsets", self.producer):
+            for record in records:
+                headers = claim_headers(record.claim) + author_headers(record.author)
+                try:
+                    self.producer.produce(
+                        record.topic,
+                        record.value,
+                        record.key,
+                        record.partition,
+                        headers=[*headers] or None,
+                        on_delivery=self._large.delivered,
+                    )
+                except KafkaException as error:
+                    raise self._large.by_producer(record.topic, record.key, record.value) if is_too_large(error) else error from None
+
+    def check(self) -> None:
+        """Raises RecordTooLargeException if the broker has refused a record of ``send`` by now."""
+        self._large.check()
+
+    def write(self, records: Sequence[ProducerRecord]) -> None:
+        """Some records in a transaction of their own; nothing for none."""
+        if records:
+            self.begin()
+            self.send(records)
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit. RetriableException leaves the outcome open: only a new producer of the same id may find out."""
+        self._call("committing a transaction", lambda: self.producer.commit_transaction(self._timeout))
+        self.is_open = False
+
+    def abort(self) -> None:
+        if self.is_open:
+            self._call("aborting a transaction", lambda: self.producer.abort_transaction(self._timeout))
+            self.is_open = False
+
+    def _call(self, doing: str, act: Callable[[], object]) -> None:
+        try:
+            with translating(doing, self.producer):
+                act()
+        except ConnectException as error:
+            if not self.is_open or doing.startswith("aborting"):
+                raise
+            try:
+                self.check()
+            except RecordTooLargeException as cause:
+                raise cause from error
+            raise
+
+
+def take_over(producer: Producer, timeout_seconds: float) -> None:
+    """Every older producer of the id is fenced, and what it left open is aborted. Raises RetriableException, FencedException."""
+    try:
+        init_transactions(producer, timeout_seconds)
+    except KafkaException as error:
+        raise translated(error, "taking over a transactional id") from error
+
+
+def init_transactions(producer: Producer, timeout_seconds: float) -> None:
+    """The client's own call, without the half second that librdkafka waits when it asks for the producer id too early.
+
+    Its first request for a producer id may find no broker connected, and its second comes 500 ms later (measured: 5 of 30 times). After
+    the metadata of the cluster was fetched it never did (0 of 60).
+    """
+    deadline = time.monotonic() + timeout_seconds
+    producer.list_topics(timeout=timeout_seconds)
+    producer.init_transactions(max(0.1, deadline - time.monotonic()))
+
+
+FENCE_SECONDS = 30.0
+
+
+class Fence:
+    """Fences the ids of tasks, some at a time: 60 ms each, up to a second where a transaction is open."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+
+    def fence(self, connector: str, tasks: Sequence[int], overrides: Mapping[str, str]) -> None:
+        """Fence the transactional ids of the connector's ``tasks``. Raises RetriableException when the broker does not answer.
+
+        ``overrides`` are those of the connector's own transactional producers: ids are fenced on the cluster on which they are used.
+        """
+        if not tasks:
+            return
+        with ThreadPoolExecutor(max_workers=min(8, len(tasks)), thread_name_prefix="fence") as pool:
+            list(pool.map(lambda task: self._fence(self._config(connector, task, overrides)), tasks))
+
+    @contextmanager
+    def owner(self, connector: str, overrides: Mapping[str, str]) -> Iterator[TransactionalProducer]:
+        """A producer that owns the id of the connector's task 0 from now on. Read after this call what is to be written."""
+        owner = TransactionalProducer(Producer(self._config(connector, 0, overrides)), timeout_seconds=FENCE_SECONDS)
+        try:
+            owner.take_over()
+            yield owner
+        finally:
+            owner.producer.close()
+
+    def _config(self, connector: str, task: int, overrides: Mapping[str, str]) -> dict[str, Any]:
+        name = transactional_id(self._settings.group_id, connector, task)
+        return {**client_config(self._settings, "producer", overrides, transactional_id=name), **LastError().callbacks()}
+
+    def _fence(self, config: dict[str, Any]) -> None:
+        """confluent-kafka has no fenceProducers: a producer that takes over the id and closes does the same."""
+        producer = Producer(config)
+        try:
+            take_over(producer, FENCE_SECONDS)
+        finally:
+            producer.close()

@@ -1,0 +1,1 @@
+"""Values to and from the exact bytes of the topics."""

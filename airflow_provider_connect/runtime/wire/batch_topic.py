@@ -1,0 +1,114 @@
+"""The batch log: what each task delivered in each run ↔ bytes. Kafka Connect has no such topic and never reads it."""
+
+from collections.abc import Iterator, Mapping
+
+from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.runtime.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.runtime.model.config_limits import LONGEST_NOTE, cut
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.records import Unreadable
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.wire.compact_json import JsonValue, dumps, loads
+from airflow_provider_connect.runtime.wire.record import Headers, WireRecord, integer_of, map_of, number_of, shown, text_of
+
+
+def key_bytes(task: ConnectorTaskId) -> bytes:
+    """The key of a task's entry."""
+    return dumps([task.connector, task.task])
+
+
+def encode(record: BatchRecord | BatchReset) -> WireRecord:
+    """The bytes of an entry; a BatchReset is a tombstone."""
+    if isinstance(record, BatchReset):
+        return WireRecord(key_bytes(record.task), None, [])
+    value: dict[str, object] = {
+        "run": record.run,
+        "claim": str(record.claim),
+        "type": str(record.type),
+        "records": record.records,
+        "bytes": record.bytes,
+        "seconds": float(record.seconds),
+        "cpu_seconds": float(record.cpu_seconds),
+        "ranges": {topic: {str(number): list(span) for number, span in spans.items()} for topic, spans in record.ranges.items()},
+        "next": {topic: {str(number): position for number, position in positions.items()} for topic, positions in record.next.items()},
+    }
+    if record.distance is not None:
+        value["distance"] = list(record.distance)
+    if record.topic_ids:
+        value["topic_ids"] = dict(record.topic_ids)
+    if record.failed:
+        value |= {"failed": record.failed, "error": record.error}
+    if record.destination:
+        value["destination"] = record.destination
+    return WireRecord(key_bytes(record.task), dumps(value), [])
+
+
+def decode(
+    key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1
+) -> BatchRecord | BatchReset | Unreadable:
+    """The record's content, or why it cannot be read. Never raises, whatever the bytes. Headers mean nothing here."""
+    try:
+        if key is None:
+            raise DataException("record has no key")
+        match loads(key):
+            case [str(connector), int(task)] if not isinstance(task, bool):
+                return _entry(ConnectorTaskId(connector, task), value, offset)
+            case _:
+                raise DataException('key must be ["«connector»",«task»]')
+    except DataException as error:
+        return Unreadable(f"{shown(key)}: {error}", key, offset)
+
+
+def _entry(task: ConnectorTaskId, value: bytes | None, offset: int) -> BatchRecord | BatchReset:
+    values = None if value is None else loads(value)
+    if values is None:
+        return BatchReset(task, offset)
+    try:
+        return _read(task, map_of(values, "value"), offset)
+    except ValueError as error:  # a claim, a type, or a partition
+        raise DataException(f"entry cannot be read: {error}") from None
+
+
+def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int) -> BatchRecord:
+    run, claim, kind = (text_of(values.get(name), name) for name in ("run", "claim", "type"))
+    records, size = (integer_of(values.get(name), name) for name in ("records", "bytes"))
+    seconds, cpu_seconds = (number_of(values.get(name), name) for name in ("seconds", "cpu_seconds"))
+    ranges: dict[str, dict[int, tuple[int, int]]] = {}
+    for topic, partition, span in _positions(values.get("ranges"), "ranges"):
+        ranges.setdefault(topic, {})[partition] = _span(span)
+    known: dict[str, dict[int, int]] = {}
+    for topic, partition, position in _positions(values.get("next"), "next"):
+        known.setdefault(topic, {})[partition] = integer_of(position, "next")
+    measured = records, size, seconds, cpu_seconds
+    distance = _distance(values.get("distance"))
+    ids = {topic: cut(text_of(id, "topic id")) for topic, id in map_of(values.get("topic_ids", {}), "topic_ids").items()}
+    failed, error = integer_of(values.get("failed", 0), "failed"), cut(text_of(values.get("error", ""), "error"), LONGEST_NOTE)
+    written_to = cut(text_of(values.get("destination", ""), "destination"))
+    found = *measured, ranges, known, distance, ids, failed, error, written_to, offset
+    return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *found)
+
+
+def _distance(value: JsonValue) -> Distance | None:
+    match value:
+        case None:
+            return None
+        case [left, unit]:
+            return Distance(integer_of(left, "distance"), cut(text_of(unit, "unit of the distance")))
+        case _:
+            raise DataException("a distance must be [number,unit]")
+
+
+def _span(value: JsonValue) -> tuple[int, int]:
+    match value:
+        case [first, after]:
+            return integer_of(first, "first offset"), integer_of(after, "next offset")
+        case _:
+            raise DataException("a range must be [first,next]")
+
+
+def _positions(value: JsonValue, name: str) -> Iterator[tuple[str, int, JsonValue]]:
+    """Topic, partition and value."""
+    for topic, partitions in map_of(value, name).items():
+        for number, found in map_of(partitions, f"{name} of {topic}").items():
+            yield topic, int(number), found

@@ -1,0 +1,113 @@
+"""A record as its bytes stand on a topic, the claim of its writer in a header, and checks of decoded values."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.runtime.model.config_limits import MOST_TASKS
+from airflow_provider_connect.runtime.model.run import Claim
+from airflow_provider_connect.runtime.wire.compact_json import JsonValue
+
+CLAIM_HEADER = "claim"
+AUTHOR_HEADER = "author"
+_LONGEST_AUTHOR = 250  # characters
+
+Kind = TypeVar("Kind", dict[str, JsonValue], str, int)
+_KINDS: dict[type, str] = {
+    dict: "a map",
+    list: "a list",
+    str: "text",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a fraction",
+    type(None): "null",
+}
+
+Headers = Iterable[tuple[str, bytes | None]]
+
+
+class WireRecord(NamedTuple):
+    """What is handed to a producer. ``value`` None: a tombstone."""
+
+    key: bytes
+    value: bytes | None
+    headers: list[tuple[str, bytes]] = []  # noqa: RUF012  (a default of a NamedTuple; no code appends)
+
+
+def claim_headers(claim: Claim | None) -> list[tuple[str, bytes]]:
+    """The headers of a record that the holder of ``claim`` writes; none without a claim."""
+    return [] if claim is None else [(CLAIM_HEADER, str(claim).encode())]
+
+
+def claim_of(headers: Headers | None) -> Claim | None:
+    """The claim that the headers carry; None: they carry no claim, as those of a real worker. Raises DataException for a malformed one."""
+    values = [value for name, value in headers or () if name == CLAIM_HEADER]
+    if not values:
+        return None
+    try:
+        return Claim.parse((values[-1] or b"").decode())
+    except ValueError:
+        raise DataException(f"header {CLAIM_HEADER} is not a claim: {values[-1]!r}") from None
+
+
+def author_headers(author: str | None) -> list[tuple[str, bytes]]:
+    """The header of a record that a user has asked for; none where no user is known."""
+    return [(AUTHOR_HEADER, author[:_LONGEST_AUTHOR].encode(errors="replace"))] if author else []
+
+
+def author_of(headers: Headers | None) -> str | None:
+    """The user who has asked for the record; None: not known. Never raises: the text may be of a foreign writer."""
+    values = [value for name, value in headers or () if name == AUTHOR_HEADER and value]
+    return values[-1].decode(errors="replace")[:_LONGEST_AUTHOR] if values and values[-1] else None
+
+
+def key_text(key: bytes | None) -> str:
+    """The key as text. Raises DataException where there is none."""
+    if key is None:
+        raise DataException("record has no key")
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise DataException("key is not UTF-8") from None
+
+
+def shown(key: bytes | None) -> str:
+    """The key as a message shows it."""
+    return "record" if key is None else key[:200].decode(errors="backslashreplace")
+
+
+# The shape that a decoded JSON value must have. ``name`` is the value's name in the DataException for another one.
+
+
+def map_of(value: JsonValue, name: str) -> dict[str, JsonValue]:
+    return _checked(value, dict, name)
+
+
+def text_of(value: JsonValue, name: str) -> str:
+    return _checked(value, str, name)
+
+
+def optional_text_of(value: JsonValue, name: str) -> str | None:
+    return None if value is None else text_of(value, name)
+
+
+def integer_of(value: JsonValue, name: str) -> int:
+    return _checked(value, int, name)
+
+
+def number_of(value: JsonValue, name: str) -> float:
+    return value if isinstance(value, float) else float(integer_of(value, name))
+
+
+def count_of(value: JsonValue, name: str) -> int:
+    """A number of tasks. No cluster has more than ``MOST_TASKS`` of one connector, and readers count up to it."""
+    count = integer_of(value, name)
+    if not 0 <= count <= MOST_TASKS:
+        raise DataException(f"{name} must be between 0 and {MOST_TASKS}, is {count}")
+    return count
+
+
+def _checked(value: JsonValue, kind: type[Kind], name: str) -> Kind:
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    raise DataException(f"{name} must be {_KINDS[kind]}, is {_KINDS[type(value)]}")

@@ -1,0 +1,1 @@
+"""Plan, tasks, delivery, errors: inside the Spark application (pyspark); readiness and previews outside."""

@@ -1,0 +1,267 @@
+"""The Spark application of one run: its driver. One connector, one claim, the tasks as Spark jobs of one partition each."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
+from functools import partial
+
+from airflow_provider_connect.errors import ConnectException, FencedException, last_line, may_pass, message_of, shortened, trace_of
+from airflow_provider_connect.runtime.config.masking import Mask, secret_values
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot, handed_on
+from airflow_provider_connect.runtime.model.log_levels import apply_levels
+from airflow_provider_connect.runtime.model.run import UNREPORTED, Claim, RunResult, RunSpec, RunState, TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, FailedStatuses
+from airflow_provider_connect.runtime.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
+from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
+from airflow_provider_connect.runtime.stores.transactional_producer import Fence
+from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
+from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, previews_apart
+from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
+from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSwitch
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
+
+log = logging.getLogger(__name__)
+TaskRunner = Callable[[TaskPayload], TaskResult]
+
+
+class Application:
+    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts, in a thread of its own during planning, what runs tasks:
+    Spark, or for a single run without it the same process. ``backing`` None: the internal topics. ``on_progress`` gets the result as it
+    would be if the application ended now, after each task but the last; those that go on have ``UNREPORTED`` as their trace. ``mask`` is
+    given the run's secrets before code that knows them runs. ``java`` keeps the JVM of a
+    Java connector's plan for a task in this process; None: tasks run elsewhere."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        start_engine: Callable[[], TaskRunner],
+        *,
+        host: str,
+        on_claim: Callable[[Claim], None],
+        on_progress: Callable[[RunResult], None] = lambda _: None,
+        backing: Backing | None = None,
+        mask: Mask | None = None,
+        java: JavaHost | None = None,
+    ) -> None:
+        self._spec = spec
+        self._settings = WorkerSettings.of(spec.settings, spec.secrets)
+        self._backing = backing or TopicBacking(self._settings, known=handed_on(spec), only=spec.connector)
+        self._engine = _Started(start_engine)
+        self._switch = StopSwitch(host)
+        self._on_claim = on_claim
+        self._on_progress = on_progress
+        self._worker_id = f"{host}:{os.getpid()}"
+        self._mask = mask or Mask()
+        self._mask.add(spec.secrets.values())
+        self._java = java
+        self._has_new_config = False
+        self._failures: dict[int, int] = {}
+        self._state: ClusterConfigState | None = None
+
+    def request_end(self) -> None:
+        """Every task body ends after its current batch. Safe in a signal handler."""
+        self._switch.throw()
+
+    def run(self) -> RunResult:
+        """1 claim 2 plan 3 host the tasks 4 report. Never raises: what goes wrong is in the result. Called once."""
+        with closing(self._switch), closing(self._java) if self._java is not None else nullcontext():
+            return self._run()
+
+    def _run(self) -> RunResult:
+        spec = self._spec
+        claim: Claim | None = None
+        trial: UpgradeTrial | None = None
+        if (known := handed_on(spec)) is not None:
+            apply_levels(known.log_levels().values())
+        try:
+            self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))
+            self._backing.ensure()
+            store = self._backing.configs()
+            planner = Planner(
+                self._settings, self._backing, store, Fence(self._settings), hide=self._mask.add, java=self._java, mask=self._mask
+            )
+            claimed = planner.claim(spec)  # 1
+            if isinstance(claimed, NoPlan):
+                log.info("Connector %s: nothing to run: %s", spec.connector, claimed.reason)
+                return RunResult(spec.connector, RunState.SKIPPED, error=claimed.reason)
+            claim = claimed
+            self._on_claim(claim)
+            self._state = state = store.read()
+            apply_levels(state.log_levels.values())
+            self._has_new_config = state.applied_configs.get(spec.connector) != state.connector_config(spec.connector)
+            self._mask.add(planner.secrets(spec, state))
+            trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, self._settings, spec.secrets), state=state)
+            if spec.claim is None and trial.before_plan(is_whole=spec.tasks is None):
+                spec = self._spec = dataclasses.replace(spec, tasks=None)
+            return self._claimed(planner, store, claim, trial)
+        except FencedException as error:
+            log.warning("Connector %s: %s", spec.connector, self._mask(str(error)))
+            return RunResult(spec.connector, RunState.STOPPED, claim, error=self._mask(str(error)))
+        except Exception as error:  # (the boundary: the run's result reports it)
+            return self._connector_failed(claim, error, trial)
+
+    def _claimed(self, planner: Planner, store: ConfigChanges, claim: Claim, trial: UpgradeTrial) -> RunResult:
+        spec = self._spec
+        plan = planner.plan(spec, claim)  # 2
+        statuses = self._backing.status_notes(claim)
+        version = plan.connector.plugin.version
+        where = "" if self._backing.exactly_once else ": the worker keeps offsets in a file (offset.storage.file.filename)"
+        log.info("Connector %s: delivers %s%s", spec.connector, plan.guarantee.replace("_", " "), where)
+        statuses.put_connector(ConnectorStatus(spec.connector, State.RUNNING, self._worker_id, version=version, claim=claim))
+        results = self._host(plan, statuses, store.snapshot())  # 3
+        if any(result.stopped_by == StopReason.PAUSED for result in results):
+            statuses.put_connector(ConnectorStatus(spec.connector, State.PAUSED, self._worker_id, version=version, claim=claim))
+        statuses.flush(self._settings.offset_flush_timeout_ms / 1000)
+        statuses.close()
+        result = _result(spec.connector, claim, results, plan.connector.plugins.versions())  # 4
+        _judge(result, lambda: trial.after(results, len(plan.task_configs)))
+        store.close()
+        return result
+
+    def _read_statuses(self) -> list[str] | None:
+        """Take note of how often tasks have FAILED in a row, while the engine starts; returns the topics that the connector is known to
+        use, None: they are not tracked."""
+        with closing(self._backing.statuses()) as store:
+            statuses = store.read()
+        tasks = {} if self._has_new_config else statuses.task_map(self._spec.connector)
+        self._failures = {number: task.failures for number, task in tasks.items()}
+        return statuses.topics_of(self._spec.connector) if self._settings.topic_tracking_enable else None
+
+    def _host(self, plan: Plan, statuses: StatusNotes, known: ConfigSnapshot | None) -> list[TaskResult]:
+        """Each task in a driver thread of its own; one that fails never stops its siblings."""
+        known_topics = self._read_statuses()
+        run_task = self._engine.wait()
+        results: dict[int, TaskResult] = {}
+        lock = threading.Lock()
+
+        def host(task: int) -> None:
+            payload = dataclasses.replace(self._payload(plan, task, known_topics), known=known)
+            try:
+                results[task] = run_task(payload)
+            except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost; or it could not start)
+                is_lost = not isinstance(error, ConnectException)
+                log.warning("Connector %s, task %s: its process %s", plan.connector.name, task, "was lost" if is_lost else "did not start")
+                words = self._switch.last_words(task) if is_lost else None
+                trace = self._mask(words or (_lost_trace(error) if is_lost else trace_of(error)))
+                results[task] = TaskResult(task, State.FAILED, trace, retriable=may_pass(error))
+                failed = FailedStatuses(plan.connector.name, self._worker_id, plan.connector.plugin.version, plan.claim)
+                statuses.put_task(failed.of_task(task, trace, failures=self._failures.get(task, 0) + 1))
+            with lock:
+                if len(results) < len(plan.tasks):
+                    self._note_progress(plan, results)
+
+        threads = [threading.Thread(target=host, args=(task,), name=f"task-{task}") for task in plan.tasks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [results[task] for task in plan.tasks]
+
+    def _note_progress(self, plan: Plan, results: Mapping[int, TaskResult]) -> None:
+        known = [results.get(task) or TaskResult(task, State.FAILED, UNREPORTED, retriable=True) for task in plan.tasks]
+        try:
+            self._on_progress(RunResult(plan.connector.name, RunState.FAILED, plan.claim, known))
+        except OSError as error:  # (a full disk is no reason to end what runs)
+            log.warning("Connector %s: which of its tasks are done could not be noted: %s", plan.connector.name, error)
+
+    def _payload(self, plan: Plan, task: int, known_topics: Sequence[str] | None) -> TaskPayload:
+        spec = self._spec
+        return TaskPayload(
+            connector=spec.connector,
+            task=task,
+            tasks=len(plan.task_configs),
+            settings=dict(spec.settings),
+            secrets=dict(spec.secrets),
+            connector_config=dict(plan.connector.raw),
+            task_config=dict(plan.task_configs[task]),
+            claim=plan.claim,
+            guarantee=plan.guarantee,
+            run_id=spec.run_id,
+            stop_address=self._switch.address,
+            stop_token=self._switch.token,
+            known_topics=known_topics,
+            versions=plan.connector.plugins.versions(),
+            locations=plan.connector.plugins.locations(),
+            failures=self._failures.get(task, 0),
+            needs_spark=plan.connector.connector.needs_spark,
+            hosted=len(plan.tasks),
+            is_java=plan.connector.is_java,
+        )
+
+    def _connector_failed(self, claim: Claim | None, error: Exception, trial: UpgradeTrial | None) -> RunResult:
+        name = self._spec.connector
+        trace = shortened(self._mask(trace_of(error)))
+        text = shortened(self._mask(message_of(error)))
+        log.error("Connector %s FAILED: %s%s", name, text, line_of_author(trace))
+        if claim is not None:
+            version = None if self._state is None else plugin_version(self._settings, name, self._state)
+            failed = FailedStatuses(name, self._worker_id, version, claim)
+            report_failed(self._backing, failed, trace, error, () if self._state is None else self._state.tasks(name))
+        result = RunResult(name, RunState.FAILED, claim, error=text, retriable=may_pass(error))
+        if trial is not None:
+            _judge(result, lambda: trial.failed(last_line(text)))
+        return result
+
+
+class _Started:
+    """What is being started in a thread; ``wait`` gives it or raises what went wrong."""
+
+    def __init__(self, start: Callable[[], TaskRunner]) -> None:
+        self._made: TaskRunner | None = None
+        self._error: BaseException | None = None
+
+        def make() -> None:
+            try:
+                self._made = start()
+            except BaseException as error:  # (raised again by wait)
+                self._error = error
+
+        self._thread = threading.Thread(target=make, name="engine", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> TaskRunner:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._made is not None
+        return self._made
+
+
+def _result(connector: str, claim: Claim, results: Sequence[TaskResult], versions: dict[str, str]) -> RunResult:
+    failed = [result for result in results if result.state == State.FAILED]
+    state = RunState.FAILED if failed else RunState.STOPPED if any(result.stopped_by for result in results) else RunState.DONE
+    retriable = any(result.retriable for result in failed)
+    error = f"task {failed[0].task}: {last_line(failed[0].trace or '')}" if failed else None
+    return RunResult(connector, state, claim, list(results), error, retriable, versions)
+
+
+def _judge(result: RunResult, judge: Callable[[], str]) -> None:
+    """Have the run's trial of another version judged. A run in which that failed may be tried again at once: with the old version."""
+    try:
+        rolled_back = judge()
+    except ConnectException as error:  # the next run finds a trial that never reported its end
+        log.warning("Connector %s: whether its upgrade has succeeded could not be written: %s", result.connector, error.message)
+        return
+    if not rolled_back:
+        return
+    result.error = f"{rolled_back}: {result.error}" if result.error else rolled_back
+    result.retriable = True
+    for task in result.tasks:
+        task.retriable = task.retriable or task.state == State.FAILED
+
+
+def _lost_trace(error: Exception) -> str:
+    """A Py4J error repeats the JVM's whole stack; its first lines say what is of use. The last line is what a log or a UI shows alone."""
+    last = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
+    return "\n".join([*str(error).splitlines()[:40], last])

@@ -1,0 +1,105 @@
+"""The driver process of a run: the application with Spark or this process as its engine, its files, its signal.
+
+As a program, ``--run-dir DIR``, it runs without Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.masking import Mask, mask_output
+from airflow_provider_connect.runtime.model.log_lines import write_logs
+from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec, TaskResult
+from airflow_provider_connect.runtime.worker.application.application import Application, TaskRunner
+from airflow_provider_connect.runtime.worker.application.plan_process import write_private
+from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, exit_at_once, starter
+from airflow_provider_connect.runtime.worker.application.task_processes import run_in_process
+from airflow_provider_connect.runtime.worker.application.task_threads import TaskThreads
+from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
+
+_LOOPBACK = "127.0.0.1"
+
+
+def run_with_spark(directory: Path) -> NoReturn:
+    """Run the ``run.json`` of ``directory``, leave the result there and end the process. The exit code is 0 whenever there is a result.
+
+    SIGTERM ends every task body after its current batch.
+    """
+    spec, engines, mask = _spec(directory), list[SparkEngine](), Mask()
+    host = os.environ.get("SPARK_LOCAL_IP") or own_address(spec.settings.get("bootstrap.servers", ""))
+    _run(directory, spec, lambda: starter(spec.connector, engines, mask), host=host, mask=mask)
+    for engine in engines:
+        engine.stop()
+    exit_at_once(0)
+    raise AssertionError("unreachable")
+
+
+def run_without_spark(directory: Path) -> NoReturn:
+    """The same with the tasks in processes of their own, or where it has one task or a Java connector's, in this process."""
+    spec, mask, java = _spec(directory), Mask(), JavaHost()
+    _run(directory, spec, lambda: _here(mask, java), host=_LOOPBACK, mask=mask, java=java)
+    exit_at_once(0)
+    raise AssertionError("unreachable")
+
+
+def _spec(directory: Path) -> RunSpec:
+    write_logs(sys.stdout)
+    spec = RunSpec.from_json((directory / RUN_FILE).read_text())
+    write_private(directory / PID_FILE, str(os.getpid()))  # from here on the file with the secrets is not needed any more
+    return spec
+
+
+def _run(
+    directory: Path, spec: RunSpec, start_engine: Callable[[], TaskRunner], *, host: str, mask: Mask, java: JavaHost | None = None
+) -> None:
+    application = Application(
+        spec,
+        start_engine,
+        host=host,
+        on_claim=lambda claim: write_private(directory / CLAIM_FILE, str(claim)),
+        on_progress=lambda progress: write_private(directory / PROGRESS_FILE, progress.to_json()),
+        mask=mask,
+        java=java,
+    )
+    mask_output(mask)
+    signal.signal(signal.SIGTERM, lambda *_: application.request_end())
+    write_private(directory / RESULT_FILE, application.run().to_json())
+
+
+def _here(mask: Mask, java: JavaHost) -> TaskRunner:
+    threads = TaskThreads(mask, java, fenced=True)
+
+    def run(payload: TaskPayload) -> TaskResult:
+        if payload.needs_spark:
+            raise ConfigException.of("airflow.engine", "process", "the connector works with Spark: leave the key out, or write spark")
+        return threads.run(payload) if payload.hosted == 1 or payload.is_java else run_in_process(payload)
+
+    return run
+
+
+def own_address(bootstrap_servers: str) -> str:
+    """The address of this machine on the way to the broker, where executors can reach it too. A host's own name often means its loopback
+    interface. Sends nothing."""
+    host, _, port = bootstrap_servers.partition(",")[0].rpartition("://")[2].rpartition(":")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as way:
+            way.connect(address)
+            return str(way.getsockname()[0])
+    except (OSError, ValueError):
+        return _LOOPBACK
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-dir", type=Path, required=True, help="the run's own directory, with run.json in it")
+    run_without_spark(parser.parse_args().run_dir)

@@ -1,0 +1,149 @@
+"""The failures that no task reported: applications that ended without a result, connectors without a plan."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConnectException, MissingException
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PROGRESS_FILE, UNREPORTED, Claim, RunResult
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, FailedStatuses
+from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.stores.backing import Backing
+from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
+from airflow_provider_connect.runtime.stores.status_store import StatusStore, StatusWriter
+
+WRITE_SECONDS = 10.0
+_WORKER_ID = f"{socket.gethostname()}:0"
+
+
+def report_lost(
+    settings: WorkerSettings,
+    connector: str,
+    directory: Path,
+    exit_code: int | None,
+    log_tail: Sequence[str],
+    *,
+    tasks: Collection[int] | None = None,
+    cache: ConfigCache | None = None,
+) -> list[int]:
+    """Write FAILED, with exit code and log tail, for every task of the application that did not report its end.
+
+    Written under the application's own claim, so that a newer run's statuses hold. Returns the tasks. An application that never claimed
+    has changed nothing, and nothing is written for it. Tasks that the driver knew to have ended, and those that have FAILED under this
+    claim, keep the status that they have. ``tasks`` are those that the application had to run, None: all; the others may run
+    elsewhere under the same claim, or be done. ``cache`` holds what processes of this host have read of the config topic; None: it is
+    read whole.
+    """
+    path = directory / CLAIM_FILE
+    if not path.exists():
+        return []
+    claim = Claim.parse(path.read_text())
+    state = _config_state(settings, connector, None if cache is None else cache.read(settings, connector))
+    version = plugin_version(settings, connector, state)
+    if state.claims.get(connector) != claim or state.target_state(connector) is not TargetState.STARTED:
+        return []
+    with StatusStore(settings, only=connector) as store:
+        known = store.read()
+    failed = {status.task for status in known.tasks_of(connector) if (status.state, status.claim) == (State.FAILED, claim)}
+    reported = _reported(directory) | failed
+    lost = [task for task in state.tasks(connector) if task not in reported and (tasks is None or task in tasks)]
+    trace = "\n".join([f"The application ended with exit code {exit_code} and did not report this task.", *log_tail])
+    statuses = FailedStatuses(connector, _WORKER_ID, version, claim)
+    with closing(StatusWriter(settings, claim=claim)) as writer:
+        for task in lost:
+            failures = 1 if (was := known.task(connector, task)) is None else was.failures + 1
+            writer.put_task(statuses.of_task(task, trace, failures=failures))
+        writer.flush(WRITE_SECONDS)
+    return lost
+
+
+def _config_state(settings: WorkerSettings, connector: str, known: ConfigSnapshot | None) -> ClusterConfigState:
+    """The connector's part of the config topic now, read on from ``known``."""
+    with ConfigStore(settings, known=known, only=connector) as store:
+        return store.read()
+
+
+def _reported(directory: Path) -> set[int]:
+    """The tasks of which the driver had a result before it died."""
+    try:
+        progress = RunResult.from_json((directory / PROGRESS_FILE).read_text())
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    return {result.task for result in progress.tasks if result.trace != UNREPORTED}
+
+
+def report_unready(
+    settings: WorkerSettings, connector: str, claim: Claim, tasks: Sequence[int], reason: str, *, known: ConfigSnapshot | None = None
+) -> None:
+    """Write how a run would have ended: the connector RUNNING and each of its ``tasks`` FAILED for ``reason``, which holds no secrets.
+
+    As in Kafka Connect, where a connector's tasks check its systems as they start. ``known`` is what was read of the config topic before.
+    """
+    version = plugin_version(settings, connector, _config_state(settings, connector, known))
+    with closing(StatusWriter(settings, claim=claim)) as writer:
+        trace = f"{MissingException.__module__}.{MissingException.__qualname__}: {reason}"
+        _put_failed_tasks(writer, FailedStatuses(connector, _WORKER_ID, version, claim), tasks, trace)
+
+
+def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cache: ConfigCache | None = None) -> None:
+    """Write that a connector and its tasks FAILED before an application was started for them: its config cannot run. ``trace`` holds no
+    secrets.
+
+    Written under the newest claim, so that a newer run's statuses hold. Nothing is written for a connector that the config topic does not
+    have, or that is not STARTED. ``cache`` as in ``report_lost``.
+    """
+    try:
+        state = _config_state(settings, connector, None if cache is None else cache.read(settings, connector))
+    except TopicMissingException:
+        return
+    if state.target_state(connector) is not TargetState.STARTED:
+        return
+    statuses = FailedStatuses(connector, _WORKER_ID, plugin_version(settings, connector, state), state.claims.get(connector))
+    with closing(StatusWriter(settings, claim=statuses.claim)) as writer:
+        writer.put_connector(statuses.of_connector(trace))
+        for task in state.tasks(connector):
+            writer.put_task(statuses.of_task(task, trace))
+        writer.flush(WRITE_SECONDS)
+
+
+def report_failed(
+    backing: Backing, statuses: FailedStatuses, trace: str, error: Exception | None = None, tasks: Collection[int] = ()
+) -> None:
+    """Write that a connector FAILED because its config, plan or start did.
+
+    If ``error`` says that something outside is missing, its ``tasks`` are FAILED and the connector is RUNNING, as when the tasks find that
+    out themselves (``report_unready``). A connector without tasks is FAILED with the trace."""
+    with closing(backing.status_notes(statuses.claim)) as writer:
+        if isinstance(error, MissingException) and tasks:
+            _put_failed_tasks(writer, statuses, tasks, trace)
+        else:
+            writer.put_connector(statuses.of_connector(trace))
+            writer.flush(WRITE_SECONDS)
+
+
+def _put_failed_tasks(writer: StatusNotes, failed: FailedStatuses, tasks: Iterable[int], trace: str) -> None:
+    """The connector itself is RUNNING."""
+    writer.put_connector(ConnectorStatus(failed.connector, State.RUNNING, failed.worker_id, version=failed.version, claim=failed.claim))
+    for task in tasks:
+        writer.put_task(failed.of_task(task, trace))
+    writer.flush(WRITE_SECONDS)
+
+
+def plugin_version(settings: WorkerSettings, connector: str, state: ClusterConfigState) -> str | None:
+    """The version of the connector's plugin that a run takes; None: no version fits."""
+    choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=state.version_in_force(connector))
+    try:
+        return choice.connector(connector, state.connector_config(connector) or {}).version
+    except ConnectException:
+        return None

@@ -1,0 +1,203 @@
+"""From a connector's config to its published task set and a claim. Knows nothing of Spark or of how tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+
+from airflow_provider_connect.errors import ConfigException, FencedException, MissingException
+from airflow_provider_connect.runtime.config.masking import HideSecrets, secret_values
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord
+from airflow_provider_connect.runtime.model.run import Claim, RunSpec
+from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.backing import Backing, repairs
+from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
+from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
+from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
+from airflow_provider_connect.runtime.stores.transactional_producer import Fence
+from airflow_provider_connect.runtime.worker.missing import missing_of, warn_of_missing
+from airflow_provider_connect.runtime.worker.task.checked_connector import (
+    CheckedConnector,
+    check_connector,
+    guarantee_of,
+    refuse_foreign,
+    warn_of_what_is_not_used,
+)
+from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
+from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
+from airflow_provider_connect.runtime.worker.task.task_payload import need_newest
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an application is to host. ``task_configs`` are raw: what variables stand for is resolved where a task runs."""
+
+    connector: CheckedConnector
+    claim: Claim
+    guarantee: str
+    task_configs: Sequence[Mapping[str, str]]
+    tasks: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan:
+    """There is nothing to host: the connector is gone, not STARTED, or a newer claim came first."""
+
+    reason: str
+
+
+class Planner:
+    """Plans one run. ``store`` is the backing's, kept open by its owner. ``hide`` is given the secrets of its config,
+    before the connector's code sees them; ``mask`` hides them. ``java`` is given the JVM of a Java connector's plan."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        backing: Backing,
+        store: ConfigChanges,
+        fence: Fence,
+        *,
+        hide: HideSecrets = lambda _: None,
+        java: JavaHost | None = None,
+        mask: Callable[[str], str] = str,
+    ) -> None:
+        self._settings = settings
+        self._java = java
+        self._mask = mask
+        self._hide = hide
+        self._backing = backing
+        self._store = store
+        self._fence = fence
+
+    def claim(self, spec: RunSpec) -> Claim | NoPlan:
+        """1 define the connector when its DAG does and the topic has none 2 check the target state 3 claim.
+
+        Raises ConfigException for a definition that names what is another connector's.
+        """
+        state = self._store.read()
+        if spec.connector not in state.connector_configs:
+            if spec.define is None:
+                return NoPlan(f"there is no connector {spec.connector}")
+            self._define(spec.connector, spec.define)
+            state = self._store.read()
+        not_started = _not_started(state, spec.connector)
+        if not_started:
+            return NoPlan(not_started)
+        if spec.claim is None:
+            return self._store.claim(spec.connector)
+        newest = state.claims.get(spec.connector)
+        if newest != spec.claim:
+            return NoPlan(f"claim {spec.claim} is no longer the newest, {newest} is")
+        return spec.claim
+
+    def _define(self, name: str, config: Mapping[str, str]) -> None:
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            refuse_foreign(name, config, state)
+            return [ConnectorRecord(name, dict(config))]
+
+        self._store.change(decide)
+
+    def secrets(self, spec: RunSpec, state: ClusterConfigState) -> set[str]:
+        """What must not be shown of the connector's config, whatever its code reports."""
+        raw = state.connector_config(spec.connector)
+        return secret_values(raw or {}, self._settings.config_providers(spec.connector), spec.secrets)
+
+    def plan(self, spec: RunSpec, claim: Claim) -> Plan:
+        """1 check the config 2 start the connector 3 ask for task configs 4 publish them if they changed 5 fence what is not hosted
+        6 with several tasks, fence those too and repair offsets.
+
+        Raises ConfigException, TooManyTasksException, what the connector raises, or FencedException when a newer claim came first.
+        """
+        state = self._store.read()
+        raw = state.connector_config(spec.connector)
+        if raw is None:
+            raise FencedException(f"connector {spec.connector} was deleted")
+        version = state.version_in_force(spec.connector)
+        checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
+        warn_of_what_is_not_used(checked, self._settings)
+        guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)
+        planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))
+        if planned:
+            configs = self._published(spec.connector)
+        else:
+            configs = self._generated(checked, claim)
+            self._publish(checked, configs, claim)
+            self._take_over(checked, claim, len(configs))
+        tasks = [task for task in range(len(configs)) if not planned or spec.tasks is None or task in spec.tasks]
+        return Plan(checked, claim, guarantee, configs, tasks)
+
+    def _generated(self, checked: CheckedConnector, claim: Claim) -> list[Mapping[str, str]]:
+        if checked.is_java:
+            self._end_open(checked, claim)  # a connector that reads offsets would wait for an open transaction
+            from airflow_provider_connect.runtime.worker.task.java_worker import java_task_configs
+
+            is_valid = self._is_planned(checked.name)
+            return java_task_configs(checked, self._settings, self._java, is_valid=is_valid, mask=self._mask)
+        context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
+        try:
+            configs = task_configs(checked, context, self._settings)
+        except ConfigException as error:  # its config was checked: what it names is not as it must be
+            raise MissingException(error.message, errors=error.errors) from error
+        warn_of_missing(checked.name, missing_of(checked.connector, self._mask))
+        return configs
+
+    def _offsets(self, checked: CheckedConnector, settle_seconds: float | None) -> SourceOffsets:
+        with closing(self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved), settle_seconds=settle_seconds)) as store:
+            return store.read(checked.name)
+
+    def _is_planned(self, connector: str) -> bool:
+        """Whether the published tasks come from the config in force: if not, it would be wrong to run some of them again."""
+        state = self._store.read()
+        return state.applied_configs.get(connector) == state.connector_config(connector)
+
+    def _published(self, connector: str) -> list[Mapping[str, str]]:
+        state = self._store.read()
+        return list(state.all_task_configs(connector).values())
+
+    def _take_over(self, checked: CheckedConnector, claim: Claim, tasks: int) -> None:
+        """A partition may have moved from one task to another: every old owner is fenced before any task reads its offset. A lone task does
+        all this itself.
+
+        1 take over every id 2 still the newest claim? 3 repair offsets. A driver that was frozen in between is fenced by the newer one's 1,
+        or refused by 2; so it never writes offsets that were read before a newer run moved them.
+        """
+        if tasks < 2 or not self._has_ids(checked):
+            return
+        if not checked.is_source:
+            self._fence.fence(checked.name, range(tasks), checked.producer_overrides(self._settings))
+            return
+        self._fence.fence(checked.name, range(1, tasks), checked.producer_overrides(self._settings))  # 1
+        offsets = self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved))
+        with closing(offsets), self._fence.owner(checked.name, checked.producer_overrides(self._settings)) as owner:
+            need_newest(self._store.read(), checked.name, claim)  # 2
+            owner.write(repairs(offsets, checked.name))  # 3
+
+    def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
+        """The tasks of the last run have an open transaction: fence them now rather than after the plan."""
+        state = self._store.read()
+        need_newest(state, checked.name, claim)
+        if self._has_ids(checked):
+            self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), checked.producer_overrides(self._settings))
+
+    def _publish(self, checked: CheckedConnector, configs: Sequence[Mapping[str, str]], claim: Claim) -> None:
+        """Task configs, then the commit record; then, for a smaller set, the ids no longer hosted are fenced before the count."""
+        name = checked.name
+        self._store.put_tasks(name, configs, claim, planned_from=checked.raw)
+        alive = self._store.read().fencing_counts.get(name, 0)
+        if alive != len(configs):
+            if self._has_ids(checked):
+                self._fence.fence(name, range(len(configs), alive), checked.producer_overrides(self._settings))
+            self._store.put_fencing_count(name, len(configs), claim)
+
+    def _has_ids(self, checked: CheckedConnector) -> bool:
+        """Whether its tasks commit in transactions of their ids; else the store of the offsets fences them."""
+        return self._backing.exactly_once or not checked.is_source
+
+
+def _not_started(state: ClusterConfigState, connector: str) -> str:
+    target = state.target_state(connector)
+    return "" if target is TargetState.STARTED else f"connector {connector} is {target}"

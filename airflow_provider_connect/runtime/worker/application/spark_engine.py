@@ -1,0 +1,153 @@
+"""Spark as what runs tasks: each is a job of one partition, whose body is a Python worker; or, if it works with frames, a thread of the
+driver. The only module here that knows Spark.
+
+Two start-up measures live here because they must precede the SparkContext: without the numpy converters py4j imports pandas, numpy and
+pyarrow in the driver at its first call with an argument, and the JVM's own stop saves the second that Python's waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.java.manifests import SETTING, allowed_locations
+from airflow_provider_connect.runtime.model.log_lines import KeptLines, LineReader, write_logs
+from airflow_provider_connect.runtime.model.run import TaskResult
+from airflow_provider_connect.runtime.plugins.loading.plugin_path import unpacked_paths, write_archive
+from airflow_provider_connect.runtime.worker.application.task_threads import TaskThreads
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload, refuse_second_attempt
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+_PLUGINS: Final = "connect-plugins"
+
+
+class SparkEngine:
+    """One SparkContext. ``run`` may be called from several threads at once; jobs beyond the free cores wait their turn."""
+
+    def __init__(self, connector: str, mask: Mask | None = None) -> None:
+        """``mask`` hides the secrets of bodies that run in this process, whose output is masked by it."""
+        self._context = _context(connector)
+        self._threads = TaskThreads(mask or Mask(), fenced=True)
+        self._lock = threading.Lock()
+        self._sent: Sequence[str] = ()
+
+    @property
+    def is_local(self) -> bool:
+        return str(self._context.master).startswith("local")
+
+    def run(self, payload: TaskPayload) -> TaskResult:
+        """The task as a Spark job. Raises when the job is lost: its Python worker or its executor died."""
+        if payload.needs_spark:
+            return self._threads.run(payload)
+        name = f"{payload.connector}-{payload.task}"
+        self._context.setLocalProperty("spark.job.description", name)
+        run = body
+        if not self.is_local:
+            self._send(payload.locations)
+            allowed = allowed_locations(payload.settings)
+            java = [allowed(Path(path)) for path in payload.locations]  # decided here: links lead elsewhere on another machine
+            run = partial(body, sent=java, keeps_log=True)
+        result, *lines = self._context.parallelize([payload], 1).mapPartitions(run).collect()
+        reader = LineReader()
+        for line in lines:
+            reader.read(line)
+        assert isinstance(result, TaskResult)
+        return result
+
+    def _send(self, locations: Sequence[str]) -> None:
+        """Have Spark unpack the plugins of the run beside each executor's other files; the tasks of a run have the same ones.
+
+        Executors fetch the archive from where it lies here; Spark removes it at the end.
+        """
+        from pyspark import SparkFiles
+
+        with self._lock:
+            if not locations or self._sent == locations:
+                return
+            archive = os.path.join(SparkFiles.getRootDirectory(), f"{_PLUGINS}.zip")
+            try:
+                write_archive(locations, archive)
+            except OSError as error:
+                raise RetriableException(
+                    f"The plugins that this run began with cannot be read, to be sent to executors: {error}"
+                ) from error
+            self._context.addArchive(f"{archive}#{_PLUGINS}")
+            self._sent = locations
+
+    def stop(self) -> None:
+        """Stop the JVM's context, without the second that ``SparkContext.stop`` sleeps. The process must end right after."""
+        self._context._jsc.sc().stop()
+
+
+def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_log: bool = False) -> Iterator[TaskResult | str]:
+    """What Spark calls in the Python worker; ``sent``: for each plugin location of the run, which came with the job, whether its Java
+    plugins are allowed. ``keeps_log``: the lines of the log follow each result, because the driver does not have the worker's output."""
+    from pyspark import SparkFiles, TaskContext
+
+    context = TaskContext.get()
+    refuse_second_attempt(context.attemptNumber() if context is not None else 0)
+    for given in payloads:
+        payload = _unpacked(given, SparkFiles.get(_PLUGINS), sent) if sent else given
+        if payload.locations:
+            from airflow_provider_connect.runtime.plugins.loading.plugin_loader import make_way
+
+            make_way(payload.locations)
+        from airflow_provider_connect.runtime.worker.task.task_body import (
+            run_task,  # after that; and the driver, which ships this, needs no Arrow
+        )
+
+        if not keeps_log:
+            yield run_task(payload, fenced=True)
+            continue
+        write_logs()
+        kept = KeptLines()
+        logging.getLogger().addHandler(kept)
+        yield run_task(payload, fenced=True)
+        logging.getLogger().removeHandler(kept)
+        yield from kept.lines()
+
+
+def _unpacked(payload: TaskPayload, root: str, allowed: Sequence[bool]) -> TaskPayload:
+    """With the locations that came with the job, in ``root``, instead of those of the driver's machine. ``allowed``: see ``body``."""
+    paths = unpacked_paths(root, payload.locations)
+    folders = [os.path.dirname(path) for path in paths]
+    of_java = ",".join(folder for folder, is_allowed in zip(folders, allowed, strict=True) if is_allowed)
+    settings = {**payload.settings, "plugin.path": ",".join(folders), SETTING: of_java}
+    return replace(payload, settings=settings, locations=paths)
+
+
+def _context(connector: str) -> SparkContext:
+    from py4j import protocol
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import types  # registers the converters that the next line takes out  # noqa: F401
+
+    converters = protocol.INPUT_CONVERTER
+    converters[:] = [converter for converter in converters if not type(converter).__name__.startswith("Numpy")]
+    conf = SparkConf().setAppName(f"connect-{connector}")
+    return SparkContext.getOrCreate(conf)
+
+
+def exit_at_once(code: int) -> None:
+    """End the process without the interpreter's clean-up, which waits for the JVM."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def starter(connector: str, started: list[SparkEngine], mask: Mask | None = None) -> Callable[[TaskPayload], TaskResult]:
+    """Start the engine, add it to ``started``, whose owner stops it, and return what runs tasks."""
+    engine = SparkEngine(connector, mask)
+    started.append(engine)
+    return engine.run

@@ -1,0 +1,90 @@
+"""Runs each task of a run without Spark in a process of its own, as Spark does: what one task does to its process costs that task alone.
+
+Used where a run has several tasks. As a program it is such a process: it gets the pickled payload on standard input, and writes the result
+as JSON to the descriptor that is its argument.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from typing import BinaryIO, Final
+
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.runtime.model.run import RunResult, RunState, TaskResult
+from airflow_provider_connect.runtime.spark.parent_death import bounded_lines, dies_with_parent
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
+
+_PROGRAM: Final = "airflow_provider_connect.runtime.worker.application.task_processes"
+
+
+class TaskProcessLost(Exception):
+    """The process of a task ended without a result."""
+
+
+def run_in_process(payload: TaskPayload) -> TaskResult:
+    """The task's result, which may be a failure. May be called from several threads at once; the child dies with the thread that calls.
+
+    Raises TaskProcessLost when the process ends without a result, RetriableException when it does not start.
+    """
+    reading, writing = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", _PROGRAM, str(writing)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[writing],
+            text=False,
+            preexec_fn=dies_with_parent(),  # in this process's group, which Airflow kills  # noqa: PLW1509
+        )
+    except OSError as error:
+        os.close(reading)
+        raise RetriableException(f"The process of task {payload.connector}-{payload.task} does not start: {error}") from error
+    finally:
+        os.close(writing)
+    with process, os.fdopen(reading, "rb") as answered:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(pickle.dumps(payload))
+            process.stdin.close()
+        except BrokenPipeError:  # it has ended: its exit code follows
+            pass
+        for line in bounded_lines(process.stdout):  # until it ends, for it writes its result at its end
+            sys.stdout.write(line.decode("utf-8", "replace"))
+            sys.stdout.flush()
+        text = answered.read()
+        code = process.wait()
+    if not text:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise TaskProcessLost(f"The process of task {payload.connector}-{payload.task} {how}")
+    return RunResult.from_json(text.decode()).tasks[0]
+
+
+def answer(asked: BinaryIO, descriptor: int) -> None:
+    """Run the task whose pickled payload ``asked`` has, and write its result."""
+    payload: TaskPayload = pickle.load(asked)
+    if payload.locations:
+        from airflow_provider_connect.runtime.plugins.loading.plugin_loader import make_way
+
+        make_way(payload.locations)
+    from airflow_provider_connect.runtime.worker.task.task_body import run_task  # after that, since plugins may bring compiled code
+
+    result = run_task(payload, fenced=True)
+    with os.fdopen(descriptor, "w") as answered:
+        answered.write(RunResult(payload.connector, RunState.DONE, payload.claim, [result]).to_json())
+
+
+def main() -> None:
+    """Ends the process, without the clean-up that waits for threads of clients."""
+    answer(sys.stdin.buffer, int(sys.argv[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Runs tasks in the application's own process, each in the thread that asks for it. Knows no Spark.
+
+What tasks need is loaded at the first one, after the connector's plugins: these may bring compiled code that must come first.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.model.run import TaskResult
+from airflow_provider_connect.runtime.stores.backing import Backing
+from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
+
+_LOADING: Final = threading.Lock()  # a thread that waits for another's import gets half a module if that fails
+
+
+class TaskThreads:
+    """``run`` may be called from several threads at once."""
+
+    def __init__(self, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False) -> None:
+        """``mask`` hides the secrets of tasks, whose output is this process's. ``backing`` keeps their state; None: the topics do.
+        ``fenced``: this process is the run's own, and is killed where its tasks need more memory than they may."""
+        self._mask = mask
+        self._java = java
+        self._backing = backing
+        self._fenced = fenced
+
+    def run(self, payload: TaskPayload) -> TaskResult:
+        """The task's result, which may be a failure."""
+        with _LOADING:
+            from airflow_provider_connect.runtime.worker.task.task_body import run_in_driver
+
+        return run_in_driver(payload, self._mask, self._java, self._backing, fenced=self._fenced)

@@ -1,0 +1,53 @@
+"""Calls that may never return, bounded in time: into the Kafka client, and the import of a connector's class."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import ConfigException, RetriableException
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+    from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import Plugin
+
+_OURS = "airflow_provider_connect."
+
+
+def within(seconds: float, act: Callable[[], object], doing: str) -> None:
+    """``act()`` in a thread of its own; what it raises comes out.
+
+    RetriableException after ``seconds``: the thread is left behind, and ends with the process. So ``act`` must be a call whose late
+    success does no harm.
+    """
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:  # (raised again below)
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name=doing, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise RetriableException(f"{doing[:1].upper()}{doing[1:]} took more than {seconds:g} s. A later try may succeed.")
+    if raised:
+        raise raised[0]
+
+
+def connector_class(plugin: Plugin, settings: WorkerSettings) -> type:
+    """The class of ``plugin``, whose import runs its author's code. Raises ConfigException when it cannot be imported, or not within
+    ``plugin.probe.timeout.ms``."""
+    if plugin.location is None and plugin.reference.startswith(_OURS):
+        return plugin.load()
+    seconds = settings.plugin_probe_timeout_ms / 1000
+    loaded: list[type] = []
+    try:
+        within(seconds, lambda: loaded.append(plugin.load()), f"import of {plugin.class_name}")
+    except RetriableException as error:
+        text = f"importing it ({plugin.origin}) took more than the {seconds:g} s of plugin.probe.timeout.ms"
+        raise ConfigException.of("connector.class", plugin.class_name, text) from error
+    return loaded[0]

@@ -1,0 +1,180 @@
+"""Source records that client or broker refuse for what they are: found, reported and left out.
+
+What is known to be too large, or has a time that no record has, never reaches the client (``without_refused``). What is refused all the
+same is found by ``RefusedRecords``, where ``errors.tolerance`` is all. A broker answers for whole batches: one that is too large, or that
+holds one bad record, is refused with all that lies in it. So what was refused is sent again in halves, once everything else is
+acknowledged, and only what is refused alone is given up. Records that were sent again stand behind later ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pyarrow.compute as pc
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from airflow_provider_connect.data.records import SourceRecord
+from airflow_provider_connect.errors import DataException, RetriableException
+from airflow_provider_connect.runtime.stores.kafka_errors import translated
+from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.runtime.worker.delivery.record_limits import Excess
+from airflow_provider_connect.runtime.worker.errors.failures import SOURCE_TASK, ErrorStage, Failure, Operation, ReadRecord
+
+RECORD_ERRORS: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+    }
+)
+"""Errors that another record would not meet. An error of the topic itself is not among them."""
+PRODUCE: Final = Operation(ErrorStage.KAFKA_PRODUCE, SOURCE_TASK)
+
+
+@dataclass(frozen=True, slots=True)
+class WrongTime:
+    """A record, by its index in the batch, with a time that no record has."""
+
+    index: int
+    timestamp: int
+
+    def text(self, topic: str) -> str:
+        return f"has the timestamp {self.timestamp}: those of records are milliseconds from 1970 on. Correct it where it comes from"
+
+
+def wrong_times(batch: EncodedBatch) -> list[WrongTime]:
+    """The records of the batch with times before 1970, in their order."""
+    if batch.timestamp is None or batch.timestamp.null_count == batch.num_records or pc.min(batch.timestamp).as_py() >= 0:
+        return []
+    indices = pc.indices_nonzero(pc.fill_null(pc.less(batch.timestamp, 0), False)).to_pylist()
+    return [WrongTime(index, batch.timestamp[index].as_py()) for index in indices]
+
+
+def without_refused(
+    batch: EncodedBatch,
+    refusals: Sequence[Excess | WrongTime],
+    source_partition: Mapping[str, object] | None,
+    failed: Callable[[Failure], None],
+) -> list[EncodedBatch]:
+    """The batch without the records of ``refusals``, in their order, each of which ``failed`` is called with, and may raise for."""
+    pieces, start = [], 0
+    for refusal in refusals:
+        record = batch.slice(refusal.index, 1)
+        where = "" if source_partition is None else f" of source partition {dict(source_partition)}"
+        error = DataException(f"The record for topic {batch.topic}{where}{_key_text(record)} {refusal.text(batch.topic)}")
+        failed(Failure(PRODUCE, error, _read(record)))
+        pieces.append(batch.slice(start, refusal.index - start))
+        start = refusal.index + 1
+    pieces.append(batch.slice(start, batch.num_records - start))
+    return [piece for piece in pieces if piece.num_records]
+
+
+def _key_text(record: EncodedBatch) -> str:
+    key = None if record.key is None else record.key[0].as_py()
+    return "" if key is None else f", with a key of {len(key)} bytes and SHA-256 {hashlib.sha256(key).hexdigest()[:16]}…,"
+
+
+def _read(record: EncodedBatch) -> ReadRecord:
+    def source_record() -> SourceRecord:
+        value, key, timestamp = (None if c is None else c[0].as_py() for c in (record.value, record.key, record.timestamp))
+        known = None if timestamp is None or timestamp < 0 else timestamp
+        return SourceRecord(None, None, record.topic, value, key, kafka_partition=record.kafka_partition, timestamp=known)
+
+    return ReadRecord(record.topic, source_record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A record as ``Producer.produce`` takes it."""
+
+    topic: str
+    options: dict[str, Any]  # Any: the arguments of the client's produce
+
+
+class RefusedRecords:
+    """Belongs to one producer, whose delivery reports and refusals it gets. ``failed`` is called with each record that is given up."""
+
+    def __init__(self, producer: Producer, failed: Callable[[Failure], None]) -> None:
+        self._producer = producer
+        self._failed = failed
+        self._refused: list[tuple[_Sent, KafkaError]] = []
+
+    def give_up(self, topic: str, options: dict[str, Any], error: KafkaError) -> bool:
+        """The client itself refused a record. False: for a reason that lies elsewhere."""
+        if error.code() not in RECORD_ERRORS:
+            return False
+        self._report(_Sent(topic, options), error)
+        return True
+
+    def delivered(self, error: KafkaError, message: Message, headers: object = None) -> bool:
+        """A delivery report; reports don't have the ``headers`` of their record. False: the reason of the error lies elsewhere."""
+        return self._take(_sent(message, headers), error)
+
+    def _take(self, sent: _Sent, error: KafkaError) -> bool:
+        if error.code() not in RECORD_ERRORS:
+            return False
+        self._refused.append((sent, error))
+        return True
+
+    def settle(self, timeout_seconds: float) -> None:
+        """Send again what was refused, until only records are left that are refused alone. All else must be acknowledged before."""
+        while self._refused:
+            refused, self._refused = self._refused, []
+            self._send_in_halves([sent for sent, _ in refused], timeout_seconds)
+
+    def _send_in_halves(self, records: Sequence[_Sent], timeout_seconds: float) -> None:
+        half = len(records) // 2
+        for piece in (records[:half], records[half:]):
+            refused = self._sent_again(piece, timeout_seconds)
+            if len(piece) == 1 and refused:
+                self._report(*refused[0])
+            elif refused:
+                self._send_in_halves([sent for sent, _ in refused], timeout_seconds)
+
+    def _sent_again(self, records: Sequence[_Sent], timeout_seconds: float) -> list[tuple[_Sent, KafkaError]]:
+        """Send these records and wait for the answers; which were refused."""
+        failures: list[KafkaError] = []
+
+        def report(sent: _Sent, error: KafkaError | None, _message: Message) -> None:
+            if error is not None and not self._take(sent, error):
+                failures.append(error)
+
+        for sent in records:
+            try:
+                self._producer.produce(sent.topic, on_delivery=partial(report, sent), **sent.options)
+            except KafkaException as error:
+                raise translated(error, f"writing to topic {sent.topic}") from error
+        if self._producer.flush(timeout_seconds):
+            raise RetriableException(f"{len(records)} records were not acknowledged by the broker within {timeout_seconds:g} s")
+        if failures:
+            raise translated(failures[0], "writing records")
+        refused, self._refused = self._refused, []
+        return refused
+
+    def _report(self, sent: _Sent, error: KafkaError) -> None:
+        record = SourceRecord(
+            None,
+            None,
+            sent.topic,
+            sent.options.get("value"),
+            sent.options.get("key"),
+            kafka_partition=sent.options.get("partition"),
+            timestamp=sent.options.get("timestamp"),
+        )
+        self._failed(Failure(PRODUCE, translated(error, f"writing to topic {sent.topic}"), ReadRecord(sent.topic, lambda: record)))
+
+
+def _sent(message: Message, headers: object) -> _Sent:
+    options: dict[str, Any] = {"value": message.value(), "key": message.key(), "headers": headers}
+    kind, timestamp = message.timestamp()
+    if kind:
+        options["timestamp"] = timestamp
+    partition = message.partition()
+    if partition is not None and partition >= 0:
+        options["partition"] = partition
+    return _Sent(str(message.topic()), options)

@@ -1,0 +1,157 @@
+"""A record that failed: at which stage, in which class, and the messages about it in Kafka Connect's words (contract §13.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from airflow_provider_connect.data.java_text import NULL, text_of
+from airflow_provider_connect.data.records import SourceRecord
+from airflow_provider_connect.data.schema import Schema
+from airflow_provider_connect.errors import ConnectException, message_of, trace_of
+
+SINK_TASK = "org.apache.kafka.connect.sink.SinkTask"
+SOURCE_TASK = "org.apache.kafka.connect.runtime.WorkerSourceTask"
+
+
+class RetriedByNextRunException(ConnectException):
+    """Ends the task. The cause is retriable, but the records of ``put`` must not come again in this run: some were already taken."""
+
+    retriable = True
+
+
+class ErrorStage(StrEnum):
+    """Where a record can fail alone."""
+
+    TASK_POLL = "TASK_POLL"
+    TASK_PUT = "TASK_PUT"
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    KAFKA_PRODUCE = "KAFKA_PRODUCE"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One step of a task's work, and the public name of the class that does it; ``number`` distinguishes two of one class."""
+
+    stage: ErrorStage
+    class_name: str
+    number: int = 0
+
+
+PUT = Operation(ErrorStage.TASK_PUT, SINK_TASK)
+
+
+class FailedRecord(Protocol):
+    """The record of a failure. ``description`` names it without its contents; ``str`` has them, for logs that may hold messages."""
+
+    def description(self) -> str: ...
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedRecord:
+    """A sink's record as it lies in Kafka. ``timestamp`` is in ms; None: it has none, or it was not read."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp: int | None = None
+    timestamp_type: str = "CreateTime"
+
+    @property
+    def num_bytes(self) -> int:
+        return len(self.key or b"") + len(self.value or b"") + sum(len(key) + len(value or b"") for key, value in self.headers)
+
+    def description(self) -> str:
+        return f"offset {self.offset} of {self.topic}-{self.partition}"
+
+    def __str__(self) -> str:
+        time = "" if self.timestamp is None else f", timestamp={self.timestamp}, timestampType={self.timestamp_type}"
+        return f", where consumed record is {{topic='{self.topic}', partition={self.partition}, offset={self.offset}{time}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """A source's record, created only when its text is asked for."""
+
+    topic: str
+    make: Callable[[], SourceRecord]
+
+    def description(self) -> str:
+        return f"a record for topic {self.topic}"
+
+    def __str__(self) -> str:
+        try:
+            return f", where source record is = {_source_text(self.make())}"
+        except Exception as error:  # what is wrong with the record may keep it from being shown
+            return f", where source record is one for topic {self.topic} that cannot be shown: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRecord:
+    """A record that its source could not read: the exception has its position."""
+
+    task: str
+
+    def description(self) -> str:
+        return f"a record that {self.task} could not read"
+
+    def __str__(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One record, what was being done, and the exception."""
+
+    operation: Operation
+    error: Exception
+    record: FailedRecord
+
+    def text(self, *, with_record: bool) -> str:
+        """Connect's sentence about it. ``with_record``: position of a consumed record, a source's whole record."""
+        record = str(self.record) if with_record else ""
+        return f"Executing stage '{self.operation.stage}' with class '{self.operation.class_name}'{record}."
+
+    def summary(self) -> str:
+        """Stage, record and message in one line. It may hold secrets."""
+        message = " ".join(message_of(self.error).split())
+        return f"{self.operation.stage} of {self.record.description()}: {type(self.error).__name__}: {message}"
+
+    def trace(self) -> str:
+        """Class and message of the exception, then Python's trace."""
+        return trace_of(self.error)
+
+
+def unread(task: str, error: Exception) -> Failure:
+    """The failure of a record that the source task of this public name could not read."""
+    return Failure(Operation(ErrorStage.TASK_POLL, task), error, UnreadRecord(task))
+
+
+def _source_text(record: SourceRecord) -> str:
+    """``SourceRecord.toString``."""
+    key, value = text_of(record.key, record.key_schema), text_of(record.value, record.value_schema)
+    schemas = [_schema_text(schema) for schema in (record.key_schema, record.value_schema)]
+    partition, timestamp = (NULL if number is None else str(number) for number in (record.kafka_partition, record.timestamp))
+    headers = ", ".join(f"ConnectHeader(key={h.key}, value={text_of(h.value, h.schema)})" for h in record.headers)
+    return (
+        f"SourceRecord{{sourcePartition={text_of(record.source_partition, None)}, sourceOffset={text_of(record.source_offset, None)}}} "
+        f"ConnectRecord{{topic='{record.topic}', kafkaPartition={partition}, key={key}, keySchema={schemas[0]}, "
+        f"value={value}, valueSchema={schemas[1]}, timestamp={timestamp}, headers=ConnectHeaders(headers=[{headers}])}}"
+    )
+
+
+def _schema_text(schema: Schema | None) -> str:
+    """``ConnectSchema.toString``."""
+    if schema is None:
+        return NULL
+    return f"Schema{{{f'{schema.name}:' if schema.name else ''}{schema.type.name}}}"

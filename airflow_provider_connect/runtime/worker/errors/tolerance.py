@@ -1,0 +1,242 @@
+"""Records that fail: found by halving, retried, reported, then skipped or the end of the task. Knows nothing of clients or columns.
+
+The rules are Kafka Connect's (``errors.*``, contract §13.1), but for one: a record whose retries are used up fails its task under
+``errors.tolerance=none`` as any other does; Connect drops it without a word.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, TypeVar
+
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, UnavailableException
+from airflow_provider_connect.runtime.model.connector_settings import ErrorSettings
+from airflow_provider_connect.runtime.worker.errors.failures import ErrorStage, FailedRecord, Failure, Operation
+from airflow_provider_connect.runtime.worker.errors.retries import JITTER, Retries
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+
+Result = TypeVar("Result")
+_NEVER_TOLERATED: Final = (FencedException, UnavailableException, MemoryError, NotImplementedError)
+_OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Python's errors that the same record raises each time. Others, such as those of a network, may be over in the next run."""
+_CONVERTER_KEYS: Final = {ErrorStage.KEY_CONVERTER: "key.converter", ErrorStage.VALUE_CONVERTER: "value.converter"}
+STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, log_include_messages=False)
+
+
+class StoppedWhileRetrying(Exception):
+    """The task is to end while an operation waits for its next attempt; its records are neither taken nor left out."""
+
+
+@dataclass(slots=True)
+class Tolerance:
+    """The error tolerance of ``task``, whose messages ``mask`` takes secrets out of. ``report`` passes a failure to log and dead
+    letter queue, before anything else follows from it."""
+
+    settings: ErrorSettings = STRICT
+    report: Callable[[Failure], None] = lambda _: None
+    metrics: TaskMetrics = field(default_factory=lambda: TaskMetrics(is_source=False))
+    is_stopping: Callable[[], bool] = lambda: False
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    draw: random.Random = field(default_factory=random.Random)
+    task: str = ""
+    mask: Callable[[str], str] = str
+    _retries: dict[str, Retries] = field(default_factory=dict)
+    _rates: defaultdict[Operation, FailureRate] = field(default_factory=lambda: defaultdict(FailureRate))
+
+    def of_task(self, task: str) -> Tolerance:
+        """The same, with attempts of its own."""
+        return replace(self, task=task, _retries={})
+
+    def parts(
+        self,
+        operation: Operation,
+        count: int,
+        act: Callable[[int, int], Result],
+        record: Callable[[int], FailedRecord],
+        *,
+        tolerable: type[Exception] = Exception,
+    ) -> list[Part[Result]]:
+        """Do something to ``count`` records: all at once, or, where that fails, in parts that leave out the records that fail alone.
+
+        ``act(start, length)`` does it to some, in their order; after it raised, the same records come again in smaller runs. Exceptions
+        that are not ``tolerable`` come out as they are. ``record(index)`` is asked about records that failed.
+        Raises RetriableException or ConnectException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
+        """
+        return self.bisected(
+            operation, count, act, lambda index, error: self.failed(Failure(operation, error, record(index))), tolerable=tolerable
+        )
+
+    def bisected(
+        self,
+        operation: Operation,
+        count: int,
+        act: Callable[[int, int], Result],
+        failed: Callable[[int, Exception], None],
+        *,
+        tolerable: type[Exception],
+    ) -> list[Part[Result]]:
+        """As ``parts``; ``failed`` takes each record that fails alone."""
+
+        def attempt(start: int, length: int) -> Part[Result] | Miss:
+            try:
+                return Part(start, length, act(start, length))
+            except _NEVER_TOLERATED:
+                raise
+            except tolerable as error:
+                at = error.record if isinstance(error, DataException) else None
+                return Miss(at, error) if at is not None and 0 <= at < length else Miss()
+
+        def single(index: int, miss: Miss) -> Part[Result] | None:
+            if miss.error is not None:
+                failed(index, miss.error)
+                return None
+            try:
+                return Part(index, 1, self._until_done(operation, lambda: act(index, 1)))
+            except (StoppedWhileRetrying, *_NEVER_TOLERATED):
+                raise
+            except tolerable as error:
+                failed(index, error)
+                return None
+
+        return list(sifted(count, attempt, single, self._rates[operation]))
+
+    def failed(self, failure: Failure) -> None:
+        """Report a record that failed for good. Raises where ``errors.tolerance`` is none."""
+        self.metrics.note_failure()
+        self.metrics.record_errors += 1
+        self.report(failure)
+        if not self.settings.tolerates_all:
+            raise exceeded(failure) from failure.error
+        self.metrics.records_skipped += 1
+        self.metrics.last_error = failure.summary
+
+    def retries(self, call: str, *, jitter: float = JITTER) -> Retries:
+        """The attempts of this run at a call of the task, or at an operation."""
+        if call not in self._retries:
+            self._retries[call] = Retries(
+                call,
+                self.task,
+                self.settings,
+                self.metrics,
+                is_stopping=self.is_stopping,
+                now=self.now,
+                sleep=self.sleep,
+                draw=self.draw,
+                mask=self.mask,
+                jitter=jitter,
+            )
+        return self._retries[call]
+
+    def _until_done(self, operation: Operation, act: Callable[[], Result]) -> Result:
+        """Do something to one record, again after each RetriableException for as long as ``errors.retry.timeout`` allows."""
+        retries = self.retries(f"{operation.stage} by {operation.class_name}", jitter=0.0)
+        retries.begin()
+        while True:
+            try:
+                result = act()
+            except RetriableException as error:
+                if self.settings.retry_timeout_ms == 0 or retries.is_over():
+                    raise
+                self.metrics.note_failure()
+                if not retries.wait(error, error.retry_after_ms):
+                    raise StoppedWhileRetrying from error
+            else:
+                retries.succeeded()
+                return result
+
+
+def exceeded(failure: Failure) -> ConnectException:
+    """What fails the task: it has the record's position, and no contents but those in the cause's message."""
+    error, operation, record = failure.error, failure.operation, failure.record.description()
+    text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {record}: {error}"
+    if operation.stage in _CONVERTER_KEYS:
+        text += f" (setting: {_CONVERTER_KEYS[operation.stage]})"
+    may_pass = error.retriable if isinstance(error, ConnectException) else not isinstance(error, _OF_THE_RECORD)
+    return RetriableException(text) if may_pass else ConnectException(text)
+
+
+def is_whole(parts: Sequence[Part[Result]], count: int) -> bool:
+    """Whether all went through at once."""
+    return len(parts) == 1 and parts[0].length == count
+
+
+_MEMORY_RECORDS = 100_000.0  # what lies further back counts half, a quarter …
+_SHARE = 0.7  # a run of this share of the usual distance holds no failing record every other time
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A run failed; ``at`` is the record at fault, counted from the run's first, where it is known: ``error`` is about that one."""
+
+    at: int | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[Result]):
+    """``length`` records from ``start`` on that were handled together."""
+
+    start: int
+    length: int
+    result: Result
+
+
+class FailureRate:
+    """How many records pass between two that fail, lately: it decides how long a run is worth trying."""
+
+    def __init__(self) -> None:
+        self._passed = self._failed = 0.0
+
+    def passed(self, count: int) -> None:
+        self._passed += count
+        if self._passed > _MEMORY_RECORDS:
+            self._passed /= 2
+            self._failed /= 2
+
+    def failed(self) -> None:
+        self._failed += 1
+
+    def run_length(self, count: int) -> int:
+        """How many of the next ``count`` records to try together."""
+        if not self._failed:
+            return count
+        return min(count, max(1, int(_SHARE * self._passed / self._failed)))
+
+
+def sifted(
+    count: int, attempt: Callable[[int, int], Part[Result] | Miss], single: Callable[[int, Miss], Part[Result] | None], rate: FailureRate
+) -> Iterator[Part[Result]]:
+    """What became of ``count`` records, in their order; the gaps between the parts are the records that failed.
+
+    ``attempt(start, length)`` handles a run, ``single(index, miss)`` one record with all the retries that it deserves, or None if it
+    fails; ``miss`` is how it failed in a run. Of a run that failed what lies before the record at fault is tried, or where that is not
+    known the first half, then, where that passes, half of the rest, and so on to one record; what lies behind it starts anew. Each record
+    is handled with success at most once. With one failure in d records about 2 d are tried for it.
+    """
+    start = 0
+    while start < count:
+        length = rate.run_length(count - start)
+        outcome = attempt(start, length)
+        while isinstance(outcome, Miss) and length > 1 and outcome.at != 0:
+            at = length // 2 if outcome.at is None else outcome.at
+            behind = Miss() if outcome.at is None else Miss(0, outcome.error)
+            outcome = attempt(start, at)
+            if isinstance(outcome, Miss):
+                length = at
+                continue
+            rate.passed(at)
+            yield outcome
+            start, length, outcome = start + at, length - at, behind
+        part = single(start, outcome) if isinstance(outcome, Miss) else outcome
+        if part is None:
+            rate.failed()
+            start += 1
+            continue
+        rate.passed(part.length)
+        yield part
+        start += part.length

@@ -1,0 +1,146 @@
+"""The first records of a preview as they were read, and as they left each transformation.
+
+Each record passes the stages alone, after the whole pipeline has passed it with its batch: transformations have no side effects, and those
+that learn fields have learned them from the batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_connect.errors import DataException, message_of
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.model.connector_settings import TransformationSettings
+from airflow_provider_connect.runtime.model.previews import PreviewedRecord, PreviewedStep, PreviewedSteps, StepOutcome
+from airflow_provider_connect.runtime.worker.pipeline.stages import Stage
+from airflow_provider_connect.runtime.worker.preview.findings import LONGEST_VALUE, previewed_record
+from airflow_provider_connect.runtime.worker.preview.records import shown_records
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import class_name_of
+from airflow_provider_connect.sdk.converter import HeaderConverter
+
+MOST_RECORDS = 5
+"""Records of which the steps are shown, and records that are shown of a step that splits one."""
+LONGEST_STEPS = 1 << 18
+"""Characters of all steps together."""
+_LENGTH_OF_STEP = 100
+"""Characters of a step without its texts and records, about."""
+
+
+class Steps:
+    """Given batches as they are before transformations. ``named`` has the aliases of ``stages``, in the same order; ``deadline`` is a time
+    of ``now``, after which no record is taken. ``mask`` hides secrets in what is shown."""
+
+    def __init__(
+        self,
+        named: Sequence[TransformationSettings],
+        stages: Sequence[Stage],
+        header_converter: HeaderConverter,
+        mask: Mask,
+        *,
+        deadline: float,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.shown: list[PreviewedSteps] = []
+        self._stages = list(zip(named, stages, strict=True))
+        self._header_converter = header_converter
+        self._mask = mask
+        self._deadline = deadline
+        self._now = now
+        self._room = LONGEST_STEPS
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the steps of one more record are shown."""
+        return bool(self._stages) and len(self.shown) < MOST_RECORDS and self._room > 0 and self._now() < self._deadline
+
+    def add(self, task: int, batch: Batch) -> None:
+        """The batch's first records, as far as there is room."""
+        for index in range(batch.num_records):
+            if not self.has_room:
+                return
+            self._pass(task, batch.slice(index, 1))
+
+    def _pass(self, task: int, read: Batch) -> None:
+        """Show a batch of one record before and after each stage that it meets."""
+        try:
+            shown = self._record(task, read)
+        except DataException:  # (a header that cannot be read, of a record that a stage may drop)
+            return
+        pieces, steps, is_cut = [read], list[PreviewedStep](), False
+        for named, stage in self._stages:
+            if not pieces:
+                break
+            if self._room <= 0 or self._now() >= self._deadline:
+                is_cut = True
+                break
+            left = _applied(stage, pieces)
+            is_cut |= len(left.pieces) > MOST_RECORDS
+            pieces = left.pieces[:MOST_RECORDS]
+            steps.append(self._step(task, named, stage, left))
+        self.shown.append(PreviewedSteps(shown, steps, is_cut))
+
+    def _step(self, task: int, named: TransformationSettings, stage: Stage, left: _Left) -> PreviewedStep:
+        records, error = list[PreviewedRecord](), left.error
+        for piece in [] if left.outcome is StepOutcome.SKIPPED else left.pieces[:MOST_RECORDS]:
+            try:
+                records.append(self._record(task, piece))
+            except DataException as unreadable:
+                error = error or unreadable
+        text = None if error is None else self._mask(f"{type(error).__name__}: {message_of(error)}")[:LONGEST_VALUE]
+        predicate = None if named.predicate is None else f"{'not ' if named.negate else ''}{named.predicate}"
+        name = class_name_of(type(stage.transformation))
+        self._room -= len(named.alias) + len(name) + len(predicate or "") + len(text or "") + _LENGTH_OF_STEP
+        return PreviewedStep(named.alias, name, left.outcome, predicate, records, text)
+
+    def _record(self, task: int, piece: Batch) -> PreviewedRecord:
+        converter = self._header_converter
+        if piece.is_from_kafka:
+            shown, length = previewed_record(task, shown_records(piece, lambda known: known.sink_records(converter))[0], self._mask)
+        else:
+            shown, length = previewed_record(task, shown_records(piece, lambda known: known.source_records(converter))[0], self._mask)
+        self._room -= length
+        return shown
+
+
+@dataclass(slots=True)
+class _Left:
+    """What has left a stage: batches of one record each, without those that failed, and the first error."""
+
+    outcome: StepOutcome
+    pieces: list[Batch]
+    error: Exception | None = None
+
+
+def _applied(stage: Stage, pieces: Sequence[Batch]) -> _Left:
+    """What a stage makes of batches of one record each."""
+    after: list[Batch] = []
+    error: Exception | None = None
+    is_skipped = True
+    for piece in pieces:
+        try:
+            chosen = stage.chosen(piece)
+            if chosen is not None and not chosen[0].as_py():
+                after.append(piece)
+                continue
+            is_skipped = False
+            after += _singles(Stage(stage.transformation).apply(piece))
+        except Exception as failure:  # (plugins' code may raise anything)
+            is_skipped = False
+            error = error or failure
+    if error is not None:
+        return _Left(StepOutcome.FAILED, after, error)
+    if is_skipped:
+        return _Left(StepOutcome.SKIPPED, after)
+    return _Left(StepOutcome.APPLIED if after else StepOutcome.DROPPED, after)
+
+
+def _singles(batches: Sequence[Batch]) -> Iterator[Batch]:
+    """The first records of what a stage has returned, one more than are shown, each as a batch."""
+    left = MOST_RECORDS + 1
+    for batch in batches:
+        for index in range(min(batch.num_records, left)):
+            yield batch.slice(index, 1)
+        left -= min(batch.num_records, left)

@@ -1,0 +1,142 @@
+"""What both kinds of task work with: payload, plugins, stop signal, statuses, counters, active topics."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.errors import FencedException, plugin_code, trace_of
+from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.connector_settings import ConnectorSettings, Guarantee
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import TaskStatus, TopicStatus
+from airflow_provider_connect.runtime.stores.backing import Backing
+from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
+from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
+from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
+from airflow_provider_connect.runtime.worker.task.memory_fence import TaskFence
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopSignal
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload, need_newest
+from airflow_provider_connect.sdk.task import SinkTask, SourceTask
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class TaskEnvironment:
+    """One task's own. ``started`` and ``started_cpu`` in seconds of the process's clocks; ``step`` surrounds each step of a commit.
+    ``java`` may have the JVM of the plan. ``fence`` None: the process that hosts the task has none."""
+
+    payload: TaskPayload
+    settings: WorkerSettings
+    backing: Backing
+    checked: CheckedConnector
+    task_config: Mapping[str, str]
+    stop: StopSignal
+    statuses: StatusNotes
+    worker_id: str
+    converters: Converters
+    configs: ConfigChanges
+    mask: Mask
+    counted: list[TaskMetrics]
+    watch: Callable[[TaskMetrics], None]
+    step: StepHook
+    java: JavaHost | None = None
+    fence: TaskFence | None = None
+    started: float = field(default_factory=time.monotonic)
+    started_cpu: float = field(default_factory=time.process_time)
+
+    def metrics(self, *, is_source: bool) -> TaskMetrics:
+        """New counters for the body, which the host of the task may watch."""
+        exactly_once = self.payload.guarantee == Guarantee.EXACTLY_ONCE
+        self.counted.append(TaskMetrics(is_source, in_transactions=is_source and exactly_once))
+        self.watch(self.counted[-1])
+        return self.counted[-1]
+
+    def active_topics(self) -> ActiveTopics:
+        """The topics that this task uses."""
+        payload = self.payload
+        return ActiveTopics(payload.connector, payload.task, payload.known_topics, put=self.statuses.put_topic, now=time.time)
+
+    @property
+    def connector_settings(self) -> ConnectorSettings:
+        return self.checked.settings
+
+    @property
+    def max_records(self) -> int | None:
+        """How many records end a run; None: no limit. The worker's setting bounds no backfill, which has one run."""
+        worker = None if self.connector_settings.is_backfill else self.settings.batch_max_records
+        return self.connector_settings.batch_max_records or worker
+
+    @property
+    def producer_overrides(self) -> Mapping[str, str]:
+        return self.checked.producer_overrides(self.settings)
+
+    def note_position(self, position: str) -> None:
+        """Called before the work on each batch, for the report of a task that reaches its memory fence."""
+        if self.fence is not None:
+            self.fence.at(self.mask(position))
+
+    def refuse_old_claim(self) -> None:
+        """Raise FencedException unless the claim is the newest and the connector STARTED. Called right after the id was taken over: a body
+        of an older claim has fenced the newer owner by that, and must not go on instead of it."""
+        state, payload = self.configs.read(), self.payload
+        need_newest(state, payload.connector, payload.claim)
+        if state.target_state(payload.connector) is not TargetState.STARTED:
+            raise FencedException(f"connector {payload.connector} is {state.target_state(payload.connector)}")
+
+    def stopped(self, task: SourceTask | SinkTask) -> None:
+        """End the connector's task. As in Connect, an exception of its ``stop`` is logged: what is delivered is delivered."""
+        try:
+            with plugin_code():
+                task.stop()
+        except Exception as error:
+            name, trace = f"{self.payload.connector}-{self.payload.task}", self.mask(trace_of(error))
+            _log.warning("Task %s: could not be stopped\n%s", name, trace)
+
+    def report(self, state: State) -> None:
+        """Write the task's status, which never waits."""
+        self._put(state, self.payload.failures if state is State.RUNNING else 0)
+
+    def forget_failures(self) -> None:
+        """The task has done its work: its status, which is RUNNING, counts no failures any more."""
+        if self.payload.failures:
+            self._put(State.RUNNING, 0)
+
+    def _put(self, state: State, failures: int) -> None:
+        name, task, claim = self.payload.connector, self.payload.task, self.payload.claim
+        version = self.checked.plugin.version
+        self.statuses.put_task(TaskStatus(name, task, state, self.worker_id, version=version, claim=claim, failures=failures))
+
+
+class ActiveTopics:
+    """The topics that a connector uses (KIP-558), each noted once on the status topic.
+
+    ``known`` are those that the status topic has already for the connector; None: ``topic.tracking.enable`` is off, and no topic is noted.
+    ``put`` writes a status without making the caller wait, ``now`` gives seconds since 1970. Called per batch, not per record.
+    """
+
+    def __init__(
+        self, connector: str, task: int, known: Collection[str] | None, *, put: Callable[[TopicStatus], None], now: Callable[[], float]
+    ) -> None:
+        self._connector = connector
+        self._task = task
+        self._known = None if known is None else set(known)
+        self._put = put
+        self._now = now
+
+    def note(self, topics: Iterable[str]) -> None:
+        """Records of ``topics`` were converted (sinks: as they lie in Kafka) or delivered (sources: after transformations)."""
+        if self._known is None:
+            return
+        for topic in topics:
+            if topic not in self._known:
+                self._known.add(topic)
+                self._put(TopicStatus(topic, self._connector, self._task, int(self._now() * 1000)))

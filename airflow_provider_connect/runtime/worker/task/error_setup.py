@@ -1,0 +1,125 @@
+"""What a connector's ``errors.*`` settings ask for, made for one task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from confluent_kafka import Producer
+
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, client_config
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.kafka_errors import LastError
+from airflow_provider_connect.runtime.stores.offset_location import sink_overrides
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.runtime.worker.delivery.dead_letter_producers import FencedDeadLetterProducer, PlainDeadLetterProducer
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import Originals
+from airflow_provider_connect.runtime.worker.delivery.record_limits import RecordLimits
+from airflow_provider_connect.runtime.worker.errors.dead_letters import (
+    DeadLetterProducer,
+    DeadLetterQueue,
+    HeaderList,
+    context_headers,
+    ensure_topic,
+)
+from airflow_provider_connect.runtime.worker.errors.failures import Failure
+from airflow_provider_connect.runtime.worker.errors.sink_transaction import SinkTransaction
+from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.contexts import TaskSinkContext
+from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.runtime.worker.task.errant_records import ErrantRecords
+from airflow_provider_connect.runtime.worker.task.sink_errors import SinkErrors
+from airflow_provider_connect.runtime.worker.task.task_producers import owner_config
+from airflow_provider_connect.sdk.task import ErrantRecordReporter, SinkTask
+
+log = logging.getLogger(__name__)
+WRITE_SECONDS = 60.0
+ANSWER_SECONDS = 10.0
+
+
+def tolerance_of(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None = None) -> Tolerance:
+    """The task's tolerance, which reports to the log and to ``queue``."""
+    return Tolerance(
+        environment.connector_settings.errors,
+        report=_reports(environment, metrics, queue),
+        metrics=metrics,
+        is_stopping=lambda: bool(environment.stop),
+        task=f"{environment.payload.connector}-{environment.payload.task}",
+        mask=environment.mask,
+    )
+
+
+def sink_errors_of(environment: TaskEnvironment, metrics: TaskMetrics, owner: Callable[[], TransactionalProducer]) -> SinkErrors:
+    """A sink's tolerance with its dead letter queue, whose topic is made where it is missing. ``owner`` has the task's transactional id."""
+    settings = environment.connector_settings.errors
+    if settings.dead_letter_topic is None:
+        return SinkErrors(tolerance_of(environment, metrics))
+    overrides = environment.connector_settings.overrides["admin"]
+    connection = AdminConnection.of(environment.settings, overrides, ANSWER_SECONDS, client_id="connector-dlq-adminclient-")
+    admin = TopicAdmin(environment.settings, connection=connection)
+    ensure_topic(admin, settings.dead_letter_topic, settings.dead_letter_replication_factor)
+    name, number = environment.payload.connector, environment.payload.task
+    with_context: Callable[[Failure], HeaderList] = partial(context_headers, connector=name, task=number, mask=environment.mask)
+    queue = DeadLetterQueue(
+        settings.dead_letter_topic,
+        _letters(environment, owner, admin),
+        headers=with_context if settings.dead_letter_context_headers else lambda _: [],
+        metrics=metrics,
+        writes_through=not settings.tolerates_all,
+    )
+    return SinkErrors(tolerance_of(environment, metrics, queue), queue, Originals())
+
+
+def errant_records_of(environment: TaskEnvironment, errors: SinkErrors) -> ErrantRecordReporter | None:
+    """The reporter that a sink task is offered. None, as in Connect, where neither a log nor a queue would hear of it."""
+    if errors.queue is None and not environment.connector_settings.errors.log_enable:
+        return None
+    return ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
+
+
+def transactional(task: SinkTask, context: TaskSinkContext, errors: SinkErrors, environment: TaskEnvironment) -> SinkTask:
+    """What the loop calls for a task: itself, or what keeps its transactions."""
+    if not task.is_transactional:
+        return task
+    reporter = ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
+    return SinkTransaction(task, context, errors.tolerance, reporter.report_all)
+
+
+def columns_of(environment: TaskEnvironment) -> frozenset[str]:
+    """What has to be read besides the value so that failures can be reported."""
+    settings = environment.connector_settings.errors
+    if settings.dead_letter_topic is not None:
+        return frozenset({"key", "headers", "timestamp"})
+    return frozenset({"timestamp"}) if settings.log_include_messages else frozenset()
+
+
+def _reports(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None) -> Callable[[Failure], None]:
+    """1 the log 2 the dead letter queue."""
+    settings, mask = environment.connector_settings.errors, environment.mask
+    task = f"{environment.payload.connector}-{environment.payload.task}"
+
+    def report(failure: Failure) -> None:
+        if settings.log_enable:
+            metrics.errors_logged += 1
+            text = f"Error encountered in task {task}. {failure.text(with_record=settings.log_include_messages)}"
+            log.error("%s\n%s", mask(text), mask(failure.trace()))
+        if queue is not None:
+            queue.add(failure)
+
+    return report
+
+
+def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProducer], admin: TopicAdmin) -> DeadLetterProducer:
+    """In the task's own transactions where its owner goes to the same cluster, as the same user, as Connect's own producer would."""
+    overrides = environment.connector_settings.overrides["producer"]
+    client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"
+    wanted = client_config(environment.settings, ClientKind.PRODUCER, overrides, client_id=client_id)
+    if wanted == client_config(
+        environment.settings, ClientKind.PRODUCER, sink_overrides(environment.checked.resolved), client_id=client_id
+    ):
+        return FencedDeadLetterProducer(owner, RecordLimits(owner_config(environment), admin.configs), WRITE_SECONDS)
+    producer = Producer({**wanted, "enable.idempotence": "true", **LastError().callbacks()})
+    return PlainDeadLetterProducer(producer, RecordLimits(wanted, admin.configs), WRITE_SECONDS)

@@ -1,0 +1,64 @@
+"""A warning while a task's thread does not come back to its loop: how long that has been, and which line it is at.
+
+Nothing interrupts a call of a plugin, neither the end of a run's time nor a signal. So the log names the call.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from itertools import takewhile
+from pathlib import Path
+from types import TracebackType
+
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopSignal
+
+FIRST_SECONDS = 60.0
+"""The first warning comes after so long; each further one of the same call after twice the time."""
+_PACKAGE = os.path.join(Path(__file__).parents[3], "")
+
+log = logging.getLogger(__name__)
+
+
+class LongCalls:
+    """Watches the thread that enters it, until it leaves. ``stop`` is asked by the thread's loop between batches."""
+
+    def __init__(self, stop: StopSignal, title: str, *, first_seconds: float = FIRST_SECONDS) -> None:
+        self._stop, self._title, self._first = stop, title, first_seconds
+        self._watched = threading.get_ident()
+        self._left = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"long-calls-{title}", daemon=True)
+
+    def __enter__(self) -> LongCalls:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._left.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        entered = time.monotonic()
+        since, limit = entered, self._first
+        while not self._left.wait(max(since + limit - time.monotonic(), 0.0)):
+            asked = self._stop.asked_at or entered
+            if asked > since:
+                since, limit = asked, self._first
+                continue
+            log.warning("%s: no batch has ended for %.0f s; its thread is at %s", self._title, limit, line_of(self._watched))
+            limit *= 2
+
+
+def line_of(thread: int) -> str:
+    """The line that called out of this package, and the innermost one if that is another: "orders.py:12 in fetch"."""
+    frame = sys._current_frames().get(thread)
+    if frame is None:
+        return "its end"
+    stack = traceback.extract_stack(frame)[::-1]
+    outside = list(takewhile(lambda each: not each.filename.startswith(_PACKAGE), stack)) or stack[:1]
+    innermost, outermost = (f"{Path(each.filename).name}:{each.lineno} in {each.name}" for each in (outside[0], outside[-1]))
+    return outermost if len(outside) == 1 else f"{outermost}, and in it at {innermost}"

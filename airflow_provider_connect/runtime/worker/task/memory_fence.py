@@ -1,0 +1,158 @@
+"""The memory fence of a task: the process that runs it is killed when it holds more than ``task.memory.max``, and its end has a name.
+
+A killed process leaves what SIGKILL leaves: what was committed stays, the rest comes again. Nothing of the task's own code runs at the
+fence, so no ``except`` of a plugin can take the end for the failure of a record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from signal import SIGKILL, SIGSTOP
+from threading import Lock
+from types import TracebackType
+from typing import Final, Protocol
+
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
+from airflow_provider_connect.runtime.worker.task.memory_watch import LIMIT, NOTE_BYTES
+
+log = logging.getLogger(__name__)
+_PROGRAM: Final = Path(__file__).with_name("memory_watch.py")
+_START: Final = "its start, before its first record"
+_END_SECONDS: Final = 5.0
+_LONGEST_POSITION: Final = 500
+_REMEDY: Final = (
+    "Give it smaller batches (batch.max.rows, consumer.override.max.partition.fetch.bytes or the like of the connector), find the record "
+    "or file that expands, or raise task.memory.max: in the connector up to the worker's, above that in the worker's settings."
+)
+
+
+class TaskFence(Protocol):
+    """What a task does with its fence."""
+
+    def lower(self, limit: int | None) -> None: ...
+
+    def at(self, position: str) -> None: ...
+
+
+class MemoryFence:
+    """Around a task in this process. ``enter`` starts the watching process; ``at`` may be called for each batch, and costs a
+    microsecond. ``wire`` is the descriptor of the connection by which the driver is notified; None: the log alone is."""
+
+    def __init__(self, title: str, task: int, limit: int, *, wire: int | None = None) -> None:
+        self._note = {"title": title, "task": str(task), "at": _START, "remedy": _REMEDY}
+        self._limit = limit
+        self._wire = -1 if wire is None else wire
+        self._file: int | None = None
+        self._watching: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> MemoryFence:
+        self._file = _shared_file()
+        self._write()
+        passed = [self._file, *([self._wire] if self._wire >= 0 else [])]
+        command = [sys.executable, "-I", "-S", str(_PROGRAM), *map(str, (os.getpid(), self._file, self._wire, int(SIGSTOP), int(SIGKILL)))]
+        try:
+            self._watching = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=passed,
+                preexec_fn=dies_with_parent(own_group=True),  # noqa: PLW1509 - calls the kernel only
+            )
+        except OSError as error:
+            log.warning("%s runs without a memory fence, which could not be started: %s", self._note["title"], error)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._watching is not None:
+            self._watching.kill()
+            self._watching.wait(_END_SECONDS)
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def lower(self, limit: int | None) -> None:
+        """The connector asks for less than the worker allows."""
+        self._limit = min(self._limit, limit or self._limit)
+        self._write()
+
+    def at(self, position: str) -> None:
+        """What the task is at from now on: "t-0, offsets 5 to 9"."""
+        self._note["at"] = position[:_LONGEST_POSITION]
+        self._write()
+
+    def set(self, limit: int, position: str) -> None:
+        """Another limit, and what is done below it."""
+        self._limit = limit
+        self.at(position)
+
+    def _write(self) -> None:
+        if self._file is not None:
+            text = json.dumps(self._note).encode()
+            os.pwrite(self._file, (LIMIT.pack(self._limit) + text).ljust(NOTE_BYTES, b"\0"), 0)
+
+
+class SharedFence:
+    """Around a process that hosts tasks of several connectors, each in a thread: it may hold as much as the tasks that run may together,
+    and ``each`` at least. Its end is theirs, and names them with their positions, the latest first."""
+
+    def __init__(self, title: str, each: int) -> None:
+        self._fence = MemoryFence(title, 0, each)
+        self._each = each
+        self._lock = Lock()
+        self._shares: dict[str, tuple[int, str]] = {}
+
+    def __enter__(self) -> SharedFence:
+        self._fence.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._fence.__exit__(kind, error, trace)
+
+    @contextmanager
+    def share(self, task: str) -> Iterator[TaskFence]:
+        """For as long as ``task`` runs."""
+        share = _Share(self, task, self._each)
+        share.at(_START)
+        try:
+            yield share
+        finally:
+            self.note(task, None)
+
+    def note(self, task: str, share: tuple[int, str] | None) -> None:
+        """``share``: the limit of the task, and its position; None: it has ended."""
+        with self._lock:
+            self._shares.pop(task, None)
+            if share is not None:
+                self._shares[task] = share
+            limit = max(self._each, sum(each for each, _ in self._shares.values()))
+            positions = (f"{name}: {position}" for name, (_, position) in reversed(self._shares.items()))
+            self._fence.set(limit, "; ".join(positions) or "no task")
+
+
+class _Share:
+    def __init__(self, fence: SharedFence, task: str, limit: int) -> None:
+        self._fence, self._task, self._limit, self._position = fence, task, limit, _START
+
+    def lower(self, limit: int | None) -> None:
+        self._limit = min(self._limit, limit or self._limit)
+        self.at(self._position)
+
+    def at(self, position: str) -> None:
+        self._position = position
+        self._fence.note(self._task, (self._limit, position))
+
+
+def _shared_file() -> int:
+    """A file in memory where the system has such; without a name."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("connect-memory-fence")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

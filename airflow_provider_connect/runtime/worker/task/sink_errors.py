@@ -1,0 +1,89 @@
+"""What a sink task does about records that fail: its tolerance, its dead-letter records and its reporter, tied to the commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import Originals, RawBatch
+from airflow_provider_connect.runtime.worker.errors.dead_letters import DeadLetterQueue
+from airflow_provider_connect.runtime.worker.errors.failures import PUT, FailedRecord, Failure
+from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.sdk.task import Refusal
+
+KEPT_BYTES = 128 * 1024 * 1024  # of originals and dead-letter records; a commit lets go of them
+
+
+@dataclass(slots=True)
+class SinkErrors:
+    """``queue`` None: there is no dead letter queue, and no ``originals`` are kept for it."""
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    queue: DeadLetterQueue | None = None
+    originals: Originals | None = None
+    _held_bytes: int = 0  # what the last commit left, because the task did not confirm it
+
+    @property
+    def tolerates_all(self) -> bool:
+        return self.tolerance.settings.tolerates_all
+
+    def put_in_parts(
+        self,
+        count: int,
+        put: Callable[[int, int], None],
+        record: Callable[[int], FailedRecord],
+        refused: Callable[[], Sequence[Refusal] | None] | None = None,
+    ) -> int:
+        """Put the ``count`` records of a batch by ``put(start, length)``, without those that the task refuses: ``refused`` names them
+        after ``put`` raised DataException, or they are found. Returns how many it has taken without ``put``."""
+        if refused is not None:
+            try:
+                put(0, count)
+            except DataException:
+                found = refused()
+            else:
+                return 0
+            if found is not None:
+                for refusal in found:
+                    self.tolerance.failed(Failure(PUT, refusal.error, record(refusal.row)))
+                put(count, 0)  # notes how far it got
+                return count - len(found)
+        self.tolerance.parts(PUT, count, put, record, tolerable=DataException)
+        return 0
+
+    def keep(self, raw: RawBatch) -> None:
+        """A batch was read."""
+        if self.originals is not None:
+            self.originals.keep(raw)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for the next commit that it had better come now."""
+        return self._kept_bytes() - self._held_bytes > KEPT_BYTES
+
+    @contextmanager
+    def committing(self, positions: Mapping[TopicPartition, int]) -> Iterator[None]:
+        """Around a commit of ``positions``: 1 the dead-letter records before them 2 the commit, in which each further one is
+        written at once, since the destination may store its offset right after."""
+        if self.queue is None:
+            yield
+            return
+        self.queue.settle(positions)  # 1
+        before, self.queue.writes_through = self.queue.writes_through, True
+        try:
+            yield  # 2
+        finally:
+            self.queue.writes_through = before
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """These offsets are committed."""
+        if self.originals is not None:
+            self.originals.release(offsets)
+        self._held_bytes = self._kept_bytes()
+
+    def _kept_bytes(self) -> int:
+        waiting = self.queue.waiting_bytes if self.queue is not None else 0
+        return waiting + (self.originals.num_bytes if self.originals is not None else 0)

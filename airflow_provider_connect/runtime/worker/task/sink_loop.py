@@ -1,0 +1,171 @@
+"""The loop of a sink task: read, pipeline, put, commit. Knows nothing of Kafka clients' settings or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.runtime.worker.delivery.kafka_reader import AheadReader
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.runtime.worker.delivery.sink_delivery import SinkDelivery
+from airflow_provider_connect.runtime.worker.errors.retries import asked_ms_of
+from airflow_provider_connect.runtime.worker.errors.tolerance import StoppedWhileRetrying
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.runtime.worker.task.contexts import TaskSinkContext
+from airflow_provider_connect.runtime.worker.task.environment import ActiveTopics
+from airflow_provider_connect.runtime.worker.task.sink_errors import SinkErrors
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.task import Refusal, SinkTask
+
+Result = TypeVar("Result")
+READ_SECONDS = 0.5
+PUT = "put"
+
+
+@dataclass(slots=True)
+class SinkLoop:
+    """Runs one sink task to the ends of what its reader reads, to its limits, or until ``stop`` gives a reason.
+
+    1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits under the guarantee,
+    every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits nothing.
+    A run whose time ends before one ``put`` succeeded raises RetriedByNextRunException.
+    Silence of the broker for ``silence_seconds`` is retriable, where there are records to read. ``errors`` decides about records that fail
+    alone; when it keeps much, a commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on
+    each batch.
+    """
+
+    task: SinkTask
+    context: TaskSinkContext
+    reader: AheadReader
+    pipeline: SinkPipeline
+    delivery: SinkDelivery
+    stop: StopSignal
+    metrics: TaskMetrics
+    topics: ActiveTopics
+    interval_seconds: float
+    silence_seconds: float
+    max_records: int | None
+    now: Callable[[], float]
+    endless: bool = False
+    errors: SinkErrors = field(default_factory=SinkErrors)
+    tick: Callable[[], None] = lambda: None
+    note_position: Callable[[str], None] = lambda _: None
+    _delivered: dict[TopicPartition, int] = field(default_factory=dict)
+    _is_uncommitted: bool = False
+
+    def run(self) -> StopReason | None:
+        """Why the loop ended early, or None when every partition is read to its end."""
+        reason = self._until_end()
+        if reason is StopReason.TIME:
+            self.errors.tolerance.retries(PUT).refuse_run_without_success()
+        if reason is not StopReason.FENCED:
+            self.context.is_ending = True
+            self._commit()
+        return reason
+
+    def _until_end(self) -> StopReason | None:
+        committed, silence = self.now(), 0.0
+        while not self.reader.exhausted:
+            reason = self.stop.reason()
+            if reason is not None:
+                return reason
+            self.tick()
+            asked = self.now()
+            raws = self.reader.read(READ_SECONDS)
+            silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take any time
+            if silence > self.silence_seconds:
+                raise RetriableException(
+                    f"The broker sent no record for {self.silence_seconds:g} s though there are some. A later try may succeed."
+                )
+            for raw in raws:
+                if not self._deliver(raw):
+                    return self.stop.reason()
+            self._apply_requests()
+            is_quiet = self.endless and self._is_uncommitted and not raws
+            is_due = is_quiet or self.errors.is_full or self.now() - committed >= self.interval_seconds
+            if self.context.take_commit_wanted() or is_due:
+                self._commit()
+                committed = self.now()
+            if self.max_records is not None and self.metrics.records_in >= self.max_records:
+                return None
+        self._delivered.update(self.reader.positions)
+        return None
+
+    def _deliver(self, raw: RawBatch) -> bool:
+        """False: there was a reason to stop while a record or the task made it wait. What was not put stays undelivered."""
+        self.metrics.records_in += raw.num_records
+        self.metrics.batches.add(raw.num_records)
+        self.errors.keep(raw)
+        partition = raw.partition
+        self.note_position(f"{partition.topic}-{partition.partition}, offsets {raw.first_offset} to {raw.next_offset - 1}")
+        try:
+            batches = list(self.pipeline.batches(raw))
+            self.topics.note([raw.partition.topic])
+            for batch in batches:
+                self._put_tolerantly(batch, raw)
+        except StoppedWhileRetrying:
+            return False
+        self._delivered[raw.partition] = raw.next_offset
+        self._is_uncommitted = True
+        self.metrics.bytes += raw.value.nbytes
+        return True
+
+    def _apply_requests(self) -> None:
+        """What the task asked for during its calls: partitions paused, or read again from another offset."""
+        self.reader.hold(self.context.paused)
+        for partition, offset in self.context.take_rewinds().items():
+            self.reader.seek(partition, offset)
+            self._delivered[partition] = offset
+
+    def _put_tolerantly(self, batch: Batch, raw: RawBatch) -> None:
+        """Put a batch. Records for which the task raises DataException are left out where errors are tolerated."""
+        if not self.errors.tolerates_all or not batch.num_records:
+            self._put_and_note(batch, raw)
+            return
+
+        def put(start: int, length: int) -> None:
+            self._put_and_note(batch.slice(start, length), raw)
+
+        def refused() -> list[Refusal] | None:
+            return self._until_done(partial(self.task.refused, batch))
+
+        names_refused = type(self.task).refused is not SinkTask.refused
+        taken = self.errors.put_in_parts(
+            batch.num_records, put, lambda index: raw.original(batch, index), refused if names_refused else None
+        )
+        self.metrics.records_out += taken
+
+    def _put_and_note(self, batch: Batch, raw: RawBatch) -> None:
+        after = batch.next_offset if batch.next_offset is not None else raw.next_offset
+        positions = {**self._delivered, raw.partition: after}
+        self._until_done(partial(self.delivery.deliver, self.task, batch, positions))
+        self._delivered[raw.partition] = after
+        self.metrics.records_out += batch.num_records
+
+    def _until_done(self, call: Callable[[], Result]) -> Result:
+        """Make a call of the task, again after each RetriableException. Raises StoppedWhileRetrying when the task is to end."""
+        retries = self.errors.tolerance.retries(PUT)
+        while True:
+            try:
+                with self.metrics.timed_call():
+                    result = call()
+            except RetriableException as error:
+                if not retries.wait(error, asked_ms_of(error, self.context.take_retry_ms())):
+                    raise StoppedWhileRetrying from error
+            else:
+                retries.succeeded()
+                return result
+
+    def _commit(self) -> None:
+        if self._delivered:
+            positions = dict(self._delivered)
+            with self.metrics.timed_commit(), self.errors.committing(positions):
+                committed = self.delivery.commit(self.task, positions)
+            self.errors.committed(committed)
+            self._is_uncommitted = False

@@ -1,0 +1,352 @@
+"""A sink task: its consumer, group, start positions and loop put together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer
+
+from airflow_provider_connect.data.records import Distance, TopicPartition
+from airflow_provider_connect.errors import ConfigException, RetriableException, StoreTimeoutException
+from airflow_provider_connect.runtime.config.client_settings import client_config
+from airflow_provider_connect.runtime.model.backfill import capped, not_before, read_partitions
+from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
+from airflow_provider_connect.runtime.model.connector_settings import Guarantee
+from airflow_provider_connect.runtime.model.ids import consumer_group
+from airflow_provider_connect.runtime.model.run import TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.stores.log_consumer import CommittedOffset
+from airflow_provider_connect.runtime.stores.offset_location import sink_admin_overrides
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, known_ids
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
+from airflow_provider_connect.runtime.worker.delivery.kafka_reader import (
+    ENDLESS,
+    FORCED_SETTINGS,
+    READER_SETTINGS,
+    AheadReader,
+    KafkaReader,
+)
+from airflow_provider_connect.runtime.worker.delivery.sink_delivery import (
+    CommitAfterPut,
+    CommitBeforePut,
+    GroupCommit,
+    Offsets,
+    SinkDelivery,
+    checked_offsets,
+)
+from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
+    KnownOffsets,
+    Origin,
+    Rollback,
+    StartPosition,
+    by_topic,
+    destination_mark,
+    group_mark,
+    is_anothers,
+    is_fresh,
+    is_of_destination,
+    is_of_topic,
+    owned_by,
+    partitions_of,
+    start_position,
+    topics_of,
+)
+from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
+from airflow_provider_connect.runtime.worker.task.contexts import TaskSinkContext
+from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.runtime.worker.task.error_setup import columns_of, errant_records_of, sink_errors_of, transactional
+from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import equipped, stages_of
+from airflow_provider_connect.runtime.worker.task.progress import Progress
+from airflow_provider_connect.runtime.worker.task.sink_loop import SinkLoop
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
+from airflow_provider_connect.runtime.worker.task.task_producers import transactional_producer
+from airflow_provider_connect.runtime.worker.task.task_runner import TaskRunner
+from airflow_provider_connect.sdk.config_def import Type
+from airflow_provider_connect.sdk.connector import SinkConnector
+from airflow_provider_connect.sdk.task import SinkTask
+
+log = logging.getLogger(__name__)
+SILENCE_SECONDS = 60.0
+ANSWER_SECONDS = 10.0
+COMMIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPartitions:
+    """A sink's partitions, and what is known of its offsets outside its destination: those of the group and, where the group has lost them,
+    those of the batch log; ``unfinished`` where a change over REST was, ``lost_here`` where this destination has committed them too.
+    ``has_external_commits``: another program has committed offsets, or deleted them."""
+
+    partitions: Sequence[TopicPartition]
+    committed: Mapping[TopicPartition, CommittedOffset]
+    lost: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unfinished: Collection[TopicPartition] = ()
+    lost_here: Collection[TopicPartition] = ()
+    has_external_commits: bool = False
+
+
+class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
+    """See ``TaskRunner``. A start also opens the task's partitions, and commits the start positions."""
+
+    def __init__(self, environment: TaskEnvironment) -> None:
+        super().__init__(environment, is_source=False)
+        payload, settings = environment.payload, environment.settings
+        resolved, overrides = environment.checked.resolved, environment.connector_settings.overrides["consumer"]
+        group = self._group = consumer_group(payload.connector, resolved, settings.values)
+        config = client_config(settings, "consumer", overrides, client_id=f"connector-consumer-{self._name}")
+        self._ranges = environment.connector_settings.ranges
+        self._reset = "earliest" if self._ranges else str(config.get("auto.offset.reset", "earliest"))
+        self._isolation = _isolation_of(config)
+        connection = self._admin_connection(sink_admin_overrides(resolved), ANSWER_SECONDS)
+        self._admin = TopicAdmin(settings, connection=connection)
+        self._groups = GroupOffsets(settings, connection=connection)
+        self._exactly_once = payload.guarantee == Guarantee.EXACTLY_ONCE
+        self._topic_ids: Mapping[str, str] = {}
+        connector = environment.checked.connector
+        assert isinstance(connector, SinkConnector)
+        location = _settings_of_destination(connector, environment.checked.raw)
+        self._destination = destination_mark(location) if self._exactly_once else ""  # in the group's marks
+        self._starts: dict[TopicPartition, int] = {}
+        self._logged: dict[TopicPartition, int] = {}  # the positions in the batch log
+        self._consumer = Consumer({**READER_SETTINGS, **config, "isolation.level": self._isolation, "group.id": group} | FORCED_SETTINGS)
+        self._open.callback(self._consumer.close)
+        self._commit = GroupCommit(
+            transactional_producer(environment),
+            self._consumer,
+            renewed=self._renewed_owner,
+            group=group,
+            mark=self._mark,
+            members=self._members,
+            batch_log=self._batch_log_of,
+            timeout_seconds=COMMIT_SECONDS,
+        )
+
+    def take_over(self) -> None:
+        self._commit.owner.take_over()
+
+    def read_offsets(self) -> KnownPartitions:
+        """The batch log counts only where the group has no offset. Offsets of topics that were created anew since are left out."""
+        self._commit.refuse_strangers()
+        name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
+        topics = topics_of(self._environment.connector_settings, self._admin)
+        every, ids = partitions_of(topics), known_ids(topics)
+        self._topic_ids = ids
+        committed = {
+            p: known
+            for p, known in self._groups.committed(self._group).items()
+            if reads(p.topic) and is_of_topic(known.metadata, ids.get(p.topic, ""))
+        }
+        moved = any(is_anothers(known.metadata) for known in committed.values())
+        with closing(self._environment.backing.batch_log()) as store:
+            gone = {p for p in store.last(name, ids) if p not in committed and reads(p.topic)}
+            if not gone:
+                return KnownPartitions(every, committed, has_external_commits=moved)
+            lost = store.lost(name, self._groups.retention_seconds(), time.time(), ids)
+            here = store.of_destination(name, self._destination, ids) if self._exactly_once else ()
+            unfinished, is_moved = store.unfinished(name), moved or not gone <= lost.keys()
+            return KnownPartitions(every, committed, lost, unfinished, here, has_external_commits=is_moved)
+
+    def start(self, known: KnownPartitions) -> SinkLoop:
+        environment, payload = self._environment, self._environment.payload
+        connector = environment.checked.connector
+        assert isinstance(connector, SinkConnector)
+        partitions = self._owned(known.partitions)
+        self._metrics.partitions = len(partitions)
+        errors = sink_errors_of(environment, self._metrics, lambda: self._commit.owner)
+        task = equipped(connector.task_class(), connector, environment.converters.header)
+        context = TaskSinkContext(
+            environment.task_config,
+            payload.claim,
+            guarantee=Guarantee(payload.guarantee),
+            assignment=partitions,
+            topic_ids=self._topic_ids,
+            has_external_commits=known.has_external_commits,
+            errant_record_reporter=None if task.is_transactional else errant_records_of(environment, errors),
+        )
+        self._stop_at_end(task)
+        task.initialize(context)
+        task.start(connector.task_config(strip_framework_keys(environment.task_config)))
+        sink = transactional(task, context, errors, environment)
+        ends = self._open_partitions(sink, partitions, known)
+        environment.report(State.RUNNING)
+        self._open.callback(sink.close, partitions)
+        is_endless = payload.endless and not self._ranges
+        ranges = {p: (start, ENDLESS if is_endless else max(start, ends[p])) for p, start in self._starts.items()}
+        delivery: SinkDelivery
+        if payload.guarantee == Guarantee.AT_MOST_ONCE:
+            delivery = CommitBeforePut(self._commit, environment.step)
+        else:
+            delivery = CommitAfterPut(self._commit, environment.step, check=self._refuse_new_topics)
+        reader = self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task))))
+
+        def distance() -> Distance | None:
+            left = sum(max(0, end - reader.positions[at]) for at, (_, end) in ranges.items())
+            return None if is_endless else Distance(left)
+
+        self._distance = distance
+
+        return SinkLoop(
+            task=sink,
+            context=context,
+            reader=reader,
+            pipeline=SinkPipeline(
+                environment.converters,
+                stages_of(environment.checked, environment.converters.header),
+                errors.tolerance,
+                joins_nulls=task.takes_nulls_among_values,
+            ),
+            delivery=delivery,
+            stop=environment.stop,
+            metrics=self._metrics,
+            topics=environment.active_topics(),
+            interval_seconds=environment.settings.offset_flush_interval_ms / 1000,
+            silence_seconds=SILENCE_SECONDS,
+            max_records=environment.max_records,
+            now=time.monotonic,
+            endless=is_endless,
+            errors=errors,
+            note_position=environment.note_position,
+            tick=Progress(str(self._name), self._metrics, distance=distance).tick,
+        )
+
+    def result(self, loop: SinkLoop, reason: StopReason | None) -> TaskResult:
+        metrics = self._metrics
+        task, records = self._environment.payload.task, metrics.records_delivered
+        result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
+        result.ranges = by_topic({p: [self._starts[p], n] for p, n in loop.reader.positions.items() if n > self._starts[p]})
+        result.topics = topic_fields(loop.pipeline.schemas, self._environment.mask)
+        return result
+
+    def _renewed_owner(self) -> TransactionalProducer:
+        """Another producer of the task's id, where the claim is still the newest."""
+        owner = transactional_producer(self._environment)
+        owner.take_over()
+        self._environment.refuse_old_claim()
+        return owner
+
+    def _members(self) -> Sequence[str]:
+        """The members of the group. Asked again, by a new client each time, while the broker is away, for ``SILENCE_SECONDS`` at most."""
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while True:
+            try:
+                return self._groups.members(self._group)
+            except StoreTimeoutException:
+                if time.monotonic() + ANSWER_SECONDS > deadline:
+                    raise
+
+    def _refuse_new_topics(self) -> None:
+        """Raise RetriableException where a topic was created anew since it was opened: what was read may be records of either, whose
+        offsets would be kept as those of the first. A broker that does not answer is for the commit to wait for."""
+        if not self._exactly_once:
+            return
+        known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
+        with suppress(StoreTimeoutException):
+            now = self._admin.topic_ids(known)
+            for topic, topic_id in known.items():
+                if now.get(topic, topic_id) != topic_id:
+                    raise RetriableException(f"Topic {topic} was created anew during this run: nothing of it is committed")
+
+    def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """The partitions of the connector's topics that this task owns; of a backfill, those in its ranges."""
+        payload = self._environment.payload
+        return [p for p in read_partitions(every, self._ranges) if owned_by(p, payload.task, payload.tasks)]
+
+    def _mark(self, topic: str) -> str:
+        claim, topic_id = str(self._environment.payload.claim), self._topic_ids.get(topic, "")
+        return group_mark(claim, time.time(), topic_id, self._destination)
+
+    def _open_partitions(self, task: SinkTask, partitions: Sequence[TopicPartition], known: KnownPartitions) -> dict[TopicPartition, int]:
+        """Decide where to start in each partition. What differs is written to the destination, then to the group. Returns the ends."""
+        found = task.open(partitions) if partitions else None
+        destination = None if found is None else checked_offsets("open", found)
+        ends = capped(self._admin.end_offsets(partitions, read_committed=self._isolation == "read_committed"), self._ranges)
+        starts = self._decided(task, partitions, known, destination, ends)
+        self._starts = {p: s.offset for p, s in starts.items()}
+        self._logged.update(self._starts)
+        rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
+        if rewrites and self._exactly_once:
+            task.pre_commit(rewrites)
+        for partition, start in starts.items():
+            if start.origin in {Origin.BATCH_LOG, Origin.DESTINATION} and start.commit_group:
+                log.info("Task %s: offset %d of %s is %s", self._name, start.offset, partition, start.origin)
+        if any(s.commit_group for s in starts.values()):
+            self._commit.commit(self._starts)
+        return ends
+
+    def _decided(
+        self,
+        task: SinkTask,
+        partitions: Sequence[TopicPartition],
+        known: KnownPartitions,
+        destination: Mapping[TopicPartition, int] | None,
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, StartPosition]:
+        """A backfill's partition begins and ends with its range: an offset outside counts as none, and there is no other beginning."""
+        beginnings = not_before(self._admin.beginning_offsets(partitions), self._ranges)
+        highs = capped(self._admin.end_offsets(partitions, read_committed=False), self._ranges)
+        starts: dict[TopicPartition, StartPosition] = {}
+        for partition in partitions:
+            group = known.committed.get(partition)
+            offsets = KnownOffsets(
+                beginning=beginnings[partition],
+                end=ends[partition],
+                high=highs[partition],
+                group=None if group is None else group.offset,
+                mark="" if group is None else group.metadata,
+                is_fresh=group is not None and is_fresh(group.metadata, time.time()),
+                destination=None if destination is None else destination.get(partition),
+                had_offset=destination is not None
+                and (partition in known.lost_here if group is None else is_of_destination(group.metadata, self._destination)),
+                batch_log=known.lost.get(partition),
+                is_unfinished=partition in known.unfinished,
+            )
+            starts[partition] = start_position(
+                partition, offsets, exactly_once=self._exactly_once, reset=self._reset, rollback=self._rollback(task, partition, offsets)
+            )
+        return starts
+
+    def _rollback(self, task: SinkTask, partition: TopicPartition, offsets: KnownOffsets) -> Rollback:
+        """What follows where the destination has gone back. Records that it holds all the same would be doubled."""
+        checked = self._environment.checked
+        if chosen := checked.settings.destination_rollback:
+            return Rollback(chosen)
+        assert isinstance(checked.connector, SinkConnector)
+        if not offsets.went_back:
+            return Rollback.REDELIVER
+        held = offsets.destination
+        is_apart = held is None and checked.connector.keeps_offsets_apart
+        return Rollback.FAIL if is_apart or task.holds_records(partition, held) else Rollback.REDELIVER
+
+    def _columns(self, task: SinkTask) -> frozenset[str]:
+        """A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need all."""
+        if self._environment.connector_settings.transforms:
+            return ALL_COLUMNS
+        return frozenset(task.required_columns) | columns_of(self._environment)
+
+    def _batch_log_of(self, offsets: Offsets) -> Sequence[ProducerRecord]:
+        self._logged.update(offsets)
+        ranges = {p: [self._starts[p], n] for p, n in self._logged.items() if n > self._starts.get(p, n)}
+        return self._batch_log(by_topic(ranges), by_topic(self._logged), self._topic_ids, self._destination)
+
+
+def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:
+    """The settings that may lead to another destination when they change: those that the connector names, else all of its own but for
+    passwords."""
+    if connector.location_settings:
+        return {key: raw.get(key, "") for key in connector.location_settings}
+    framework = {name for definition in (sink_config_def(), own_config_def()) for name in names_of(definition)}
+    passwords = {key.name for key in connector.config_def.keys.values() if key.type is Type.PASSWORD}
+    return {key: text for key, text in raw.items() if key not in framework | passwords and not key.startswith("airflow.")}
+
+
+def _isolation_of(config: Mapping[str, object]) -> str:
+    level = str(config.get("isolation.level", "read_committed"))
+    if level not in {"read_committed", "read_uncommitted"}:
+        raise ConfigException.of("consumer.override.isolation.level", level, "String must be one of: read_committed, read_uncommitted")
+    return level

@@ -1,0 +1,216 @@
+"""A source task: its producers, topics, offsets and loop put together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from confluent_kafka import Producer
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.runtime.model.connector_settings import Guarantee, TransactionBoundary
+from airflow_provider_connect.runtime.model.run import Claim, TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.stores.backing import OffsetCommitter, Offsets, repairs
+from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
+from airflow_provider_connect.runtime.stores.offset_store import ProducedOffset, SourceOffsets
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
+from airflow_provider_connect.runtime.worker.delivery.kafka_writer import KafkaWriter
+from airflow_provider_connect.runtime.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.runtime.worker.delivery.record_limits import RecordLimits
+from airflow_provider_connect.runtime.worker.delivery.source_delivery import (
+    AtLeastOnce,
+    AtMostOnce,
+    ExactlyOnce,
+    SourceDelivery,
+    SourceOffset,
+)
+from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import (
+    Boundary,
+    IntervalBoundary,
+    PollBoundary,
+    RequestedBoundary,
+)
+from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext, WorkersKafka
+from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.runtime.worker.task.error_setup import tolerance_of
+from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import equipped, stages_of
+from airflow_provider_connect.runtime.worker.task.progress import INTERVAL_SECONDS, Progress, distance_of
+from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop, TransactionRequests
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
+from airflow_provider_connect.runtime.worker.task.task_producers import (
+    TAKE_OVER_SECONDS,
+    acknowledged_writer,
+    interval_ms,
+    producer_config,
+    transaction_seconds,
+    transactional_producer,
+)
+from airflow_provider_connect.runtime.worker.task.task_runner import TaskRunner
+from airflow_provider_connect.runtime.worker.task.written_topics import WrittenTopics
+from airflow_provider_connect.sdk.connector import SourceConnector
+
+log = logging.getLogger(__name__)
+
+
+class TaskOffsets:
+    """The offsets that a task commits, as records. Each commit is followed by ``copy``, which copies what it has written."""
+
+    def __init__(self, store: Offsets, connector: str, claim: Claim) -> None:
+        self._store = store
+        self._connector = connector
+        self._claim = claim
+        self._uncopied: list[ProducedOffset] = []
+
+    def records(self, latest: Iterable[SourceOffset]) -> Sequence[ProducerRecord]:
+        produced = self._store.records(self._connector, [(partition, offset or None) for partition, offset in latest])
+        self._uncopied.extend(produced)
+        return [ProducerRecord(self._store.topic, partition, key, value, self._claim) for partition, key, value in produced]
+
+    def copy(self) -> None:
+        self._store.copy(self._uncopied)
+        self._uncopied.clear()
+
+
+class Periodic:
+    """The task's entry in the batch log, once in ten seconds; nothing between. ``now`` is a monotonic clock, in seconds."""
+
+    def __init__(self, entry: Callable[[], Sequence[ProducerRecord]], now: Callable[[], float] = time.monotonic) -> None:
+        self._entry, self._now, self._last = entry, now, now()
+
+    def __call__(self) -> Sequence[ProducerRecord]:
+        if self._now() - self._last < INTERVAL_SECONDS:
+            return ()
+        self._last = self._now()
+        return self._entry()
+
+
+class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
+    """See ``TaskRunner``."""
+
+    def __init__(self, environment: TaskEnvironment) -> None:
+        super().__init__(environment, is_source=True)
+        payload, settings = environment.payload, environment.settings
+        committer = environment.backing.committer(payload.connector, payload.claim)
+        self._owner: OffsetCommitter = committer or transactional_producer(environment)
+        self._store = environment.backing.offsets(OffsetLocation.of(settings, environment.checked.resolved))
+        self._offsets = TaskOffsets(self._store, payload.connector, payload.claim)
+        self._boundary = boundary_of(environment)
+        connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
+        self._admin = TopicAdmin(settings, connection=connection)
+        is_transactional = payload.guarantee == Guarantee.EXACTLY_ONCE
+        overrides = environment.producer_overrides if is_transactional else environment.connector_settings.overrides["producer"]
+        self._limits = RecordLimits(producer_config(environment, overrides), self._admin.configs)
+
+    def take_over(self) -> None:
+        self._owner.take_over()
+
+    def read_offsets(self) -> SourceOffsets:
+        payload = self._environment.payload
+        self._open.callback(self._store.close)
+        self._store.ensure()
+        if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
+            self._owner.write(repairs(self._store, payload.connector))
+        return self._store.read(payload.connector)
+
+    def start(self, known: SourceOffsets) -> SourceLoop:
+        environment = self._environment
+        connector = environment.checked.connector
+        assert isinstance(connector, SourceConnector)
+        requested = self._boundary if isinstance(self._boundary, RequestedBoundary) else None
+        errors = tolerance_of(environment, self._metrics)
+        context = TaskSourceContext(
+            environment.task_config,
+            environment.payload.claim,
+            known,
+            lambda: bool(environment.stop),
+            requested,
+            kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors),
+        )
+        task = equipped(connector.task_class(), connector, environment.converters.header)
+        self._stop_at_end(task)
+        task.initialize(context)
+        task.start(connector.task_config(strip_framework_keys(environment.task_config)))
+        environment.report(State.RUNNING)
+        delivery = self._delivery(errors)
+        self._distance = partial(distance_of, task)
+        return SourceLoop(
+            task=task,
+            pipeline=SourcePipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors),
+            delivery=delivery,
+            limits=self._limits,
+            requests=None if requested is None or not isinstance(delivery, ExactlyOnce) else TransactionRequests(requested, delivery.drop),
+            stop=environment.stop,
+            metrics=self._metrics,
+            topics=WrittenTopics(environment, self._admin, self._store.topic),
+            active_topics=environment.active_topics(),
+            committed=self._offsets.copy,
+            closing=self._entry,
+            reporting=Periodic(self._entry),
+            max_records=environment.max_records,
+            sleep=time.sleep,
+            mask=environment.mask,
+            step=environment.step,
+            note_position=environment.note_position,
+            tick=Progress(str(self._name), self._metrics, distance=self._distance).tick,
+        )
+
+    def _entry(self) -> Sequence[ProducerRecord]:
+        return self._batch_log(ranges={}, positions={})
+
+    def result(self, loop: SourceLoop, reason: StopReason | None) -> TaskResult:
+        environment, metrics = self._environment, self._metrics
+        task, records = environment.payload.task, metrics.records_delivered
+        result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
+        result.topics = topic_fields(loop.pipeline.schemas, environment.mask)
+        try:
+            result.ranges = loop.topics.ranges()
+        except ConnectException as error:  # everything is delivered and committed: a retry of a bulk read would write it again
+            log.warning("Task %s: which offsets it has written is not known: %s", self._name, environment.mask(error.message))
+        return result
+
+    def _delivery(self, errors: Tolerance) -> SourceDelivery:
+        environment, owner, encode = self._environment, self._owner, self._offsets.records
+        guarantee, give_up = environment.payload.guarantee, environment.stop.is_final
+        if guarantee == Guarantee.EXACTLY_ONCE:
+            assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
+            return ExactlyOnce(
+                owner,
+                KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up, limits=self._limits),
+                encode,
+                boundary=self._boundary,
+                flush_seconds=TAKE_OVER_SECONDS,
+                expiry_seconds=transaction_seconds(environment),
+                step=environment.step,
+            )
+        config = producer_config(environment, environment.connector_settings.overrides["producer"])
+        config.pop("transactional.id", None)
+        if guarantee == Guarantee.AT_MOST_ONCE:
+            writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up, limits=self._limits)
+            return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS, step=environment.step)
+        return AtLeastOnce(
+            owner,
+            acknowledged_writer(environment, config, errors, give_up, self._limits),
+            encode,
+            interval_seconds=environment.settings.offset_flush_interval_ms / 1000,
+            flush_seconds=TAKE_OVER_SECONDS,
+            now=time.monotonic,
+            step=environment.step,
+        )
+
+
+def boundary_of(environment: TaskEnvironment) -> Boundary:
+    """Where the task's transactions end, if it delivers in transactions."""
+    match environment.connector_settings.transaction_boundary:
+        case TransactionBoundary.CONNECTOR if environment.payload.guarantee == Guarantee.EXACTLY_ONCE:
+            return RequestedBoundary()
+        case TransactionBoundary.INTERVAL:
+            return IntervalBoundary(interval_ms(environment) / 1000, time.monotonic)
+    return PollBoundary(environment.settings.transaction_boundary_poll_linger_ms / 1000, time.monotonic)

@@ -1,0 +1,281 @@
+"""When a task body has to end: by the config topic, by its driver's connection, or by time. Knows nothing of what the body does."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hmac
+import json
+import math
+import secrets
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from airflow_provider_connect.runtime.stores.config_follower import ChangeKind, ConfigFollower
+
+LONG_SECONDS = 1.0  # no run of a newer claim is shorter: Spark starts in it
+TOKEN_SECONDS = 30.0
+MOST_STRANGERS = 64
+MOST_WORDS = 1 << 14
+_NO_ROOM_SECONDS = 0.1
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.EAGAIN)
+LISTEN_SHARE, LISTEN_SECONDS = 0.05, 0.25  # of the silence, and at most: for the client to take in what the broker sent meanwhile
+
+
+class StopReason(StrEnum):
+    """Why a body ends before its source or its topics are exhausted."""
+
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    DELETED = "deleted"
+    FENCED = "a newer claim took over"
+    ASKED_TO_END = "the application was asked to end"
+    TIME = "batch.max.duration.ms is over"
+    EXPIRED = "a value of a config provider has expired"
+
+
+class TopicWatch(Protocol):
+    """The config topic's reasons to end: a FollowedConfig. A poll without a time-out costs microseconds."""
+
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None: ...
+
+
+class Wire(Protocol):
+    """By which the host of a body has it end: StopWire, StopEvent."""
+
+    def is_cut(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """That of the connection to the driver, on which it gets the last words of a process that is killed; None: there is none."""
+
+
+class StopSignal:
+    """Polled between batches: ``reason`` is why to end, or None to go on. Once there is a reason it stays.
+
+    After ``LONG_SECONDS`` without a poll it waits for the topic first: the process may have been frozen, and a newer claim may have come.
+    """
+
+    def __init__(
+        self, topic: TopicWatch, wire: Wire | None, *, now: Callable[[], float], deadline: float, expiry: float = math.inf
+    ) -> None:
+        self._topic = topic
+        self._wire = wire
+        self._now = now
+        self._deadline = deadline
+        self._expiry = expiry
+        self._polled: float | None = None
+        self._reason: StopReason | None = None
+
+    @property
+    def asked_at(self) -> float | None:
+        """When it was asked last, on its clock; None before the first time."""
+        return self._polled
+
+    def reason(self) -> StopReason | None:
+        if self._reason is None:
+            self._reason = self._poll()
+        return self._reason
+
+    def __bool__(self) -> bool:
+        return self.reason() is not None
+
+    def is_final(self) -> bool:
+        """Whether the task's work was taken away: what is not committed is not waited for."""
+        return self.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
+
+    def _poll(self) -> StopReason | None:
+        now = self._now()
+        silence = 0.0 if self._polled is None else now - self._polled
+        reason = self._topic.poll(min(LISTEN_SECONDS, LISTEN_SHARE * silence) if silence >= LONG_SECONDS else 0.0)
+        self._polled = now
+        if reason is not None:
+            return reason
+        if self._wire is not None and self._wire.is_cut():
+            return StopReason.ASKED_TO_END
+        if now >= self._deadline:
+            return StopReason.TIME
+        if now >= self._expiry:
+            return StopReason.EXPIRED
+        return None
+
+
+class StopWire:
+    """A body's end of a connection to the driver, which never sends anything: the connection ends when the body has to."""
+
+    def __init__(self, address: tuple[str, int], token: str) -> None:
+        """``token`` is the switch's, which accepts no connection without it."""
+        self._socket = socket.create_connection(address, timeout=5)
+        self._socket.sendall(token.encode())
+        self._socket.setblocking(False)
+
+    def is_cut(self) -> bool:
+        try:
+            self._socket.recv(1)
+        except BlockingIOError:
+            return False
+        except OSError:  # reset: the driver has died
+            pass
+        return True
+
+    @property
+    def descriptor(self) -> int | None:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class StopEvent:
+    """The same for a body in a thread of its host's process."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cut(self) -> None:
+        self._event.set()
+
+    def is_cut(self) -> bool:
+        return self._event.is_set()
+
+    @property
+    def descriptor(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class StopSwitch:
+    """The driver's end: accepts the bodies' connections, and cuts them all when the application has to end.
+
+    A body sends ``token`` first, which travels with its payload. Other connections get no answer and cost little: one without the token
+    is closed after ``TOKEN_SECONDS``, and so is the oldest of more than ``MOST_STRANGERS``.
+    """
+
+    def __init__(self, host: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.token = secrets.token_hex(32)
+        self._listener = socket.create_server((host, 0), family=family)
+        self._bodies: list[socket.socket] = []
+        self._unknown: dict[socket.socket, _Unknown] = {}
+        self._thrown = False
+        self._reading, self._words = threading.Lock(), dict[int, str]()
+        self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
+        threading.Thread(target=self._serve, name=f"stop-switch {self.address[1]}", daemon=True).start()
+
+    def close(self) -> None:
+        """No body can connect any more, and those that have are cut. Its thread ends."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for connections; ``close`` alone would not
+        for body in list(self._bodies):
+            body.close()
+
+    def throw(self) -> None:
+        """Have every body end, those that connect later too. Safe in a signal handler: it takes no lock and only shuts sockets."""
+        self._thrown = True
+        for body in list(self._bodies):
+            with contextlib.suppress(OSError):
+                body.shutdown(socket.SHUT_RDWR)
+
+    def last_words(self, task: int) -> str | None:
+        """What was sent in the name of a task's process before that was killed (``memory_watch``); None: nothing. Any thread may ask."""
+        with self._reading:
+            for body in list(self._bodies):
+                with contextlib.suppress(OSError, ValueError, TypeError):  # nothing was sent, or no words
+                    number, text = json.loads(body.recv(MOST_WORDS))
+                    self._words[int(number)] = str(text)
+            return self._words.get(task)
+
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as selector, self._listener:
+            selector.register(self._listener, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select(1.0 if self._unknown else None):
+                    connection = key.fileobj
+                    assert isinstance(connection, socket.socket)
+                    if connection in self._unknown:
+                        self._read_token(selector, connection)
+                    elif connection is not self._listener:
+                        continue  # it was dropped for a newer one
+                    elif not self._accept(selector):
+                        for stranger in list(self._unknown):
+                            self._drop(selector, stranger)
+                        return
+                for stranger, unknown in list(self._unknown.items()):
+                    if time.monotonic() > unknown.deadline:
+                        self._drop(selector, stranger)
+
+    def _accept(self, selector: selectors.BaseSelector) -> bool:
+        """Take a connection in; False: the switch is closed."""
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                time.sleep(_NO_ROOM_SECONDS)  # the connection stays where it is, and would be offered again at once
+            return error.errno in _NO_ROOM
+        connection.setblocking(False)
+        if len(self._unknown) >= MOST_STRANGERS:
+            self._drop(selector, next(iter(self._unknown)))
+        self._unknown[connection] = _Unknown(time.monotonic() + TOKEN_SECONDS)
+        selector.register(connection, selectors.EVENT_READ)
+        return True
+
+    def _read_token(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
+        unknown = self._unknown[connection]
+        try:
+            piece = connection.recv(len(self.token) - len(unknown.sent))
+        except OSError:
+            piece = b""
+        unknown.sent += piece
+        if piece and len(unknown.sent) < len(self.token):
+            return
+        if not hmac.compare_digest(unknown.sent, self.token.encode()):
+            self._drop(selector, connection)
+            return
+        selector.unregister(connection)
+        del self._unknown[connection]
+        self._bodies.append(connection)
+        if self._thrown:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _drop(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
+        selector.unregister(connection)
+        del self._unknown[connection]
+        connection.close()
+
+
+@dataclass(slots=True)
+class _Unknown:
+    """A connection that has not sent the whole token yet. ``deadline`` is a time of the monotonic clock."""
+
+    deadline: float
+    sent: bytes = b""
+
+
+class FollowedConfig:
+    """The config topic's reasons to end a body or a hosted task."""
+
+    def __init__(self, follower: ConfigFollower) -> None:
+        self._follower = follower
+
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:
+        change = self._follower.poll(timeout_seconds)
+        return None if change is None else _REASONS[change.kind]
+
+
+_REASONS = {
+    ChangeKind.CLAIMED: StopReason.FENCED,
+    ChangeKind.PAUSED: StopReason.PAUSED,
+    ChangeKind.STOPPED: StopReason.STOPPED,
+    ChangeKind.DELETED: StopReason.DELETED,
+}

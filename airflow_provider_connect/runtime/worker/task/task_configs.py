@@ -1,0 +1,130 @@
+"""The task configs that a connector generates, in the form in which they are published. Starts the connector; writes nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConnectException, TaskException, TooManyTasksException, plugin_code
+from airflow_provider_connect.runtime.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
+from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.runtime.model.secret_keys import SHORTEST
+from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
+from airflow_provider_connect.runtime.stores.topic_log import OpenTransactionException
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
+from airflow_provider_connect.sdk.config_def import class_name_of
+from airflow_provider_connect.sdk.connector import listed_tasks, task_texts
+
+log = logging.getLogger(__name__)
+MOST_TEXT: Final = 8 << 20
+"""Characters of a task set. It lies on the topic that all connectors share, in the memory of each process that follows it, and in one row
+of the mirror's history, of which MySQL takes 16 MiB."""
+
+
+class PlanningContext:
+    """A connector's context while it generates task configs. ``read`` reads its offsets, once, when the connector first asks for one.
+
+    ``settle_seconds`` of ``read`` bounds the wait for an open transaction; None: as for any answer. ``take_over`` ends a transaction that
+    hides some offsets: its owner was killed, or is fenced by this plan."""
+
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[float | None], SourceOffsets],
+        *,
+        take_over: Callable[[], None] = lambda: None,
+        is_preview: bool = False,
+    ) -> None:
+        self.name = name
+        self.is_preview = is_preview
+        self._read = read
+        self._take_over = take_over
+        self._offsets: SourceOffsets | None = None
+        self._error: Exception | None = None
+
+    def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
+        if self._offsets is None:
+            try:
+                self._offsets = self._read(0.0)
+            except OpenTransactionException:
+                self._take_over()
+                self._offsets = self._read(None)
+        return self._offsets.get(partition)
+
+    def request_task_reconfiguration(self) -> None:
+        """Every run plans anew: the next one sees what changed."""
+        log.info("Connector %s asked for new task configs; the next run generates them", self.name)
+
+    def raise_error(self, error: Exception) -> None:
+        """The plan fails with the first error, once the connector is stopped; a thread of the connector's own may have raised it."""
+        self._error = self._error or error
+
+    def check(self) -> None:
+        """Raises ConnectException for what ``raise_error`` was given."""
+        if self._error is not None:
+            raise ConnectException(f"Connector {self.name} raised an error: {self._error}") from self._error
+
+
+@plugin_code()
+def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
+    """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``; TaskException for more than
+    the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long together, and for anything but a
+    list of mappings to text, numbers and booleans; and whatever the connector raises."""
+    connector = checked.connector
+    connector.initialize(context)
+    connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
+    try:
+        generated = listed_tasks(connector, connector.task_configs(checked.settings.tasks_max))
+    finally:
+        connector.stop()
+    context.check()
+    return published(checked, generated, settings)
+
+
+def published(checked: CheckedConnector, generated: Sequence[object], settings: WorkerSettings) -> list[Mapping[str, str]]:
+    """What a connector has generated, in the form that goes to the topic. Raises as ``task_configs`` does of too much."""
+    connector, maximum = checked.connector, checked.settings.tasks_max
+    if len(generated) > maximum and checked.settings.tasks_max_enforce:
+        raise TooManyTasksException(checked.name, len(generated), maximum)
+    if len(generated) > settings.max_tasks:
+        raise TaskException(
+            f"The connector {checked.name} has generated {len(generated)} tasks, and the worker setting {MAX_TASKS_SETTING} allows "
+            f"{settings.max_tasks}: configure fewer, or ask an admin to raise the setting"
+        )
+    configs: list[Mapping[str, str]] = []
+    length = 0
+    for task, config in enumerate(generated):
+        configs.append(_published_form(checked, task_texts(connector, task, config)))
+        length += len(json.dumps(configs[-1]))
+        if length > MOST_TEXT:
+            raise TaskException(
+                f"The configs of {len(generated)} tasks have more than {MOST_TEXT} characters together, as JSON: configure fewer tasks, or "
+                "write a variable such as ${file:/path:key} for what is large"
+            )
+    return configs
+
+
+def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dict[str, str]:
+    """What goes to the topic: the connector's own keys, ``task.class``, topics and the requested plugin versions, which the connector does
+    not see. The value of a variable never goes there."""
+    asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
+    texts = {**asked, **config}
+    if not checked.is_java:  # Connect has put it there
+        texts["task.class"] = class_name_of(checked.connector.task_class)
+    for key in ("topics", "topics.regex"):
+        if not checked.is_source and checked.resolved.get(key):
+            texts[key] = checked.resolved[key]
+    return {key: _raw_text(checked, key, value) for key, value in texts.items()}
+
+
+def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
+    """A task's setting as it goes to the topic: with variables again where the connector was given their values, wherever it put them."""
+    if value == checked.resolved.get(key):
+        return checked.raw.get(key, value)  # the connector's own default is no secret
+    for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
+        for form in (secret, secret.strip()) if secret in checked.hidden else ():  # connectors trim what they are given
+            if len(form) >= SHORTEST:
+                value = value.replace(form, variable)
+    return value

@@ -1,0 +1,63 @@
+"""What each task body of a run gets, and whether it may run at all. Loads nothing that only bodies need: the driver imports this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_connect.errors import FencedException, TaskException
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.run import Claim
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPayload:
+    """Travels pickled with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so this is never logged.
+
+    ``known_topics`` are those that the status topic has for the connector; None: topics are not tracked. ``endless``: a sink reads on as
+    records come, for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: the settings' limit.
+    ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses. ``locations`` are
+    the paths in ``plugin.path`` at which they lie. ``failures``: in how many applications in a row before this one the task has FAILED.
+    ``known`` is what the driver has read of the config topic: the body reads on from there. ``needs_spark``: the body runs in the driver.
+    ``hosted`` is how many tasks the run has.
+    """
+
+    connector: str
+    task: int
+    tasks: int
+    settings: Mapping[str, str]
+    secrets: Mapping[str, str]
+    connector_config: Mapping[str, str]
+    task_config: Mapping[str, str]
+    claim: Claim
+    guarantee: str
+    run_id: str
+    stop_address: tuple[str, int]
+    stop_token: str
+    known_topics: Sequence[str] | None = None
+    versions: Mapping[str, str] | None = None
+    locations: Sequence[str] = ()
+    endless: bool = False
+    max_seconds: float | None = None
+    failures: int = 0
+    known: ConfigSnapshot | None = None
+    needs_spark: bool = False
+    hosted: int = 1
+    is_java: bool = False
+
+    def __repr__(self) -> str:
+        return f"TaskPayload({self.connector}-{self.task})"
+
+
+def refuse_second_attempt(attempt: int) -> None:
+    """Spark starts a body again when an executor is lost, with the same claim, whatever ``spark.task.maxFailures`` is."""
+    if attempt > 0:
+        raise TaskException(f"Spark started this task a second time (attempt {attempt}); only Airflow retries")
+
+
+def need_newest(state: ClusterConfigState, connector: str, claim: Claim) -> None:
+    """Raise FencedException when another run has claimed the connector since."""
+    newest = state.claims.get(connector)
+    if newest != claim:
+        raise FencedException(f"claim {claim} of {connector} is no longer the newest, {newest} is")

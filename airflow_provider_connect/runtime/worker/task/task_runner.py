@@ -1,0 +1,131 @@
+"""One task from takeover to result: the order of sources and sinks, and what both are built from."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from types import MappingProxyType
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.run import TaskResult
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog
+from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.runtime.worker.task.lineage import task_datasets
+from airflow_provider_connect.runtime.worker.task.progress import end_not_known
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
+from airflow_provider_connect.sdk.task import SinkTask, SourceTask
+
+_LONGEST_ERROR: Final = 500
+_Known = TypeVar("_Known")
+_Loop = TypeVar("_Loop", bound="Loop")
+
+
+class Loop(Protocol):
+    """Moves records: a SourceLoop or a SinkLoop."""
+
+    def run(self) -> StopReason | None:
+        """Why the loop ended early, or None at the end of what there is."""
+
+
+class TaskRunner(ABC, Generic[_Known, _Loop]):
+    """Runs one task once. Every guarantee rests on the order of ``run``: nothing that was read before the first step is ever used.
+
+    ``take_over`` of an older claim may fence a newer one, which then runs anew (``task_body``). What a step opens is closed in the reverse
+    order after the loop.
+    """
+
+    def __init__(self, environment: TaskEnvironment, *, is_source: bool) -> None:
+        self._environment = environment
+        self._name = f"{environment.payload.connector}-{environment.payload.task}"
+        self._metrics: TaskMetrics = environment.metrics(is_source=is_source)
+        self._open = ExitStack()
+        self._task_of_author: SourceTask | SinkTask | None = None
+        self._distance: Callable[[], Distance | None] = end_not_known
+        self._cpu_seconds_elsewhere = 0.0  # of a process that the task has started
+
+    def run(self) -> TaskResult:
+        """1 take over the transactional id 2 refuse an old claim 3 read offsets 4 start the task 5 the loop 6 the result."""
+        with self._open:
+            self.take_over()  # 1
+            self._environment.refuse_old_claim()  # 2
+            known = self.read_offsets()  # 3
+            loop = self.start(known)  # 4
+            reason = loop.run()  # 5
+            datasets = [] if reason is StopReason.FENCED else self._datasets()
+        result = self.result(loop, reason)  # 6
+        result.datasets, result.failed, result.error = datasets, self._metrics.records_skipped, self._last_error()
+        return result
+
+    @abstractmethod
+    def take_over(self) -> None:
+        """Fence every older owner of the task's offsets."""
+
+    @abstractmethod
+    def read_offsets(self) -> _Known:
+        """What is known of the offsets from which the task goes on."""
+
+    @abstractmethod
+    def start(self, known: _Known) -> _Loop:
+        """Start the task and report it RUNNING."""
+
+    @abstractmethod
+    def result(self, loop: _Loop, reason: StopReason | None) -> TaskResult:
+        """Called when everything is closed."""
+
+    def _admin_connection(self, overrides: Mapping[str, str], seconds: float) -> AdminConnection:
+        client_id = f"connector-adminclient-{self._name}"
+        return AdminConnection.of(self._environment.settings, overrides, seconds, client_id=client_id)
+
+    def _stop_at_end(self, task: SourceTask | SinkTask) -> None:
+        """Have a new task stopped at the end, as in Connect also where it does not start."""
+        self._task_of_author = task
+        self._open.callback(self._environment.stopped, task)
+
+    def _last_error(self) -> str:
+        """Of the last record that was left out, without secrets; empty: there is none, or it is not known."""
+        return cut(self._environment.mask(self._metrics.last_error()), _LONGEST_ERROR)
+
+    def _datasets(self) -> list[dict[str, Any]]:
+        """For lineage; Any: JSON. A Java task's are not known."""
+        return [] if self._task_of_author is None else task_datasets(self._name, self._task_of_author, self._environment.mask)
+
+    def _batch_log(
+        self,
+        ranges: Mapping[str, Mapping[str, list[int]]],
+        positions: Mapping[str, Mapping[str, int]],
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        destination: str = "",
+    ) -> Sequence[ProducerRecord]:
+        """What this task has delivered in this run so far, for the batch log. Empty where the task's transactions go to another cluster
+        than the worker's own, which keeps the batch log."""
+        environment, metrics, payload = self._environment, self._metrics, self._environment.payload
+        if not environment.backing.keeps_batch_log or is_elsewhere(environment.settings, environment.producer_overrides):
+            return []
+        partition, key, value = BatchLog.record(
+            environment.settings,
+            connector=payload.connector,
+            task=payload.task,
+            run=payload.run_id,
+            claim=payload.claim,
+            is_source=metrics.is_source,
+            records=metrics.records_delivered,
+            size=metrics.bytes,
+            seconds=time.monotonic() - environment.started,
+            cpu_seconds=time.process_time() - environment.started_cpu + self._cpu_seconds_elsewhere,
+            ranges=ranges,
+            positions=positions,
+            topic_ids=topic_ids,
+            distance=self._distance(),
+            failed=metrics.records_skipped,
+            error=self._last_error(),
+            destination=destination,
+        )
+        return [ProducerRecord(environment.settings.batch_topic, partition, key, value)]

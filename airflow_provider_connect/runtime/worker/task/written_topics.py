@@ -1,0 +1,120 @@
+"""The topics that a source task writes to: internal ones are refused, missing ones created (KIP-158), and the written offsets noted."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import ConnectException, StoreException
+from airflow_provider_connect.runtime.model.connector_settings import Guarantee
+from airflow_provider_connect.runtime.model.topic_creation import TopicCreation, TopicGroup
+from airflow_provider_connect.runtime.plugins.validation.reliability import OFFSETS_TOPIC
+from airflow_provider_connect.runtime.stores.topic_admin import Creation, TopicAdmin, TopicSpec
+from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+
+log = logging.getLogger(__name__)
+
+MARKER_SECONDS = 5.0
+"""How long a run waits for the markers of its last commit at most: another writer may have a transaction open on the same topic."""
+
+
+class WrittenTopics:
+    """``offsets_topic`` holds the task's own offsets.
+
+    The end of each topic is read twice, before its first record and after the last, which costs no delivery report per record. Records of
+    other writers lie in the range too, and so do transaction markers.
+    """
+
+    def __init__(self, environment: TaskEnvironment, admin: TopicAdmin, offsets_topic: str) -> None:
+        self._environment = environment
+        self._admin = admin
+        self._own = offsets_topic if environment.payload.guarantee == Guarantee.EXACTLY_ONCE else None
+        self._of_offsets = offsets_topics(environment)
+        self._before: dict[str, dict[TopicPartition, int]] = {}
+
+    def prepare(self, topic: str) -> None:
+        """Called with the topic of each encoded batch. 1 refuse it 2 create it where it is missing 3 note where it ends.
+
+        Raises ConnectException for a topic that is refused or cannot be created, StoreTimeoutException.
+        """
+        if topic in self._before:
+            return
+        self._refuse_internal(topic)  # 1
+        creation = self._environment.checked.topic_creation
+        is_new = creation is not None and self._create_if_missing(topic, creation)  # 2
+        self._before[topic] = {} if is_new else self._ends(topic)  # 3
+
+    def ranges(self) -> dict[str, dict[str, list[int]]]:
+        """By topic and partition, the end before and the end now, where they differ."""
+        found = {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
+        if self._own is not None:
+            self._await_markers(
+                {TopicPartition(topic, int(number)): end for topic, spans in found.items() for number, (_, end) in spans.items()}
+            )
+        return found
+
+    def _await_markers(self, ends: dict[TopicPartition, int]) -> None:
+        """A broker answers a commit before it writes its markers. A sink that starts earlier than those misses the last records."""
+        deadline = time.monotonic() + MARKER_SECONDS
+        while ends and time.monotonic() < deadline:
+            try:
+                committed = self._admin.end_offsets(ends)
+            except ConnectException as error:  # all is committed
+                log.debug("Whether the written records are visible is not known: %s", error)
+                return
+            ends = {partition: end for partition, end in ends.items() if committed[partition] < end}
+            if ends:
+                time.sleep(0.01)
+
+    def _refuse_internal(self, topic: str) -> None:
+        if topic == self._own:
+            raise ConnectException("Source tasks may not produce to their own offsets topics when exactly-once support is enabled")
+        reason = self._environment.settings.refusal_of_data_topic(topic)
+        if reason or topic in self._of_offsets:
+            raise ConnectException(f"Records may not go to topic {topic}. {reason or 'It holds the offsets of connectors. Name another.'}")
+
+    def _create_if_missing(self, topic: str, creation: TopicCreation) -> bool:
+        """Whether this task has created it."""
+        if self._admin.partitions([topic]):
+            return False
+        group = creation.group_of(topic)
+        try:
+            outcome = self._admin.try_create(TopicSpec(topic, group.partitions, group.replication_factor, group.configs))
+        except StoreException as error:
+            raise ConnectException(f"Task failed to create new topic {_described(topic, group)}: {error}") from error
+        if outcome is Creation.FORBIDDEN:
+            raise ConnectException(
+                f"Task failed to create new topic {_described(topic, group)}. Ensure that the task is authorized to create topics or that "
+                "the topic exists and restart the task"
+            )
+        if outcome is not Creation.CREATED:
+            return False
+        payload = self._environment.payload
+        described = _described(topic, group)
+        log.info("Task %s-%s: created topic %s using creation group %s", payload.connector, payload.task, described, group.name)
+        return True
+
+    def _spans(self, topic: str) -> dict[str, list[int]]:
+        before = self._before[topic]
+        ends = self._ends(topic)
+        return {str(p.partition): [before.get(p, 0), end] for p, end in sorted(ends.items()) if end > before.get(p, 0)}
+
+    def _ends(self, topic: str) -> dict[TopicPartition, int]:
+        """Empty for a topic that does not exist yet."""
+        count = self._admin.partitions([topic]).get(topic, 0)
+        return self._admin.end_offsets([TopicPartition(topic, number) for number in range(count)], read_committed=False)
+
+
+def _described(topic: str, group: TopicGroup) -> str:
+    configs = ", ".join(f"{name}={text}" for name, text in group.configs.items())
+    return f"(name={topic}, numPartitions={group.partitions}, replicationFactor={group.replication_factor}, configs={{{configs}}})"
+
+
+def offsets_topics(environment: TaskEnvironment) -> set[str]:
+    """The topics in which connectors keep their own offsets, as far as their configs name them. One that this connector has written to
+    before is its own: a config that names it afterwards must not stop this connector."""
+    reserved = environment.configs.read().reserved
+    named = {keys.get(OFFSETS_TOPIC, "") for connector, keys in reserved.items() if connector != environment.payload.connector}
+    named -= set(environment.payload.known_topics or ())
+    return {environment.checked.resolved.get(OFFSETS_TOPIC, "").strip(), *named} - {""}

@@ -1,0 +1,258 @@
+"""The calls to one task in memory, in the framework's order, with its answers to exceptions, and a fault that ends the task.
+
+Knows nothing of pytest, and nothing of plans.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Final, Literal
+
+from airflow_provider_connect.data.records import SourceRecord, TopicPartition
+from airflow_provider_connect.errors import DataException, RetriableException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.connector import Connector
+from airflow_provider_connect.sdk.task import CommitStep, RolledBackException, SinkTask, SourceTask, Task, WentBack
+from airflow_provider_connect.sdk.testing.contexts import FakeReporter, MemorySinkContext, MemorySourceContext, Offsets, partition_key
+
+_MOST_ATTEMPTS: Final = 5  # of a call that raises RetriableException, or of a transaction that goes back
+_IDLE_POLLS: Final = 10  # a run ends after so many polls without records
+_IDLE_SECONDS: Final = 0.02
+
+
+class Killed(BaseException):
+    """The end of a process, as a ``Fault`` plays it. No ``except Exception`` of a plugin catches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where a task dies: ``before`` or ``after`` the ``nth`` time that ``step`` is taken.
+
+    With ``line`` it dies within the step: before the line of the plugin's own code that is number ``line`` (from 0 up) to be executed for
+    the first time. A fault behind the last line does not occur. Own code is what lies in the directory of the task's class.
+    """
+
+    step: CommitStep
+    side: Literal["before", "after"] = "after"
+    nth: int = 1
+    line: int | None = None
+
+
+class Steps:
+    """The steps of one task, with the fault that ends it."""
+
+    def __init__(self, task: Task, fault: Fault | None = None) -> None:
+        self._fault = fault
+        self._taken = 0
+        self._folder = os.path.dirname(inspect.getfile(type(task)))
+
+    @contextmanager
+    def around(self, step: CommitStep) -> Iterator[None]:
+        """Take ``step`` in the block. Raises Killed where the fault is."""
+        fault = self._fault
+        if fault is None or step is not fault.step:
+            yield
+            return
+        self._taken += 1
+        if self._taken != fault.nth:
+            yield
+        elif fault.line is not None:
+            with _killed_at(fault.line, self._folder):
+                yield
+        elif fault.side == "before":
+            raise Killed(f"before {step}")
+        else:
+            yield
+            raise Killed(f"after {step}")
+
+
+@contextmanager
+def _killed_at(line: int, folder: str) -> Iterator[None]:
+    """Raise Killed before the ``line``-th new line of a file in ``folder`` is executed by this thread."""
+    lines: set[tuple[str, int]] = set()
+
+    def each_line(frame: FrameType, event: str, argument: object) -> Any:  # Any: a trace function returns one
+        if event == "line":
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+            if len(lines) > line:
+                raise Killed(f"before line {frame.f_lineno} of {frame.f_code.co_filename}")
+        return each_line
+
+    def each_call(frame: FrameType, event: str, argument: object) -> Any:
+        file = frame.f_code.co_filename
+        return each_line if os.path.dirname(file) == folder and file != __file__ else None  # else the end of this block might be killed
+
+    before = sys.gettrace()
+    sys.settrace(each_call)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def started(
+    connector: Connector, config: Mapping[str, str], context: MemorySourceContext | MemorySinkContext, allowed_paths: AllowedPaths
+) -> Any:  # a SourceTask or a SinkTask, as the connector's
+    """A new task of ``connector``, started with ``config``."""
+    task: Any = connector.task_class()
+    task.allowed_paths = allowed_paths
+    task.initialize(context)
+    task.start(connector.task_config(config))
+    return task
+
+
+def records_of(polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> Iterator[SourceRecord]:
+    """What a ``poll`` has returned, one by one."""
+    for piece in [polled] if isinstance(polled, Batch) else polled:
+        if isinstance(piece, Batch):
+            yield from piece.source_records()
+        else:
+            yield piece
+
+
+def offsets_after(records: Iterable[SourceRecord]) -> Offsets:
+    """The last offset of each source partition, as it comes back from its topic."""
+    return {partition_key(r.source_partition): json.loads(json.dumps(r.source_offset)) for r in records if r.source_offset is not None}
+
+
+class Polled(list[SourceRecord]):
+    """The records of one ``poll``. ``offsets`` has the last of each source partition, those of batches without records included; an empty
+    one removes the partition's."""
+
+    def __init__(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> None:
+        pieces = [polled] if isinstance(polled, Batch) else polled
+        super().__init__(records_of(pieces))
+        positions = [(p.source_partition, p.last_offset if isinstance(p, Batch) else p.source_offset) for p in pieces]
+        self.offsets = {partition_key(of): json.loads(json.dumps(offset)) for of, offset in positions if offset is not None}
+
+
+def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = lambda: None) -> Iterator[Polled]:
+    """The records of each ``poll`` up to the end of the run: None, or no records for some polls. RetriableException: the call comes again.
+
+    Raises AssertionError when a poll takes longer than ``limit_seconds``, or raises RetriableException for as long."""
+    idle, waiting_since = 0, None
+    while idle < _IDLE_POLLS:
+        before = time.monotonic()
+        try:
+            polled = task.poll()
+        except RetriableException as error:
+            retried()
+            if waiting_since is None:
+                waiting_since = before
+                continue  # at once: most errors are gone by then
+            if time.monotonic() - waiting_since >= limit_seconds:
+                raise AssertionError(f"poll raises without end: {error!r}. It ends a run with None.") from error
+            time.sleep(_IDLE_SECONDS if error.retry_after_ms is None else min(_IDLE_SECONDS, error.retry_after_ms / 1000))
+            continue
+        waiting_since = None
+        assert time.monotonic() - before < limit_seconds, "poll took too long"
+        if polled is None:
+            return
+        records = Polled(polled)
+        yield records
+        idle = 0 if records else idle + 1
+        time.sleep(0 if records else _IDLE_SECONDS)
+
+
+class SinkCalls:
+    """The calls that the framework makes to one sink task, with its answers to what the task raises.
+
+    RetriableException from ``put``: the batch comes again. RolledBackException: everything since the last commit comes again, behind an
+    ``open`` after ``LOST``. DataException from ``put`` with a ``reporter``: the task names the refused records, or halving finds them.
+    """
+
+    def __init__(
+        self,
+        task: SinkTask,
+        partitions: Collection[TopicPartition],
+        *,
+        reporter: FakeReporter | None = None,
+        fault: Fault | None = None,
+    ) -> None:
+        self.task = task
+        self.partitions = partitions
+        self.start: dict[TopicPartition, int] = {}
+        self._reporter = reporter
+        self._steps = Steps(task, fault)
+        self._kept: list[Batch] = []  # since the last commit
+        self._positions: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+
+    def open(self) -> dict[TopicPartition, int]:
+        """Open the partitions. ``start`` is then what the destination knows of their offsets."""
+        self.start = dict(self.task.open(self.partitions) or {})
+        return self.start
+
+    def put(self, batch: Batch) -> None:
+        self._kept.append(batch)
+        with self._steps.around(CommitStep.PUT):
+            self._until_done([batch], None)
+        if batch.next_offset is not None:
+            self._positions[batch.topic_partition] = batch.next_offset
+
+    def commit(self) -> dict[TopicPartition, int]:
+        """Commit what was put: the offsets that the task agrees to."""
+        positions = dict(self._positions)
+        if not positions:
+            return {}
+        with self._steps.around(CommitStep.PRE_COMMIT):
+            agreed = self._until_done([], positions)
+        self._kept.clear()
+        with self._steps.around(CommitStep.COMMIT_GROUP):
+            self._committed.update({p: n for p, n in agreed.items() if p in positions and n <= positions[p]})
+        return dict(agreed)
+
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """The consumer group's offsets: never beyond what was put."""
+        return dict(self._committed)
+
+    def _until_done(self, batches: list[Batch], positions: dict[TopicPartition, int] | None) -> Mapping[TopicPartition, int]:
+        for attempt in range(_MOST_ATTEMPTS):
+            try:
+                for batch in batches:
+                    self._put(batch)
+                return {} if positions is None else self.task.pre_commit(dict(positions))
+            except RolledBackException as error:
+                if attempt + 1 == _MOST_ATTEMPTS:
+                    raise
+                if error.why is WentBack.LOST:
+                    found = self.open()
+                    if positions and positions.items() <= found.items():
+                        return positions  # the commit went through
+                batches = list(self._kept)
+        raise AssertionError
+
+    def _put(self, batch: Batch) -> None:
+        for attempt in range(_MOST_ATTEMPTS):
+            try:
+                self._put_or_report(batch)
+            except RetriableException:
+                if attempt + 1 == _MOST_ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _put_or_report(self, batch: Batch) -> None:
+        try:
+            self.task.put(batch)
+        except DataException as error:
+            if self._reporter is None:
+                raise
+            refused = self.task.refused(batch)
+            if refused is not None:
+                self._reporter.report_all((batch.slice(refusal.row, 1), refusal.error) for refusal in refused)
+            elif batch.num_records <= 1:
+                self._reporter.report(batch, error)
+            else:
+                self._put(batch.slice(0, batch.num_records // 2))
+                self._put(batch.slice(batch.num_records // 2))
