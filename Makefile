@@ -37,6 +37,7 @@ static:
 	@$(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
 	@$(PY) -m mypy
+	@$(PY) -m tests.sizes
 
 units:
 	@$(PY) -m pytest -q --no-process $(SHARED) tests/unit

@@ -237,7 +237,7 @@ class TooManyTasksException(TaskException):
         )
 
 
-def may_pass(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether a later attempt may succeed. Exceptions that are not of this package count as such, but for a module that is missing."""
     return error.retriable if isinstance(error, ConnectException) else not isinstance(error, ImportError)
 

@@ -89,7 +89,7 @@ def to_give_up(gone_since: Mapping[str, float], *, now: float, grace_seconds: fl
     return {name for name, since in gone_since.items() if now - since >= grace_seconds}
 
 
-def too_many_gone(count: int, limit: int) -> list[str]:
+def deletion_guard_warnings(count: int, limit: int) -> list[str]:
     """The warning about so many connectors whose DAGs are gone, if they are more than ``limit``; else nothing. It names none of them: not
     every user who sees it may know of all connectors."""
     if count <= limit:
@@ -163,7 +163,7 @@ class Reconciler:
         self._watch_due = now + _WATCH_SECONDS
         with self._sessions() as session:
             dags = self._dags.look(session)
-        self.warnings = too_many_gone(len(self._gone(dags)), self._limit)
+        self.warnings = deletion_guard_warnings(len(self._gone(dags)), self._limit)
 
     def _define(self, dag: ConnectorDagRow) -> None:
         """Take the config from the newest version of the DAG; when its file no longer has it, stop and release the connector."""
@@ -216,7 +216,7 @@ class Reconciler:
                 gone[name],
                 self._grace_seconds,
             )
-        had_warnings, self.warnings = bool(self.warnings), too_many_gone(len(gone), self._limit)
+        had_warnings, self.warnings = bool(self.warnings), deletion_guard_warnings(len(gone), self._limit)
         if self.warnings and not had_warnings:
             _log.error("%s Among them: %s", self.warnings[0], ", ".join(sorted(gone)[:_NAMED]))
         return to_give_up(self._gone_since, now=now, grace_seconds=self._grace_seconds, limit=self._limit)

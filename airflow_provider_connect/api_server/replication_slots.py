@@ -16,7 +16,7 @@ from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
 from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.java.debezium.replication_slot import HeldWal
+from airflow_provider_connect.runtime.java.debezium.replication_slot import RetainedWal
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import HeldWalView
@@ -36,7 +36,7 @@ class SlotReport:
 
     connector: str
     target: TargetState
-    held: HeldWal | None
+    held: RetainedWal | None
     problem: str = ""
 
     @property
@@ -51,7 +51,7 @@ class SlotReport:
         """What users of the connector are shown; None: nothing is known."""
         return None if self.held is None else HeldWalView(self.held.held_bytes, self._note(self.held))
 
-    def _note(self, held: HeldWal) -> str | None:
+    def _note(self, held: RetainedWal) -> str | None:
         if held.held_bytes is None:
             return f"Replication slot {held.slot} has lost the WAL that it needs: drop it, and reset the connector's offsets"
         if held.held_bytes < MANY_BYTES and (self.target is TargetState.STARTED or not held.held_bytes):
@@ -75,7 +75,7 @@ def slot_reports(settings: WorkerSettings) -> Iterator[SlotReport]:
             continue
         mask, target = Mask(), state.target_state(name) or TargetState.STARTED
         try:
-            found = source.held_wal(_resolved(settings, name, config, mask), within)
+            found = source.retained_wal(_resolved(settings, name, config, mask), within)
         except ConnectException as error:
             yield SlotReport(name, target, None, mask(error.message))
             continue
@@ -105,7 +105,7 @@ def _resolved(settings: WorkerSettings, name: str, config: Mapping[str, str], ma
     return strip_framework_keys(config_providers.resolve(config, providers, secrets))
 
 
-def slot_finding(name: str, target: TargetState, found: HeldWal) -> Finding:
+def slot_finding(name: str, target: TargetState, found: RetainedWal) -> Finding:
     """What an admin is shown of the slot of connector ``name``. Only a run moves it, so that of one which is not STARTED is a warning."""
     drop = f"SELECT pg_drop_replication_slot('{found.slot}')"
     text = f"Connector {name} is {target}: replication slot {found.slot} of {found.server}"

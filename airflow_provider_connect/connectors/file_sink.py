@@ -1,7 +1,7 @@
 """FileStreamSink: the text of each value as a line of one file, with Kafka Connect's settings.
 
 At least once the file is appended to and fsynced before offsets are committed. Exactly once the file belongs to one claim at a time, and
-data, offsets and claim are committed together (see ``claimed_file``). Standard output is refused.
+data, offsets and claim are committed together (see ``transactional_file``). Standard output is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import stat
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final
 
-from airflow_provider_connect.connectors.claimed_file import ClaimedFile, alter_offsets, forget
+from airflow_provider_connect.connectors.commit_files import try_lock
 from airflow_provider_connect.connectors.lines import as_text
-from airflow_provider_connect.connectors.sidecars import try_lock
+from airflow_provider_connect.connectors.transactional_file import TransactionalFile, alter_offsets, forget
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.columns import as_data_exception, is_json, values_of
 from airflow_provider_connect.data.java_text import NULL, in_hash_order, text_of
@@ -118,7 +118,7 @@ class FileStreamSinkTask(SinkTask):
     def start(self, config: Config) -> None:
         """Raises ConfigException if the file cannot be written to."""
         path = self._path = _path_of(config)
-        self._claimed: ClaimedFile | None = None
+        self._claimed: TransactionalFile | None = None
         self._appended: AppendedFile | None = None
         try:
             folder, name = self.allowed_paths.folder_of(FILE, path)
@@ -127,7 +127,7 @@ class FileStreamSinkTask(SinkTask):
                 with contextlib.suppress(FileNotFoundError):  # it is created once it is known to be another than the one committed
                     os.close(folder.open(name, os.O_RDWR | os.O_APPEND))
                 _refuse_read_only(folder, _STATE)
-                self._claimed = ClaimedFile(
+                self._claimed = TransactionalFile(
                     folder,
                     name,
                     self.context.claim,

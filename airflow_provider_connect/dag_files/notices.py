@@ -18,7 +18,7 @@ from airflow.sdk.log import mask_secret, redact
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.runtime.config.masking import Mask, config_secrets, spellings
-from airflow_provider_connect.runtime.config.notifiers import PREFIX, NotifierSettings, notifiers_of
+from airflow_provider_connect.runtime.config.notifiers import PREFIX, NotifierSettings, read_notifiers
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.worker.bounded_call import within
@@ -60,18 +60,18 @@ def send_notice(connector: str, names: Sequence[str], facts: Callable[[], dict[s
         reason = error.message if isinstance(error, ConnectException) else f"{type(error).__name__}: {error}"
         _log.error("Connector %s: no notice of %s is sent: %s", connector, about, reason)
         return
-    defined, _ = notifiers_of(settings.values)
+    defined, _ = read_notifiers(settings.values)
     if secrets := sorted(spellings(_secrets(settings, defined.values()))):
         mask_secret(secrets)
     for name in names:
         try:
-            send = partial(copy_context().run, lambda notifier: notifier(facts()), notifier_of(name, defined))
+            send = partial(copy_context().run, lambda notifier: notifier(facts()), load_notifier(name, defined))
             within(_LONGEST_NOTICE_SECONDS, send, f"notifier {name}")
         except Exception as error:  # (whatever a notifier raises, the others are called)
             _log.error("Connector %s: notifier %s has sent no notice of %s: %s: %s", connector, name, about, type(error).__name__, error)
 
 
-def notifier_of(name: str, defined: Mapping[str, NotifierSettings]) -> Any:  # Airflow is not typed for us
+def load_notifier(name: str, defined: Mapping[str, NotifierSettings]) -> Any:  # Airflow is not typed for us
     """A new notifier. Raises ConfigException for a name that the worker settings do not define, and for what is no notifier."""
     if name not in defined:
         raise ConfigException(f"the worker settings define no {PREFIX}{name}.class; there are {', '.join(sorted(defined)) or 'none'}")

@@ -73,7 +73,7 @@ def _named_by(jaas: Path) -> Path:
     return Path(file[1])
 
 
-def users_of(file: Path) -> dict[str, str]:
+def read_users(file: Path) -> dict[str, str]:
     """Passwords by name. Raises ConfigException for a file without users, with which no request would be allowed."""
     try:
         users = parse_properties(file.read_bytes())

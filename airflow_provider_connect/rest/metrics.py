@@ -74,7 +74,7 @@ async def get_metrics(request: Request) -> Response:
 
 def _measured(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[Measured]:
     metrics, state = herder.task_metrics(), herder.config_state()
-    lags, held = herder.sink_lags(connectors), herder.held_wal.held_bytes()
+    lags, held = herder.sink_lags(connectors), herder.retained_wal.held_bytes()
     for name, expanded in connectors.items():
         info, status = expanded.get("info"), expanded.get("status")
         if isinstance(info, ConnectorInfo) and isinstance(status, ConnectorStatusView):

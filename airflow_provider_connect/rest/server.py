@@ -29,7 +29,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.rest.access import Access, OpenToAll
 from airflow_provider_connect.rest.answers import HttpException, error_answer
 from airflow_provider_connect.rest.app import create_app
-from airflow_provider_connect.rest.basic_access import CREDENTIALS, BasicAccess, credentials_file, users_of
+from airflow_provider_connect.rest.basic_access import CREDENTIALS, BasicAccess, credentials_file, read_users
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import ServerView
 
@@ -75,7 +75,7 @@ class RestListener:
         return cls(
             host=host if host is not None else (named_host or "0.0.0.0"),
             port=port if port is not None else (PORT if named_port is None else named_port),
-            tls=tls_of(worker) if scheme == "https" else None,
+            tls=load_tls(worker) if scheme == "https" else None,
             origins=_names(worker, "access.control.allow.origin"),
             methods=_names(worker, "access.control.allow.methods") or _METHODS,
             names=(*_names(worker, "rest.advertised.host.name"), *_names(worker, ALLOWED_HOSTS)),
@@ -124,7 +124,7 @@ class Tls:
         }
 
 
-def tls_of(worker: Mapping[str, str]) -> Tls:
+def load_tls(worker: Mapping[str, str]) -> Tls:
     """From worker settings, by Connect's keys: ``listeners.https.ssl.*``, and ``ssl.*`` where those are not given.
 
     Raises ConfigException for settings that are missing, or ask for stores of Java's own kinds.
@@ -164,7 +164,7 @@ def _file_with(text: str | None) -> str | None:
     return f"/proc/self/fd/{descriptor}"
 
 
-def access_of(worker: Mapping[str, str], listener: RestListener, *, otherwise: Access | None = None) -> Access:
+def create_access(worker: Mapping[str, str], listener: RestListener, *, otherwise: Access | None = None) -> Access:
     """Users by HTTP Basic where the settings name them, else ``otherwise``. Without one, all who reach the port may do everything: where
     the settings open it to them, or only this machine reaches it.
 
@@ -172,7 +172,7 @@ def access_of(worker: Mapping[str, str], listener: RestListener, *, otherwise: A
     """
     file = credentials_file(worker)
     if file is not None:
-        return BasicAccess(users_of(file), listener.origins)
+        return BasicAccess(read_users(file), listener.origins)
     is_opened = worker.get(ANONYMOUS, "false").strip().lower()
     if is_opened not in ("true", "false"):
         raise ConfigException.of(ANONYMOUS, is_opened, "Expected value to be either true or false")
@@ -289,6 +289,6 @@ def rest_server(
 ) -> RestServer:
     """The server that the worker settings ``worker`` describe. ``access`` has the users where they name none. Raises ConfigException."""
     listener = RestListener.of(worker, host=host, port=port)
-    who = access_of(worker, listener, otherwise=access)
+    who = create_access(worker, listener, otherwise=access)
     app = create_app(herder=herder, access=who, info=info, has_admin=worker.get("admin.listeners") != "", has_page=True)
     return RestServer(app, listener)

@@ -40,7 +40,7 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import (
     check_connector,
     check_outside,
     guarantee_of,
-    warn_of_what_is_not_used,
+    warn_unused_settings,
 )
 from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
@@ -130,7 +130,7 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
         warn_of_open_files(settings.originals)
         with redirect_stdout(sys.stderr):  # what the connector prints is no record
             checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
-        warn_of_what_is_not_used(checked, settings)
+        warn_unused_settings(checked, settings)
         from airflow_provider_connect.standalone.preview import print_preview
 
         print_preview(connector, settings, previewed, mask, with_steps=with_steps)

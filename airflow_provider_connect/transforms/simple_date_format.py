@@ -37,7 +37,7 @@ class Element:
         return (self.letter in _NUMBERS or self.letter in _OF_DAY) and (self.letter not in "ML" or self.count <= 2)
 
 
-def elements_of(pattern: str) -> Iterator[Element]:
+def parse_pattern(pattern: str) -> Iterator[Element]:
     """The elements of a pattern. Raises ValueError for letters without meaning and for a quote that is not closed."""
     at = 0
     while at < len(pattern):
@@ -82,7 +82,7 @@ class SimpleDateFormat:
         if len(pattern) > _MOST_LETTERS:
             raise ValueError(f"{len(pattern)} characters; the most are {_MOST_LETTERS}")
         self.pattern = pattern
-        self.elements = tuple(elements_of(pattern))
+        self.elements = tuple(parse_pattern(pattern))
 
     def format(self, milliseconds: int) -> str:
         """The text of one instant."""
@@ -146,7 +146,7 @@ def _element_text(element: Element, days: int, of_day: int) -> str:
     return f"{number % 100:02d}" if letter == "y" and count == 2 else f"{number:0{count}d}"
 
 
-_PRINTED: Final = tuple(elements_of("yyyy-MM-dd HH:mm:ss.SSS"))
+_PRINTED: Final = tuple(parse_pattern("yyyy-MM-dd HH:mm:ss.SSS"))
 """How Arrow prints timestamps of milliseconds."""
 _PRINTED_AT: Final = tuple(sum(element.count or len(element.text) for element in _PRINTED[:end]) for end in range(len(_PRINTED) + 1))
 

@@ -16,7 +16,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Range, Type
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
 from airflow_provider_connect.transforms.one_side import OneSide, runs_of
-from airflow_provider_connect.transforms.sql_query import ROW, TABLE, Plan, Statement, statement_of
+from airflow_provider_connect.transforms.sql_query import ROW, TABLE, Plan, Statement, build_statement
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _sandbox() -> Sandbox:
 def _statement(sandbox: Sandbox, name: str, text: str) -> Statement:
     if len(text) > _MOST_CHARACTERS:
         raise ConfigException.of(name, f"{text[:100]}…", f"{len(text)} characters; the most are {_MOST_CHARACTERS}")
-    return statement_of(name, text, sandbox.tree_of(text))
+    return build_statement(name, text, sandbox.tree_of(text))
 
 
 @dataclass(slots=True)

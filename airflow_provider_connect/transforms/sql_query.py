@@ -167,7 +167,7 @@ class Statement:
             yield name, index, None if index is not None else node
 
 
-def statement_of(setting: str, text: str, tree: Node) -> Statement:
+def build_statement(setting: str, text: str, tree: Node) -> Statement:
     """The statement of a syntax tree, as ``json_serialize_sql`` returns it. Raises ConfigException for one that is no SELECT of
     expressions FROM batch WHERE a condition, or that uses a function, a type or syntax that is not allowed."""
     try:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors import sidecars
+from airflow_provider_connect.connectors import commit_files
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
@@ -118,7 +118,7 @@ class TestFileStreamSink(SinkConnectorSuite):
 
     @pytest.fixture(autouse=True)
     def file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sidecars, "LOCK_SECONDS", 0.05)  # tests do not end the tasks that they give up
+        monkeypatch.setattr(commit_files, "LOCK_SECONDS", 0.05)  # tests do not end the tasks that they give up
         self.path = tmp_path / "lines.txt"
 
     def config(self) -> dict[str, str]:

@@ -24,7 +24,7 @@ from tests.e2e.faults.oracle import file_records, topic_records
 from tests.e2e.faults.runs import Fault, frozen, wait_for
 
 TAKE_OVER = "airflow_provider_connect.runtime.worker.delivery.{}_delivery:TransactionalProducer.take_over"
-SIDECARS = "airflow_provider_connect.connectors.claimed_file:Sidecars.write"
+SIDECARS = "airflow_provider_connect.connectors.transactional_file:CommitFiles.write"
 MANY = 40_000  # records that take a run longer than the start of another differs
 RunEnvironment = SourceEnvironment | SinkEnvironment
 

@@ -9,8 +9,8 @@ from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.runtime.config.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
 from airflow_provider_connect.runtime.config.config_providers import (
     airflow_variables,
+    create_providers,
     open_file_providers,
-    providers_of,
     resolve,
     shortest_ttl_ms,
     unresolved_warnings,
@@ -95,7 +95,7 @@ def test_missing_value_of_airflow_names_key_and_variable(variable: str) -> None:
 
 def test_worker_settings_declare_providers(secrets_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = "org.apache.kafka.common.config.provider."
-    found = providers_of(
+    found = create_providers(
         {
             "config.providers": "file, e,d",
             "config.providers.file.class": f"{kafka}FileConfigProvider",
@@ -127,7 +127,7 @@ def test_worker_settings_declare_providers(secrets_file: Path, monkeypatch: pyte
 )
 def test_wrong_declaration_is_refused(changes: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigException, match=text.replace("(", "\\(")):
-        providers_of({"config.providers": "x", **changes})
+        create_providers({"config.providers": "x", **changes})
 
 
 class Vault(ConfigProvider):
@@ -155,25 +155,25 @@ VAULT = {
 
 def test_a_provider_of_ones_own_is_asked_once_a_path_and_config() -> None:
     Vault.asked.clear()
-    providers = providers_of(VAULT)
+    providers = create_providers(VAULT)
     config = {"a": "${vault:p:x}", "b": "${vault:p:y}${vault:p:x}", "c": "${vault:q:x}", "d": "${vault:p:nobody}"}
     found = resolve(config, providers)
     assert found == {"a": "x-1", "b": "y-1x-1", "c": "x-2", "d": "${vault:p:nobody}"}
     assert resolve({"task": "${vault:p:x}"}, providers) == {"task": "x-1"}, "one value as long as the providers live"
     assert Vault.asked == [("p", ("x", "y", "nobody")), ("q", ("x",))]
-    assert resolve({"a": "${vault:p:x}"}, providers_of(VAULT)) == {"a": "x-3"}, "and a new one for the next"
+    assert resolve({"a": "${vault:p:x}"}, create_providers(VAULT)) == {"a": "x-3"}, "and a new one for the next"
     with pytest.raises(RetriableException, match=r"^Config provider vault could not look up k: OSError: https://vault is sealed$"):
         resolve({"a": "${vault:sealed:k}"}, providers)
 
 
 def test_the_shortest_life_of_what_was_resolved_is_known() -> None:
     more = {"config.providers.vault.param.ttl.ms": "60000", "config.providers.airflow.param.ttl.ms": "700"}
-    providers = providers_of(VAULT)
+    providers = create_providers(VAULT)
     resolve({"a": "${vault:p:x}"}, providers)
     assert shortest_ttl_ms(providers) is None
     resolve({"a": "${vault:leased:x}"}, providers)
     assert shortest_ttl_ms(providers) == 5000
-    providers = providers_of(VAULT | more)
+    providers = create_providers(VAULT | more)
     assert shortest_ttl_ms(providers) is None, "nothing was resolved"
     resolve({"a": "${vault:p:x}"}, providers)
     assert shortest_ttl_ms(providers) == 60000
@@ -201,7 +201,7 @@ def test_connectors_resolve_what_the_worker_lets_them(tmp_path: Path, monkeypatc
 
     def refusal(connector: str, variable: str) -> str:
         try:
-            return "" if resolve({"key": variable}, providers_of(settings, connector), secrets)["key"] != variable else "left as it is"
+            return "" if resolve({"key": variable}, create_providers(settings, connector), secrets)["key"] != variable else "left as it is"
         except ConfigException as error:
             return error.message
 
@@ -216,7 +216,7 @@ def test_connectors_resolve_what_the_worker_lets_them(tmp_path: Path, monkeypatc
         message = refusal(connector, variable)
         assert f"Invalid value {variable} for configuration key: " in message
         assert "canary" not in message
-    assert resolve({"key": "${airflow:core:uri}"}, providers_of(settings), secrets) == {"key": "canary-of-core"}, "as the worker's own"
+    assert resolve({"key": "${airflow:core:uri}"}, create_providers(settings), secrets) == {"key": "canary-of-core"}, "as the worker's own"
 
 
 def test_airflows_own_environment_and_what_is_no_file_are_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_a_path_that_there_cannot_be_is_refused_on_its_key(variable: str, access
     settings = {"config.providers": alias, f"config.providers.{alias}.class": kind}
     settings |= {f"config.providers.{alias}.{key}": value for key, value in access.items()}
     with pytest.raises(ConfigException, match=r"null character" if "\0" in text else r"Could not read file"):
-        resolve({"key": text}, providers_of(settings, "c"))
+        resolve({"key": text}, create_providers(settings, "c"))
 
 
 HOST = {
@@ -276,11 +276,11 @@ def test_no_variable_stands_where_names_and_classes_do(key: str, secrets_file: P
     """They are shown: as groups of a validation, in statuses, as topics."""
     variable = f"${{file:{secrets_file}:user}}"
     with pytest.raises(ConfigException, match=r"this setting (holds|names) .* and takes no (secret|variable)") as refused:
-        resolve({key: f"a,{variable}"}, providers_of(HOST, "orders"))
+        resolve({key: f"a,{variable}"}, create_providers(HOST, "orders"))
     assert f"Invalid value {variable} for configuration {key}: " in refused.value.message
-    assert resolve({key: "a,${nobody:x}"}, providers_of(HOST, "orders")) == {key: "a,${nobody:x}"}, "no variable of ours"
-    assert resolve({"transforms.t.static.value": variable}, providers_of(HOST, "orders")) == {"transforms.t.static.value": "anna"}
-    assert resolve({key: variable}, providers_of(HOST)) == {key: "anna"}, "the worker's own settings"
+    assert resolve({key: "a,${nobody:x}"}, create_providers(HOST, "orders")) == {key: "a,${nobody:x}"}, "no variable of ours"
+    assert resolve({"transforms.t.static.value": variable}, create_providers(HOST, "orders")) == {"transforms.t.static.value": "anna"}
+    assert resolve({key: variable}, create_providers(HOST)) == {key: "anna"}, "the worker's own settings"
 
 
 @pytest.mark.parametrize("value", ["abc", "7", " ab\n"])
@@ -289,9 +289,9 @@ def test_a_value_too_short_to_be_hidden_is_refused(value: str, tmp_path: Path) -
     settings = {"config.providers": "dir", "config.providers.dir.class": "DirectoryConfigProvider"}
     variable = f"${{dir:{tmp_path}:pin}}"
     with pytest.raises(ConfigException, match="its value has fewer than 4 characters") as refused:
-        resolve({"pin": variable}, providers_of(settings, "orders"))
+        resolve({"pin": variable}, create_providers(settings, "orders"))
     assert f"Invalid value {variable} for configuration pin: " in refused.value.message
-    assert resolve({"pin": variable}, providers_of(settings | {"config.providers.access.default": "allow"}, "orders")) == {"pin": value}
+    assert resolve({"pin": variable}, create_providers(settings | {"config.providers.access.default": "allow"}, "orders")) == {"pin": value}
 
 
 IDENTITY = (
@@ -320,7 +320,7 @@ def test_values_that_are_declared_public_stand_in_every_setting_and_are_shown(de
         "batch.size": f"${{{at}:batch.size}}",
         "errors.deadletterqueue.topic.name": f"${{{at}:queue}}",
     }
-    providers = providers_of(settings, "orders")
+    providers = create_providers(settings, "orders")
     assert list(resolve(config, providers).values()) == ["orders,x", "20", "late"]
     assert secret_values(config, providers, {}) == set()
     assert with_public_values(config, providers) == resolve(config, providers)
@@ -328,7 +328,7 @@ def test_values_that_are_declared_public_stand_in_every_setting_and_are_shown(de
 
 def test_values_that_no_pattern_declares_public_stay_secrets(team_file: Path) -> None:
     settings = HOST | {"config.providers.file.public.keys": "topic"}
-    providers, password = providers_of(settings, "orders"), f"${{file:{team_file}:password}}"
+    providers, password = create_providers(settings, "orders"), f"${{file:{team_file}:password}}"
     both = {"url": f"//${{file:{team_file}:topic}}:{password}@h", "topics": f"${{file:{team_file}:topic}}"}
     assert secret_values(both, providers, {}) >= {"canary-of-the-team"}
     assert "orders" not in secret_values(both, providers, {})
@@ -344,7 +344,7 @@ def test_values_that_no_pattern_declares_public_stay_secrets(team_file: Path) ->
 
 
 def test_a_public_value_in_a_setting_that_is_named_like_a_secret_is_hidden(team_file: Path) -> None:
-    providers = providers_of(HOST | {"config.providers.file.secret": "false"}, "orders")
+    providers = create_providers(HOST | {"config.providers.file.secret": "false"}, "orders")
     config = {"connection.password": f"${{file:{team_file}:password}}", "topics": f"${{file:{team_file}:topic}}"}
     assert secret_values(config, providers, {}) == {"canary-of-the-team"}
     assert with_public_values(config, providers) == config | {"topics": "orders"}
@@ -353,7 +353,7 @@ def test_a_public_value_in_a_setting_that_is_named_like_a_secret_is_hidden(team_
 @pytest.mark.parametrize("key", IDENTITY)
 def test_what_names_the_connector_takes_no_public_value_either(key: str, team_file: Path) -> None:
     """It is read where no provider is asked, and decides which rules hold and which settings are passwords."""
-    providers = providers_of(HOST | {"config.providers.file.secret": "false"}, "orders")
+    providers = create_providers(HOST | {"config.providers.file.secret": "false"}, "orders")
     with pytest.raises(ConfigException, match="this setting names the connector, its plugins or what is its alone, and takes no variable"):
         resolve({key: f"${{file:{team_file}:topic}}"}, providers)
 
@@ -363,11 +363,11 @@ def test_public_values_of_the_host_need_no_rule_but_obey_those_there_are(monkeyp
     public = HOST | {"config.providers.env.public.keys": "BATCH"} | {"config.providers.variable.secret": "false"}
     given = {"${variable:region}": "eu"}
     config = {"batch.size": "${env:BATCH}", "topics": "${variable:region}"}
-    assert resolve(config, providers_of(public, "orders"), given) == {"batch.size": "20", "topics": "eu"}
+    assert resolve(config, create_providers(public, "orders"), given) == {"batch.size": "20", "topics": "eu"}
     with pytest.raises(ConfigException, match=r"no config\.providers\.env\.access setting"):
-        resolve({"x": "${env:HOME}"}, providers_of(public, "orders"))
+        resolve({"x": "${env:HOME}"}, create_providers(public, "orders"))
     with pytest.raises(ConfigException, match=r"no config\.providers\.env\.access setting"):
-        resolve(config, providers_of(public | {"config.providers.env.access.staff": ".*"}, "orders"), given)
+        resolve(config, create_providers(public | {"config.providers.env.access.staff": ".*"}, "orders"), given)
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_public_values_of_the_host_need_no_rule_but_obey_those_there_are(monkeyp
 )
 def test_a_wrong_declaration_of_public_values_is_refused(declared: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigException, match=text):
-        providers_of(HOST | {f"config.providers.file.{key}": value for key, value in declared.items()}, "orders")
+        create_providers(HOST | {f"config.providers.file.{key}": value for key, value in declared.items()}, "orders")
 
 
 def test_a_topic_of_a_provider_that_is_not_declared_is_warned_about_with_the_settings_that_declare_it() -> None:
@@ -402,4 +402,4 @@ def test_files_without_allowed_paths_are_warned_about(caplog: pytest.LogCaptureF
 
 def test_the_default_of_access_is_checked() -> None:
     with pytest.raises(ConfigException, match=r"Invalid value yes for configuration config\.providers\.access\.default: give deny"):
-        providers_of({"config.providers.access.default": "yes"})
+        create_providers({"config.providers.access.default": "yes"})

@@ -22,7 +22,7 @@ from airflow_provider_connect.connectors.jdbc.source.connector import in_pattern
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
-from airflow_provider_connect.runtime.config.config_providers import providers_of
+from airflow_provider_connect.runtime.config.config_providers import create_providers
 from airflow_provider_connect.runtime.model.connector_settings import ConnectorSettings, ErrorSettings
 from airflow_provider_connect.runtime.model.topic_creation import TopicCreation
 from airflow_provider_connect.runtime.worker.errors.failures import Failure
@@ -72,11 +72,11 @@ def connector(**config: str) -> ConnectorSettings:
 def provider(**settings: str) -> Any:
     own = {f"config.providers.p.{key.replace('__', '.')}": value for key, value in settings.items()}
     names = {"config.providers": "p", "config.providers.p.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider"}
-    return providers_of({**names, **own}, "c")["p"]
+    return create_providers({**names, **own}, "c")["p"]
 
 
 def of_airflow(allowlist: str) -> Any:
-    return providers_of({"config.providers.variable.param.allowlist.pattern": allowlist}, "c")["variable"]
+    return create_providers({"config.providers.variable.param.allowlist.pattern": allowlist}, "c")["variable"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,10 +225,6 @@ WORDS_OF_OTHERS = {
     "runtime/worker/application/planner": "py4j is for plans of Java connectors",
     "runtime/worker/application/spark_engine": "Spark calls itself an engine",
 }
-MOST_LINES = 400
-FEW_LINES = 40
-MOST_SHORT_MODULES = 12
-"""Migrations, scripts and public names have short modules; others are folded into a module that imports them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,22 +485,6 @@ def test_a_function_imports_only_where_listed() -> None:
 def test_full_paths_and_no_relative_imports() -> None:
     wrong = [f"{module.path}, line {found.line}" for module in MODULES for found in imports_of(module) if found.name.startswith(".")]
     assert wrong == []
-
-
-def test_a_module_is_not_too_long() -> None:
-    lines = {module.path: len(module.file.read_text(encoding="utf-8").splitlines()) for module in MODULES}
-    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
-
-
-def test_few_modules_are_short() -> None:
-    """A step of the database's migration is as long as its change."""
-    lines = {module.path: len(module.file.read_text(encoding="utf-8").splitlines()) for module in MODULES}
-    short = [
-        path
-        for path, count in lines.items()
-        if 0 < count < FEW_LINES and not path.endswith("__init__") and "migrations/versions/" not in path
-    ]
-    assert len(short) <= MOST_SHORT_MODULES, short
 
 
 def test_an_inner_init_has_no_code() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.config.notifiers import NotifierSettings, notifiers_of, without_notifiers
+from airflow_provider_connect.runtime.config.notifiers import NotifierSettings, read_notifiers, without_notifiers
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 
 P = "airflow.notifiers."
@@ -19,7 +19,7 @@ def test_a_notifier_has_a_class_and_arguments() -> None:
         "group.id": "g",
     }
     mail = NotifierSettings("a.b.Mail", {"cc": ["x"], "retries": 2, "to": "shop@example.com", "html_content": "{{ trace }}"})
-    assert notifiers_of(values) == ({"shop-team": mail, "chat": NotifierSettings("c.Chat")}, {})
+    assert read_notifiers(values) == ({"shop-team": mail, "chat": NotifierSettings("c.Chat")}, {})
     assert without_notifiers(values) == {"group.id": "g"}
     assert WorkerSettings.of(values).dag_limits.notifiers == {"shop-team", "chat"}
 
@@ -43,4 +43,4 @@ def test_what_is_wrong_is_named_by_its_key_and_without_a_secret(key: str, value:
     assert key in raised.value.keys
     assert reason in raised.value.message
     assert "geheim" not in raised.value.message
-    assert "mail" in notifiers_of({f"{P}mail.class": "c.Mail", key: value})[0]
+    assert "mail" in read_notifiers({f"{P}mail.class": "c.Mail", key: value})[0]

@@ -256,7 +256,7 @@ def test_the_expressions_of_the_package_are_found() -> None:
     assert methods >= {
         ("rest/request_checks.py", "fullmatch"),
         ("runtime/model/url_passwords.py", "finditer"),
-        ("connectors/sidecars.py", "fullmatch"),
+        ("connectors/commit_files.py", "fullmatch"),
     }
     assert methods >= {
         ("runtime/config/properties.py", "split"),

@@ -127,7 +127,7 @@ class Providers(dict[str, DeclaredProvider]):
         self.connector, self.trusts_authors = connector, trusts_authors
 
 
-def providers_of(settings: Mapping[str, str], connector: str | None = None) -> Providers:
+def create_providers(settings: Mapping[str, str], connector: str | None = None) -> Providers:
     """The providers that the worker ``settings`` declare, and Airflow's two. Raises ConfigException for a wrong declaration."""
     aliases = [name.strip() for name in settings.get(_PREFIX, "").split(",")]
     declared = {alias: _declared(alias, settings, connector) for alias in dict.fromkeys((*filter(None, aliases), *AIRFLOW_PROVIDERS))}
@@ -136,7 +136,7 @@ def providers_of(settings: Mapping[str, str], connector: str | None = None) -> P
 
 def open_file_providers(settings: Mapping[str, str]) -> list[str]:
     """The aliases of declared file and directory providers that give every connector every file which the worker may read."""
-    declared = providers_of(settings, "").items()
+    declared = create_providers(settings, "").items()
     files = [alias for alias, provider in declared if provider.is_open and provider.location in _LOCATIONS.values()]
     return [alias for alias in files if not settings.get(f"{_PREFIX}.{alias}.param.allowed.paths", "").strip()]
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 
 from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.config.config_providers import ConfigProvider
-from airflow_provider_connect.runtime.config.many_texts import ManyTexts
+from airflow_provider_connect.runtime.config.multi_search import MultiSearch
 from airflow_provider_connect.runtime.model.secret_keys import HIDDEN, SHORTEST, is_secret_key, is_variable
 from airflow_provider_connect.runtime.model.url_passwords import text_without_url_passwords, url_passwords
 from airflow_provider_connect.sdk.config_type import Type
@@ -92,7 +92,7 @@ def _replacing(texts: Iterable[str]) -> Callable[[str], str]:
     """What puts ``HIDDEN`` in place of each of ``texts``."""
     longest_first = sorted(texts, key=len, reverse=True)
     if len(longest_first) > _FEW:
-        many = ManyTexts(longest_first, SHORTEST)
+        many = MultiSearch(longest_first, SHORTEST)
         return lambda text: many.replaced(text, HIDDEN)
 
     def replaced(text: str) -> str:

@@ -32,7 +32,7 @@ class NotifierSettings:
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)  # Any: JSON
 
 
-def notifiers_of(values: Mapping[str, str]) -> tuple[dict[str, NotifierSettings], dict[str, str]]:
+def read_notifiers(values: Mapping[str, str]) -> tuple[dict[str, NotifierSettings], dict[str, str]]:
     """The notifiers that are whole, and what is wrong with others, by key. No value of an argument is in an error."""
     given: dict[str, dict[str, str]] = {}
     errors: dict[str, str] = {}
@@ -56,7 +56,7 @@ def notifiers_of(values: Mapping[str, str]) -> tuple[dict[str, NotifierSettings]
 
 def notifier_names(values: Mapping[str, str], note: Callable[[str, str], None]) -> frozenset[str]:
     """The names that connectors may choose. ``note`` gets key and error of what is wrong."""
-    found, errors = notifiers_of(values)
+    found, errors = read_notifiers(values)
     for key, error in errors.items():
         note(key, error)
     return frozenset(found)

@@ -123,7 +123,7 @@ class WorkerSettings:
         originals = {name: str(value) for name, value in mapping.items() if value is not None}
         raw = {name: value for name, value in originals.items() if name == "plugin.path"}
         variable = {name: value for name, value in originals.items() if name not in raw}
-        values = config_providers.resolve(variable, config_providers.providers_of(originals), secrets) | raw
+        values = config_providers.resolve(variable, config_providers.create_providers(originals), secrets) | raw
         read = SettingsReader(values)
         settings = _settings(read, originals, values)
         read.raise_errors()
@@ -139,7 +139,7 @@ class WorkerSettings:
 
         New objects at each call, since they keep the values that they have resolved.
         """
-        return config_providers.providers_of(self.originals, connector)
+        return config_providers.create_providers(self.originals, connector)
 
     def refusal_of_data_topic(self, topic: str) -> str:
         """Why no connector may read or write records of this topic; empty where it may. Who writes to the config topic is an admin."""

@@ -38,7 +38,7 @@ from airflow_provider_connect.runtime.model.backfill_request import (
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.ids import consumer_group
 from airflow_provider_connect.runtime.model.states import State
-from airflow_provider_connect.runtime.plugins.validation.reliability import GROUP
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import GROUP
 from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
 from airflow_provider_connect.runtime.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.runtime.stores.sink_lag import committed_positions, topics_of_sink

@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.model.connector_settings import NO_CLASS, 
 from airflow_provider_connect.runtime.model.ids import check_name
 from airflow_provider_connect.runtime.model.unknown_settings import misspellings
 from airflow_provider_connect.runtime.model.views import ConfigValueView, ValidatedKey, Validation
-from airflow_provider_connect.runtime.plugins.validation.reliability import foreign_errors
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import foreign_errors
 
 Given = Mapping[str, str | None]
 WithTopics = Callable[[str, Given], Given]

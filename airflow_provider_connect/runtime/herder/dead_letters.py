@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.ids import refusal_of_topic
-from airflow_provider_connect.runtime.plugins.validation.reliability import DEAD_LETTERS
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import DEAD_LETTERS
 from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
 from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere
 

@@ -95,9 +95,9 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
         self._plugins = plugins = KnownPlugins(catalog := PluginCatalog(settings.plugin_path))
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
         self.settings, self._launcher, self._probe, self._previewer = settings, launcher, probe, previewer
-        self.held_wal = SlotNotes()
+        self.retained_wal = SlotNotes()
         warnings = self._batch_log.warnings if task_metrics is None else partial(counted_warnings, task_metrics)
-        self._views = ConnectorViews(plugins, self.held_wal, warnings)
+        self._views = ConnectorViews(plugins, self.retained_wal, warnings)
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
         self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)

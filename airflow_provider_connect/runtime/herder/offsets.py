@@ -46,7 +46,7 @@ from airflow_provider_connect.runtime.model.records import ConfigRecord, Fencing
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import OffsetView
-from airflow_provider_connect.runtime.plugins.validation.reliability import TOPIC_SETTINGS
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import TOPIC_SETTINGS
 from airflow_provider_connect.runtime.stores.backing import Backing
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere, sink_overrides

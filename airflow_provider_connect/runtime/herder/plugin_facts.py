@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.model.views import PluginView
 from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.runtime.plugins.catalog.plugin import Plugin
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, built_in_connectors
-from airflow_provider_connect.runtime.plugins.catalog.plugin_summary import summary_of
+from airflow_provider_connect.runtime.plugins.catalog.plugin_summary import read_summary
 
 UNKNOWN = "unknown"
 _SECONDS = 10.0
@@ -72,7 +72,7 @@ class KnownPlugins:
         found = [plugin for plugin in self._catalog.plugins(CONNECTOR_KINDS) if REPLAY_CLASS not in plugin.names]
         for plugin in found:
             if plugin not in self._summaries:
-                self._summaries[plugin] = summary_of(plugin)
+                self._summaries[plugin] = read_summary(plugin)
         return [ConnectorClass(each.class_name, str(each.kind), each.version, self._summaries[each]) for each in found]
 
     def _read(self, name: str | None, versions: str | None, location: str | None) -> PluginFacts:

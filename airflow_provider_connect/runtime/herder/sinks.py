@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.herder.replays import Replays
 from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
 from airflow_provider_connect.runtime.model.history import Shown
 from airflow_provider_connect.runtime.model.page import ConnectorLag, DeadLetters
-from airflow_provider_connect.runtime.plugins.validation.reliability import DEAD_LETTERS
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import DEAD_LETTERS
 from airflow_provider_connect.runtime.stores.last_records import RecordSearch
 from airflow_provider_connect.runtime.stores.sink_lag import partition_lags
 

@@ -42,10 +42,10 @@ class ConnectorViews:
     """Makes the views. Safe to share between threads: a view that two make at once is equal, and either may be kept. ``warnings``: what is
     wrong with the last runs of connectors that have ended well, as far as is known."""
 
-    def __init__(self, plugins: KnownPlugins, held_wal: SlotNotes, warnings: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, plugins: KnownPlugins, retained_wal: SlotNotes, warnings: Callable[[], Mapping[str, str]]) -> None:
         self._plugins = plugins
         self._warnings = warnings
-        self._held_wal = held_wal
+        self._held_wal = retained_wal
         self._infos: dict[str, tuple[Mapping[str, str], ConnectorInfo]] = {}
         self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView]] = {}
 

@@ -42,5 +42,5 @@ class FileStream:
             return None
         return found[0].st_size > position
 
-    def held_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
+    def retained_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
         """None: nothing is held."""

@@ -54,7 +54,7 @@ class Mirror:
         """A run has to find out: its clients have settings of their own."""
         return None
 
-    def held_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
+    def retained_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
         return None
 
 

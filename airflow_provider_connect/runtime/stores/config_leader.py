@@ -32,12 +32,12 @@ _NO_RECORD = b"open-transaction-ended"  # a key that means nothing to readers of
 class NotWrittenException(ConnectException):
     """The records were not written. Where ``uncertain`` has their offsets, perhaps they were: take over the id and read on to find out.
 
-    ``may_pass``: a retry may succeed.
+    ``is_transient``: a retry may succeed.
     """
 
-    def __init__(self, message: str, *, may_pass: bool, uncertain: list[int] | None = None) -> None:
+    def __init__(self, message: str, *, is_transient: bool, uncertain: list[int] | None = None) -> None:
         super().__init__(message)
-        self.may_pass = may_pass
+        self.is_transient = is_transient
         self.uncertain = uncertain or []
 
 
@@ -69,7 +69,7 @@ class ConfigLeader:
             self._last_error.raise_if_refused(stage)
             cause = kafka_error(error)
             if cause is not None and is_fenced(cause):
-                raise NotWrittenException(str(translated(cause, stage)), may_pass=True) from error
+                raise NotWrittenException(str(translated(cause, stage)), is_transient=True) from error
             if cause is not None and is_retriable(cause):
                 last = self._last_error if self._last_error.error else cause.str()
                 raise unreachable(self._bootstrap_servers, timeout_seconds, stage, last) from error
@@ -149,10 +149,10 @@ def delivered_offsets(delivered: Iterable[tuple[int | None, KafkaError | None]],
         if error is not None:
             raise KafkaException(error)
         if offset is None or offset < 0:
-            raise NotWrittenException("a delivery report came without an offset", may_pass=True)
+            raise NotWrittenException("a delivery report came without an offset", is_transient=True)
         offsets.append(offset)
     if left:
-        raise NotWrittenException("the broker did not acknowledge the records in time", may_pass=True)
+        raise NotWrittenException("the broker did not acknowledge the records in time", is_transient=True)
     return offsets
 
 
@@ -160,4 +160,4 @@ def _not_written(error: KafkaError | BaseException, uncertain: list[int]) -> Not
     cause = error if isinstance(error, KafkaError) else kafka_error(error)
     passing = cause is not None and (is_fenced(cause) or is_retriable(cause) or cause.txn_requires_abort() or cause.fatal())
     text = str(error) if cause is None else f"{cause.str()} ({cause.name()})"
-    return NotWrittenException(text, may_pass=passing, uncertain=uncertain)
+    return NotWrittenException(text, is_transient=passing, uncertain=uncertain)

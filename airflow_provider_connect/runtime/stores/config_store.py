@@ -119,7 +119,7 @@ class ConfigStore(ConfigChanges):
             except NotWrittenException as error:
                 self._drop_leader()
                 uncertain = error.uncertain or uncertain
-                if not error.may_pass:
+                if not error.is_transient:
                     raise ConnectException(f"{_FAILED}: {error}") from error
                 if time.monotonic() > deadline:
                     raise StoreTimeoutException(f"{_FAILED}: {error}", stage=_STAGE) from error
@@ -135,7 +135,7 @@ class ConfigStore(ConfigChanges):
         limit = min(deadline, time.monotonic() + _MARKER_SECONDS)
         while self._hides_records():
             if time.monotonic() > limit:
-                raise NotWrittenException("an open transaction of another client hides records", may_pass=True)
+                raise NotWrittenException("an open transaction of another client hides records", is_transient=True)
             time.sleep(_POLL_SECONDS)
             self._read(_left(deadline))
 
@@ -149,11 +149,11 @@ class ConfigStore(ConfigChanges):
                 self._read(_left(deadline))
             except StoreTimeoutException as error:
                 if self._fold.state.offset <= offsets[-1]:
-                    raise NotWrittenException(str(error), may_pass=True, uncertain=offsets) from error
+                    raise NotWrittenException(str(error), is_transient=True, uncertain=offsets) from error
             if self._fold.state.offset > offsets[-1]:
                 return
             if time.monotonic() > deadline:
-                raise NotWrittenException("the marker of the transaction is not on the topic", may_pass=True, uncertain=offsets)
+                raise NotWrittenException("the marker of the transaction is not on the topic", is_transient=True, uncertain=offsets)
             time.sleep(_POLL_SECONDS)
 
     def _owner(self, deadline: float) -> ConfigLeader:

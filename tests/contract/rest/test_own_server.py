@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.basic_access import CREDENTIALS, EXTENSION, JAAS, BasicAccess
-from airflow_provider_connect.rest.server import ANONYMOUS, PORT, RestListener, RestServer, access_of, rest_server
+from airflow_provider_connect.rest.server import ANONYMOUS, PORT, RestListener, RestServer, create_access, rest_server
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import ServerView
 
@@ -183,10 +183,10 @@ def test_users_of_another_kind_are_asked_for_unless_the_settings_name_others(tmp
     users = tmp_path / "users.properties"
     users.write_text("alice=wonderland\n")
     given, local = BasicAccess({"bob": "builder"}), RestListener()
-    assert access_of({}, local, otherwise=given) is given
-    assert type(access_of({ANONYMOUS: "true"}, local, otherwise=given)) is OpenToAll
-    assert access_of({CREDENTIALS: str(users), ANONYMOUS: "true"}, local, otherwise=given) is not given
-    assert type(access_of({}, local)) is OpenToAll
+    assert create_access({}, local, otherwise=given) is given
+    assert type(create_access({ANONYMOUS: "true"}, local, otherwise=given)) is OpenToAll
+    assert create_access({CREDENTIALS: str(users), ANONYMOUS: "true"}, local, otherwise=given) is not given
+    assert type(create_access({}, local)) is OpenToAll
 
 
 @pytest.mark.parametrize(

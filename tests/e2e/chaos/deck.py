@@ -25,7 +25,7 @@ TRANSACTION_ENDS = {  # offsets of every guarantee go through it
     for direction in ("source", "sink")
 }
 DEEPEST_CALL = {
-    "Sidecars.write": 2,
+    "CommitFiles.write": 2,
     "PostgresqlStore.commit": 2,
     "OffsetsTable.write": 2,
     CommitStep.PRE_COMMIT: 2,

@@ -44,7 +44,7 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "source": SOURCE_STEPS,
     "sink": {
         **SINK_STEPS,
-        "exactly_once": (PUT, PRE_COMMIT, "airflow_provider_connect.connectors.claimed_file:Sidecars.write", COMMIT_GROUP),
+        "exactly_once": (PUT, PRE_COMMIT, "airflow_provider_connect.connectors.transactional_file:CommitFiles.write", COMMIT_GROUP),
     },
     "table source": {"exactly_once": SOURCE_STEPS["exactly_once"]},
     "mirror source": {"exactly_once": SOURCE_STEPS["exactly_once"]},

@@ -20,7 +20,7 @@ from obstore.store import S3Store
 
 from airflow_provider_connect.connectors.bucket_access import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, STORE_URL, s3_options
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, URL, open_store
-from airflow_provider_connect.connectors.filesystem.stores.object_store import bucket_of
+from airflow_provider_connect.connectors.filesystem.stores.object_store import open_bucket
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef
@@ -122,7 +122,7 @@ def test_the_library_itself_signs_with_the_role_of_the_host(host: Host, part: di
 def test_no_part_of_the_credentials_has_the_host_asked_for_its_role(environment: Host, given: tuple[str | None, ...]) -> None:
     """Even of a config that nothing has checked, and were the host's metadata service where the library searches for it."""
     parsed = config(environment, given)
-    bucket = bucket_of("s3", "bucket", "", {**s3_options(parsed), "metadata_endpoint": environment.url})
+    bucket = open_bucket("s3", "bucket", "", {**s3_options(parsed), "metadata_endpoint": environment.url})
     with pytest.raises(PermissionDeniedError):
         obstore.get(bucket, "x")
     assert environment.asked == []

@@ -74,7 +74,7 @@ class Both:
     """The same records for two tables: many at once into ``notes``, one by one into ``single``."""
 
     def __init__(self, target: TargetDatabase, mode: str, table: str = TABLE, *, names_all: bool = True) -> None:
-        """``names_all``: PostgreSQL names every row that it refuses, so that nothing is bisected."""
+        """``names_all``: PostgreSQL names every row that it refuses, so that nothing is bisect_failures."""
         self.target = target
         for name in ("notes", "single"):
             target.run(*(text.format(table=name) for text in table.split(";")))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.api_server.reconciler import Step, next_step, to_give_up, too_many_gone
+from airflow_provider_connect.api_server.reconciler import Step, deletion_guard_warnings, next_step, to_give_up
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.sql_mirror.queries import Agreement
 
@@ -73,6 +73,6 @@ def test_which_connectors_without_a_dag_are_stopped(gone_for: dict[str, float], 
 
 
 def test_too_many_dags_that_are_gone_are_a_warning() -> None:
-    assert too_many_gone(2, 2) == []
-    (warning,) = too_many_gone(3, 2)
+    assert deletion_guard_warnings(2, 2) == []
+    (warning,) = deletion_guard_warnings(3, 2)
     assert warning.startswith("The DAGs of 3 connectors are gone at once, more than airflow.missing.dag.limit (2), so none of them is")

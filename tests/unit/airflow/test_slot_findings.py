@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_connect.api_server.cluster_checks import Outcome
 from airflow_provider_connect.api_server.replication_slots import MANY_BYTES, slot_finding
-from airflow_provider_connect.runtime.java.debezium.replication_slot import HeldWal
+from airflow_provider_connect.runtime.java.debezium.replication_slot import RetainedWal
 from airflow_provider_connect.runtime.model.states import TargetState
 
 
@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.model.states import TargetState
     ],
 )
 def test_a_slot_that_no_run_moves_is_a_warning(target: TargetState, held_bytes: int | None, outcome: Outcome, text: str) -> None:
-    found = slot_finding("orders", target, HeldWal("postgresql://db:5432/shop", "shop_orders", held_bytes, "-1"))
+    found = slot_finding("orders", target, RetainedWal("postgresql://db:5432/shop", "shop_orders", held_bytes, "-1"))
     assert (found.subject, found.outcome) == ("slots", outcome)
     assert text in found.text
     assert (found.fix == "") == (outcome is Outcome.OK)

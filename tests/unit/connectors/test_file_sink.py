@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors import sidecars
+from airflow_provider_connect.connectors import commit_files
+from airflow_provider_connect.connectors.commit_files import CommitFiles, Committed
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
-from airflow_provider_connect.connectors.sidecars import Committed, Sidecars
 from airflow_provider_connect.data.columns import column_of
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.data.schema import (
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sidecars, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(commit_files, "LOCK_SECONDS", 0.05)
 
 
 class Tasks:
@@ -267,14 +267,14 @@ def test_zombie_between_its_check_and_its_commit_changes_nothing(tasks: Tasks, p
     zombie = tasks.opened(1)
     deliver(zombie, "one", upto=1)
     zombie.put(batch("never"))
-    write = Sidecars.write
+    write = CommitFiles.write
 
-    def interrupted(self: Sidecars, committed: Committed) -> None:
-        monkeypatch.setattr(Sidecars, "write", write)
+    def interrupted(self: CommitFiles, committed: Committed) -> None:
+        monkeypatch.setattr(CommitFiles, "write", write)
         tasks.opened(2)
         write(self, committed)
 
-    monkeypatch.setattr(Sidecars, "write", interrupted)
+    monkeypatch.setattr(CommitFiles, "write", interrupted)
     zombie.pre_commit({ZERO: 2})
     assert states(path) == ["1", "2"]
     task = tasks(3)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors import sidecars
+from airflow_provider_connect.connectors import commit_files
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.data.schema import STRING_SCHEMA
@@ -29,7 +29,7 @@ FENCED, FAILED = 3, 4
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sidecars, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(commit_files, "LOCK_SECONDS", 0.1)
 
 
 def started(path: Path, claim: int, tasks: int = 1) -> FileStreamSinkTask:

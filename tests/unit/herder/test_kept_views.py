@@ -30,11 +30,11 @@ def test_what_a_database_holds_back_is_a_note_of_the_status_until_it_is_found_ot
         herder.create_connector(name, CONFIG, TargetState.STOPPED)
     notes: list[list[str | None]] = []
     for found in ({"orders": HeldWalView(7, "seven bytes")}, {"orders": HeldWalView(None, "lost")}, {"orders": HeldWalView(0)}, {}):
-        herder.held_wal.found(found)
+        herder.retained_wal.found(found)
         notes.append([herder.connector_status(name).note for name in ("orders", "other")])
     assert notes == [["seven bytes", None], ["lost", None], [None, None], [None, None]]
-    herder.held_wal.found({"orders": HeldWalView(7), "other": HeldWalView(None, "lost")})
-    assert herder.held_wal.held_bytes() == {"orders": 7}
+    herder.retained_wal.found({"orders": HeldWalView(7), "other": HeldWalView(None, "lost")})
+    assert herder.retained_wal.held_bytes() == {"orders": 7}
 
 
 def test_classes_and_versions_that_configs_name_do_not_fill_the_memory() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.errors import JavaException, last_line, may_pass
+from airflow_provider_connect.errors import JavaException, is_transient, last_line
 from airflow_provider_connect.runtime.java.runs import failure_of
 
 HEAD = "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n\tat a.B.c(B.java:1)\n"
@@ -34,11 +34,11 @@ def test_a_record_that_is_too_large_ends_a_trace_with_the_settings_to_raise(trac
     found = failure_of(trace, is_source=True)
     assert found.trace.startswith(trace)
     assert last_line(found.trace) == f"A record is too large: {advice}"
-    assert not may_pass(found)
+    assert not is_transient(found)
 
 
 def test_other_traces_and_those_of_sinks_stay_as_they_are() -> None:
     for trace, is_source in ((HEAD, True), (HEAD + CAUSE + BY_CLIENT, False)):
         found = failure_of(trace, is_source=is_source)
-        assert (type(found), found.trace, may_pass(found)) == (JavaException, trace, True)
+        assert (type(found), found.trace, is_transient(found)) == (JavaException, trace, True)
     assert failure_of(None, is_source=True).trace == "org.apache.kafka.connect.errors.ConnectException: the task has failed"

@@ -9,7 +9,7 @@ from airflow_provider_connect.connectors.filesystem.source.connector import File
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.runtime.model.backfill import CHANGED, OF, RANGES
-from airflow_provider_connect.runtime.plugins.validation.reliability import backfill_errors
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import backfill_errors
 from airflow_provider_connect.sdk.connector import Connector
 
 CONFIG = {"topics": "a", RANGES: "a:0:0:5", OF: "orders"}

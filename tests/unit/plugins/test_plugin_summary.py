@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_connect.runtime.plugins.catalog.plugin import Plugin
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog
 from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import PluginKind
-from airflow_provider_connect.runtime.plugins.catalog.plugin_summary import summary_of
+from airflow_provider_connect.runtime.plugins.catalog.plugin_summary import read_summary
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import Location, LocationForm
 
 SOURCE = '''raise SystemExit("this module is imported")
@@ -42,7 +42,7 @@ def test_the_first_sentence_is_read_from_the_source_wherever_it_lies(tmp_path: P
         path = tmp_path / "shop-1-py3-none-any.whl"
         with zipfile.ZipFile(path, "w") as wheel:
             wheel.writestr("shop.py", SOURCE)
-    found = [summary_of(plugin(f"{module}:{name}", path, form)) for name in ("Orders", "items", "Silent", "Missing")]
+    found = [read_summary(plugin(f"{module}:{name}", path, form)) for name in ("Orders", "items", "Silent", "Missing")]
     assert found == ["Brings the orders of a shop", "Items", None, None]
     assert "shop" not in sys.modules
 
@@ -50,12 +50,12 @@ def test_the_first_sentence_is_read_from_the_source_wherever_it_lies(tmp_path: P
 @pytest.mark.parametrize("content", ["class Orders(:", "\0", "(" * 100_000, '"""' + "x" * (1 << 20) + '"""\n' + SOURCE])
 def test_a_source_that_cannot_be_read_has_no_summary(tmp_path: Path, content: str) -> None:
     (tmp_path / "shop.py").write_text(content)
-    assert summary_of(plugin("shop:Orders", tmp_path / "shop.py", LocationForm.MODULE)) is None
-    assert summary_of(plugin("gone:Orders", tmp_path / "gone.py", LocationForm.MODULE)) is None
+    assert read_summary(plugin("shop:Orders", tmp_path / "shop.py", LocationForm.MODULE)) is None
+    assert read_summary(plugin("gone:Orders", tmp_path / "gone.py", LocationForm.MODULE)) is None
     (tmp_path / "broken.whl").write_text(content)
-    assert summary_of(plugin("shop:Orders", tmp_path / "broken.whl", LocationForm.WHEEL)) is None
+    assert read_summary(plugin("shop:Orders", tmp_path / "broken.whl", LocationForm.WHEEL)) is None
 
 
 def test_every_connector_of_this_package_has_one() -> None:
-    missing = [each.class_name for each in PluginCatalog().plugins(CONNECTOR_KINDS) if each.location is None and not summary_of(each)]
+    missing = [each.class_name for each in PluginCatalog().plugins(CONNECTOR_KINDS) if each.location is None and not read_summary(each)]
     assert missing == []

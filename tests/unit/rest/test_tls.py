@@ -7,27 +7,27 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_connect.rest.server import tls_of
+from airflow_provider_connect.rest.server import load_tls
 
 PEM = "-----BEGIN CERTIFICATE-----\\ncanary\\n-----END CERTIFICATE-----"
 _PROGRAM = f"""
 import os, sys
-from airflow_provider_connect.rest.server import tls_of
-tls = tls_of({{"ssl.keystore.certificate.chain": {PEM!r}, "ssl.keystore.key": "canary-key", "ssl.keystore.type": "PEM"}})
+from airflow_provider_connect.rest.server import load_tls
+tls = load_tls({{"ssl.keystore.certificate.chain": {PEM!r}, "ssl.keystore.key": "canary-key", "ssl.keystore.type": "PEM"}})
 print(open(tls.key).read(), flush=True)
 sys.stdin.read()
 """
 
 
 def test_text_is_read_as_a_file() -> None:
-    tls = tls_of({"ssl.keystore.certificate.chain": PEM, "ssl.keystore.key": "canary-key", "ssl.keystore.type": "PEM"})
+    tls = load_tls({"ssl.keystore.certificate.chain": PEM, "ssl.keystore.key": "canary-key", "ssl.keystore.type": "PEM"})
     assert Path(tls.certificates).read_text() == PEM.replace("\\n", "\n")
     for _ in range(2):  # it may be opened more than once
         assert Path(tls.key or "").read_text() == "canary-key"
 
 
 def test_the_ssl_module_reads_such_a_file(tmp_path: Path) -> None:
-    tls = tls_of({"ssl.keystore.certificate.chain": _pem(tmp_path), "ssl.keystore.type": "PEM"})
+    tls = load_tls({"ssl.keystore.certificate.chain": _pem(tmp_path), "ssl.keystore.type": "PEM"})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tls.certificates)
 

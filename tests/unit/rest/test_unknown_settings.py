@@ -26,8 +26,8 @@ from airflow_provider_connect.runtime.model.unknown_settings import nearest, unk
 from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
 from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
-from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, warn_of_what_is_not_used
-from airflow_provider_connect.runtime.worker.task.pipeline_setup import converters_of, stages_of
+from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, warn_unused_settings
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters, create_stages
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 
@@ -188,11 +188,11 @@ def test_runs_log_what_nothing_reads(tmp_path: Path, caplog: pytest.LogCaptureFi
         """By the run's plan, and by a task."""
         checked = check_connector("c", {**config, "name": "c", "file": str(tmp_path / "x")}, settings, {})
         caplog.clear()
-        warn_of_what_is_not_used(checked, settings)
+        warn_unused_settings(checked, settings)
         of_plan = [record.getMessage() for record in caplog.records]
         caplog.clear()
-        converters_of(checked, settings)
-        stages_of(checked, RAW_HEADERS)
+        create_converters(checked, settings)
+        create_stages(checked, RAW_HEADERS)
         return of_plan, [record.getMessage() for record in caplog.records]
 
     with caplog.at_level(logging.WARNING):
@@ -207,7 +207,7 @@ def test_what_a_connector_declares_by_its_validation_is_known(tmp_path: Path, ca
     config = {**given({"fiel": ""}), "name": "c", "file": str(tmp_path / "x")}
     known = check_connector("c", config, settings, {})
     object.__setattr__(known, "declared", known.declared | {"fiel"})
-    warn_of_what_is_not_used(known, settings)
+    warn_unused_settings(known, settings)
     assert caplog.records == []
 
 
@@ -222,7 +222,7 @@ def test_variables_without_a_value_are_named_with_the_reason(tmp_path: Path, cap
     def logged(settings: WorkerSettings, key: str) -> list[str]:
         config = {**GOOD, "name": "c", "file": f"{tmp_path}/${{file:{secrets}:{key}}}"}
         caplog.clear()
-        warn_of_what_is_not_used(check_connector("c", config, settings, {}), settings)
+        warn_unused_settings(check_connector("c", config, settings, {}), settings)
         return [record.getMessage().removeprefix("Connector c: file: ") for record in caplog.records]
 
     example = "config.providers=file and config.providers.file.class=FileConfigProvider"

@@ -60,7 +60,7 @@ def test_every_record_of_a_transaction_needs_its_offset() -> None:
     for delivered, left in (([(5, None), (None, None)], 0), ([(-1001, None)], 0), ([(5, None)], 1)):
         with pytest.raises(NotWrittenException) as refused:
             delivered_offsets(delivered, left)
-        assert refused.value.may_pass
+        assert refused.value.is_transient
         assert refused.value.uncertain == []
     with pytest.raises(KafkaException):
         delivered_offsets([(None, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))], 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.runtime.worker.errors.tolerance import FailureRate, Miss, Part, sifted
+from airflow_provider_connect.runtime.worker.errors.tolerance import FailureRate, Miss, Part, attempt_in_parts
 
 
 class Handled:
@@ -39,7 +39,7 @@ def test_exactly_the_failing_records_are_left_out_and_each_other_is_handled_once
     rate.passed(passed)
     for _ in range(failed):
         rate.failed()
-    parts = list(sifted(count, handled.attempt, handled.single, rate))
+    parts = list(attempt_in_parts(count, handled.attempt, handled.single, rate))
     good = [index for index in range(count) if index not in bad]
     assert [index for part in parts for index in part.result] == good
     assert handled.passed == good
@@ -48,7 +48,7 @@ def test_exactly_the_failing_records_are_left_out_and_each_other_is_handled_once
 
 def test_clean_records_are_handled_at_once() -> None:
     handled = Handled(set())
-    assert [part.length for part in sifted(1000, handled.attempt, handled.single, FailureRate())] == [1000]
+    assert [part.length for part in attempt_in_parts(1000, handled.attempt, handled.single, FailureRate())] == [1000]
     assert handled.tried == 1000
 
 
@@ -56,7 +56,7 @@ def test_what_is_tried_twice_is_bounded_once_the_rate_is_known() -> None:
     rate = FailureRate()
     for batch in range(20):
         handled = Handled(set(range(batch % 7, 10_000, 1000)))
-        parts = list(sifted(10_000, handled.attempt, handled.single, rate))
+        parts = list(attempt_in_parts(10_000, handled.attempt, handled.single, rate))
         assert sum(part.length for part in parts) == 9_990
     assert handled.tried < 3 * 10_000
     assert len(parts) < 150
@@ -65,11 +65,11 @@ def test_what_is_tried_twice_is_bounded_once_the_rate_is_known() -> None:
 def test_runs_grow_again_when_failures_cease() -> None:
     rate = FailureRate()
     half = Handled(set(range(0, 100, 2)))
-    list(sifted(100, half.attempt, half.single, rate))
+    list(attempt_in_parts(100, half.attempt, half.single, rate))
     assert rate.run_length(10_000) < 100
     clean = Handled(set())
     for _ in range(400):
-        list(sifted(10_000, clean.attempt, clean.single, rate))
+        list(attempt_in_parts(10_000, clean.attempt, clean.single, rate))
     assert rate.run_length(10_000) == 10_000
 
 
@@ -81,5 +81,5 @@ def test_failure_that_passes_costs_no_record() -> None:
         handled.bad = set()  # the destination is back
         return part
 
-    parts = list(sifted(10, attempt, handled.single, FailureRate()))
+    parts = list(attempt_in_parts(10, attempt, handled.single, FailureRate()))
     assert [index for part in parts for index in part.result] == list(range(10))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigException, may_pass
+from airflow_provider_connect.errors import ConfigException, is_transient
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.worker.application.driver import _here
 from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
@@ -15,4 +15,4 @@ def test_a_connector_that_works_with_spark_is_refused_for_good() -> None:
     payload: Any = SimpleNamespace(needs_spark=True)
     with pytest.raises(ConfigException, match=r"airflow\.engine: .*leave the key out") as raised:
         _here(Mask(), JavaHost())(payload)
-    assert not may_pass(raised.value)
+    assert not is_transient(raised.value)

@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.dag_settings import java_heap
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.plugins.validation.reliability import memory_errors
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import memory_errors
 from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence
 from airflow_provider_connect.runtime.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopSwitch, StopWire

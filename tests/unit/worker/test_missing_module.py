@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigException, RetriableException, may_pass
+from airflow_provider_connect.errors import ConfigException, RetriableException, is_transient
 from airflow_provider_connect.runtime.worker.task import task_body
 
 TASKS = 3
@@ -62,4 +62,4 @@ def test_each_task_of_a_run_reports_the_missing_module(is_source: bool, monkeypa
     ],
 )
 def test_a_missing_module_stays_missing(error: Exception, expected: bool) -> None:
-    assert may_pass(error) is expected
+    assert is_transient(error) is expected

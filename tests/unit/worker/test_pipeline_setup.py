@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector
-from airflow_provider_connect.runtime.worker.task.pipeline_setup import check_pipeline, converters_of, stages_of
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import check_pipeline, create_converters, create_stages
 
 HOIST = "org.apache.kafka.connect.transforms.HoistField$Value"
 BY_NAME = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
@@ -28,7 +28,7 @@ def checked(folder: Path, **more: str) -> CheckedConnector:
 def test_a_right_config_is_created_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     known = checked(tmp_path, **{"transforms.hoist.field": "line", "predicates.named.pattern": "t.*"})
     check_pipeline(known, settings(tmp_path))
-    [stage] = stages_of(known, converters_of(known, settings(tmp_path)).header)
+    [stage] = create_stages(known, create_converters(known, settings(tmp_path)).header)
     assert stage.predicate is not None
     assert caplog.text == ""
 
@@ -54,7 +54,7 @@ def test_a_predicates_errors_are_named_by_its_own_key(tmp_path: Path) -> None:
 def test_misspelt_settings_of_a_working_pipeline_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     more = {"transforms.hoist.field": "line", "predicates.named.pattern": "t", "value.converter.schemas.enabel": "true"}
     known = checked(tmp_path, **more, **{"transforms.hoist.fieldd": "x"})
-    stages_of(known, converters_of(known, settings(tmp_path)).header)
+    create_stages(known, create_converters(known, settings(tmp_path)).header)
     assert "did you mean 'value.converter.schemas.enable'?" in caplog.text
     assert "did you mean 'transforms.hoist.field'?" in caplog.text
 

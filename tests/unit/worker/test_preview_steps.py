@@ -28,7 +28,7 @@ from airflow_provider_connect.runtime.worker.pipeline.stages import Stage
 from airflow_provider_connect.runtime.worker.preview.findings import previewed_record
 from airflow_provider_connect.runtime.worker.preview.steps import LONGEST_STEPS, Steps
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
-from airflow_provider_connect.runtime.worker.task.pipeline_setup import converters_of, stages_of
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters, create_stages
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.sdk.functions.transformation import transformation
@@ -68,10 +68,10 @@ class Run:
         worker = WorkerSettings.of({"connectors.allowed.paths": str(folder)})
         kind = {"topics": "t", "connector.class": "FileStreamSink"} if is_sink else {"topic": "t", "connector.class": "FileStreamSource"}
         checked = check_connector("c", {"name": "c", "file": str(folder / "x"), **kind, **converter, **config(chain)}, worker, {})
-        self.converters = converters_of(checked, worker)
+        self.converters = create_converters(checked, worker)
         self.failures: list[Failure] = []
         self.errors = Tolerance(checked.settings.errors, self.failures.append)
-        self.stages = stages_of(checked, self.converters.header)
+        self.stages = create_stages(checked, self.converters.header)
         self.mask = mask or Mask()
         self.steps = Steps(checked.settings.transforms, self.stages, self.converters.header, self.mask, deadline=1.0, now=lambda: 0.0)
 

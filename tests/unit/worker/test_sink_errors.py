@@ -12,7 +12,7 @@ from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.data.records import Headers, TopicPartition
 from airflow_provider_connect.data.schema import TIMESTAMP_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
-from airflow_provider_connect.runtime.worker.delivery.raw_batch import Originals, RawBatch
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch, RetainedBatches
 from airflow_provider_connect.runtime.worker.errors.dead_letters import DeadLetter, DeadLetterQueue
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
@@ -54,7 +54,7 @@ class Journal:
 
 
 def test_originals_are_found_until_they_are_committed() -> None:
-    originals = Originals()
+    originals = RetainedBatches()
     originals.keep(raw(10, 3))
     originals.keep(raw(13, 3, [13, 17, 20]))
     found = {offset: originals.find(PARTITION, offset) for offset in (9, 10, 12, 13, 14, 17, 20, 21)}
@@ -79,7 +79,7 @@ def test_originals_are_found_until_they_are_committed() -> None:
 
 
 def test_the_oldest_originals_go_when_a_task_vouches_for_none() -> None:
-    originals = Originals(most_bytes=200)
+    originals = RetainedBatches(most_bytes=200)
     for first in range(0, 100, 10):
         originals.keep(raw(first, 10))
     assert originals.find(PARTITION, 5) is None
@@ -90,7 +90,7 @@ def test_letters_come_before_the_commit_and_those_from_within_it_at_once() -> No
     journal = Journal()
     queue = DeadLetterQueue("dlq", journal, headers=lambda _: [], metrics=TaskMetrics(is_source=False))
     made, _ = tolerance()
-    errors = SinkErrors(Tolerance(made.settings, queue.add), queue, Originals())
+    errors = SinkErrors(Tolerance(made.settings, queue.add), queue, RetainedBatches())
     reporter = ErrantRecords(errors.tolerance, errors.originals, converters())
     errors.keep(raw(0, 10))
     for offset in (4, 2, 8):
@@ -106,7 +106,7 @@ def test_letters_come_before_the_commit_and_those_from_within_it_at_once() -> No
 
 def test_reporter_takes_batches_and_makes_bytes_anew_of_what_it_does_not_know() -> None:
     made, reported = tolerance()
-    originals = Originals()
+    originals = RetainedBatches()
     originals.keep(raw(0, 3))
     offsets = pa.array([1, 7], pa.int64())
     batch = from_kafka(Batch.of("t", ["x", "y"], kafka_partition=0), kafka_offset=offsets, first_offset=1, next_offset=8)
@@ -118,7 +118,7 @@ def test_reporter_takes_batches_and_makes_bytes_anew_of_what_it_does_not_know() 
 def test_a_record_of_the_sinks_own_is_converted_with_its_headers() -> None:
     made, reported = tolerance()
     own = SinkRecord("t", 0, 9, "key", "value", headers=Headers().add("source", b"shop"))
-    ErrantRecords(made, Originals(), converters()).report(own, DataException("no"))
+    ErrantRecords(made, RetainedBatches(), converters()).report(own, DataException("no"))
     (found,) = [f.record for f in reported]
     assert (found.offset, found.key, found.value, list(found.headers)) == (9, b"key", b"value", [("source", b"shop")])  # type: ignore[attr-defined]
 
@@ -132,7 +132,7 @@ def test_a_record_that_cannot_be_converted_back_fails_the_task() -> None:
 
     made, reported = tolerance()
     with pytest.raises(ConnectException, match="The record at offset 9 of t-0 was reported and cannot be converted back: no") as raised:
-        ErrantRecords(made, Originals(), converters(Refusing())).report(SinkRecord("t", 0, 9, "key", "value"), DataException("no"))
+        ErrantRecords(made, RetainedBatches(), converters(Refusing())).report(SinkRecord("t", 0, 9, "key", "value"), DataException("no"))
     assert not isinstance(raised.value, DataException)
     assert reported == []
 
@@ -153,7 +153,7 @@ def test_reporter_raises_where_nothing_is_tolerated() -> None:
 def test_reporter_takes_values_that_python_cannot_hold(keeps_originals: bool) -> None:
     """A timestamp behind the year 9999: decoding it would raise DataException into the task's ``put``."""
     made, reported = tolerance()
-    originals = Originals() if keeps_originals else None
+    originals = RetainedBatches() if keeps_originals else None
     if originals is not None:
         originals.keep(raw(0, 3))
     infinity = pa.array([9223372036825200000] * 3, pa.int64()).cast(pa.timestamp("ms", "UTC"))
@@ -165,7 +165,7 @@ def test_reporter_takes_values_that_python_cannot_hold(keeps_originals: bool) ->
 
 
 def test_much_that_waits_asks_for_a_commit_but_not_again_and_again() -> None:
-    errors = SinkErrors(originals=Originals())
+    errors = SinkErrors(originals=RetainedBatches())
     large = RawBatch(PARTITION, 0, 1, pa.array([bytes(KEPT_BYTES // 2 + 1)], pa.binary()))
     errors.keep(large)
     assert not errors.is_full

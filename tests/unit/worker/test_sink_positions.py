@@ -10,7 +10,7 @@ from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
     Rollback,
     destination_mark,
     group_mark,
-    is_anothers,
+    is_foreign_commit,
     is_fresh,
     is_of_destination,
     is_of_topic,
@@ -186,4 +186,4 @@ def test_offsets_altered_over_rest_go_before_the_destination(given: dict[str, ob
 
 
 def test_whose_a_mark_is() -> None:
-    assert [is_anothers(mark) for mark in ("", "consumer-1", OURS, "altered=t:1")] == [True, True, False, False]
+    assert [is_foreign_commit(mark) for mark in ("", "consumer-1", OURS, "altered=t:1")] == [True, True, False, False]

@@ -85,15 +85,15 @@ def test_without_tolerance_the_first_failing_record_is_reported_and_named() -> N
 
 
 @pytest.mark.parametrize(
-    ("error", "may_pass"),
+    ("error", "is_transient"),
     [(RetriableException("busy"), True), (ConnectionError("away"), True), (Exception("x"), True), (ConnectException("no"), False)]
     + [(kind("no"), False) for kind in (DataException, ValueError, KeyError, TypeError, RecursionError, OverflowError, InvalidOperation)],
 )
-def test_whether_airflow_tries_again_is_up_to_the_cause(error: Exception, may_pass: bool) -> None:
+def test_whether_airflow_tries_again_is_up_to_the_cause(error: Exception, is_transient: bool) -> None:
     errors, _ = tolerance(everything=False)
     with pytest.raises(ConnectException) as raised:
         errors.parts(OPERATION, 1, failing({0}, error), record)
-    assert raised.value.retriable is may_pass
+    assert raised.value.retriable is is_transient
 
 
 def test_retriable_failure_is_tried_again_until_it_passes() -> None:

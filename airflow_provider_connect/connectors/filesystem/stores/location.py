@@ -219,14 +219,14 @@ def _server(location: Location, config: Config) -> Store:
 
 
 def _bucket(location: Location, config: Config) -> Store:
-    from airflow_provider_connect.connectors.filesystem.stores.object_store import ObjectStore, bucket_of
+    from airflow_provider_connect.connectors.filesystem.stores.object_store import ObjectStore, open_bucket
     from airflow_provider_connect.connectors.filesystem.stores.s3_listing import S3Listing
 
     credentials = _CREDENTIALS[location.scheme]
     keys = location.key, ", ".join(credentials.values())
     options = _library_settings(location.scheme, config)
     try:
-        bucket = bucket_of(location.scheme, location.host, location.folder, options)
+        bucket = open_bucket(location.scheme, location.host, location.folder, options)
     except Exception as error:  # of the library, whose texts may hold a secret
         reason = f"The library refuses these settings ({type(error).__name__}). Check {keys[1]}."
         raise ConfigException.of(location.key, location.given, reason) from None

@@ -39,7 +39,7 @@ _RETRIES: Final[Any] = {
 Bucket = S3Store | GCSStore | AzureStore
 
 
-def bucket_of(scheme: str, name: str, folder: str, settings: Mapping[str, Any]) -> Bucket:
+def open_bucket(scheme: str, name: str, folder: str, settings: Mapping[str, Any]) -> Bucket:
     """The bucket or container ``name`` from ``folder`` on. ``settings`` are the library's; without credentials requests are not signed."""
     kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
     options = client_options(str(settings.get("endpoint", "")))

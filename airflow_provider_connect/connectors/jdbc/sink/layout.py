@@ -90,7 +90,7 @@ def deletes_of(batch: Batch) -> pa.BooleanArray:
     return pa.repeat(True, batch.num_records) if batch.value is None else batch.value.is_null()
 
 
-def layout_of(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str]) -> Layout:
+def build_layout(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str]) -> Layout:
     """The layout of the batch's records; ``name_of`` gives the column of a field. Raises DataException, which names what they lack."""
     has_deletes = settings.delete_enabled
     value = batch.value_schema

@@ -75,7 +75,7 @@ class AdaptiveRetry:
 class PostgresqlStore(AdbcDatabase):
     """One connection. Transactions are begun and ended by statements, so that none is open while nothing is written."""
 
-    holds_others_up = False
+    blocks_writers = False
     needs_transactions = False  # all its tables have them
 
     def __init__(self, url: DatabaseUrl, dialect: Dialect, time_zone: str) -> None:

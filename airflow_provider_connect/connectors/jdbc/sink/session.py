@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
-from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records, layout_of, location_of
+from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records, build_layout, location_of
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, column_name
 from airflow_provider_connect.connectors.jdbc.sink.tables import SinkTables, TableChange, TableWriter
@@ -52,9 +52,9 @@ class SinkSession:
         return self._tables.written
 
     @property
-    def holds_others_up(self) -> bool:
+    def blocks_writers(self) -> bool:
         """Whether other connections wait for the transaction under way."""
-        return self._is_begun and self.store.holds_others_up
+        return self._is_begun and self.store.blocks_writers
 
     def put(self, batch: Batch) -> None:
         """Take a batch; write what has become enough for one statement."""
@@ -62,7 +62,7 @@ class SinkSession:
         self._changing(lambda: self._add(batch, layout))
         if self._writes_at_once:
             self._changing(self._write_or_drop)
-        elif not self.store.holds_others_up:
+        elif not self.store.blocks_writers:
             self._changing(lambda: self._write_waiting(self._settings.batch_size))
 
     def refused(self, batch: Batch) -> list[Refusal] | None:
@@ -140,7 +140,7 @@ class SinkSession:
     def _layout(self, batch: Batch) -> Layout:
         """Raises DataException where the batch's records cannot be rows: nothing of them is taken."""
         dialect = self.store.dialect
-        layout = layout_of(self._settings, batch, lambda field: column_name(field, dialect))
+        layout = build_layout(self._settings, batch, lambda field: column_name(field, dialect))
         for column in layout.columns:
             try:
                 dialect.column_type(column.schema)

@@ -51,7 +51,7 @@ class RowStore(SqlAlchemyDatabase):
         super().__init__(url)
         self.url = url
         self.dialect = dialect
-        self.holds_others_up = url.dialect == SQLITE
+        self.blocks_writers = url.dialect == SQLITE
         self._time_zone = time_zone
         self._lock: str | None = None
         if url.dialect in _MYSQLS:  # as by the JDBC drivers: else what does not fit is cut without an error; and texts mean the same

@@ -26,7 +26,7 @@ class SinkStore(Database, Protocol):
 
     url: DatabaseUrl
     dialect: Dialect
-    holds_others_up: bool
+    blocks_writers: bool
     """Whether a transaction that has written keeps all others from writing, so that it must be short."""
     needs_transactions: bool
     """Whether a table that cannot take rows back is refused when it is read. False, until it is set."""

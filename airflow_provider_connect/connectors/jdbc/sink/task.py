@@ -49,7 +49,7 @@ class JdbcSinkTask(TransactionalSinkTask):
     def put(self, batch: Batch) -> None:
         if batch.num_records:
             self._run(lambda: self._sink.write(self._begun(), batch))
-            if self._connection.holds_others_up:
+            if self._connection.blocks_writers:
                 self.context.request_commit()
 
     def refused(self, batch: Batch) -> list[Refusal] | None:

@@ -66,7 +66,7 @@ class DebeziumBinlog:
         finally:
             log.close()
 
-    def held_wal(self, config: Mapping[str, str], within: Within) -> None:
+    def retained_wal(self, config: Mapping[str, str], within: Within) -> None:
         """None: the server purges its log by itself, whether it was read or not."""
 
     def _log(self, config: Mapping[str, str], within: Within) -> BinaryLog:

@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.java.debezium.phases import (
     is_past_snapshot,
     is_snapshot_only,
 )
-from airflow_provider_connect.runtime.java.debezium.replication_slot import SLOT, HeldWal, ReplicationSlot, SlotState
+from airflow_provider_connect.runtime.java.debezium.replication_slot import SLOT, ReplicationSlot, RetainedWal, SlotState
 from airflow_provider_connect.runtime.java.runs import Progress
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -94,11 +94,11 @@ class DebeziumPostgres:
         finally:
             slot.close()
 
-    def held_wal(self, config: Mapping[str, str], within: Within) -> HeldWal | None:
+    def retained_wal(self, config: Mapping[str, str], within: Within) -> RetainedWal | None:
         """See ``BoundedSource``."""
         slot = ReplicationSlot(config, within)
         try:
-            return slot.held_wal()
+            return slot.retained_wal()
         finally:
             slot.close()
 

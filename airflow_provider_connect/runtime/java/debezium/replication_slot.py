@@ -58,7 +58,7 @@ class SlotState:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldWal:
+class RetainedWal:
     """What ``server`` keeps for ``slot``: ``held_bytes`` as in ``SlotState``; ``limit`` is the server's ``max_slot_wal_keep_size``, -1 for
     none."""
 
@@ -93,13 +93,13 @@ class ReplicationSlot:
         plugin, is_active, held, confirmed = found[0]
         return SlotState(str(plugin), bool(is_active), None if held is None else int(held), int(confirmed or 0))
 
-    def held_wal(self) -> HeldWal | None:
+    def retained_wal(self) -> RetainedWal | None:
         """None: there is no such slot."""
         state = self.state()
         if state is None:
             return None
         (limit,) = self._server.row("SELECT coalesce(current_setting('max_slot_wal_keep_size', true), '-1')")
-        return HeldWal(self._server.url.address, self._name, state.held_bytes, str(limit))
+        return RetainedWal(self._server.url.address, self._name, state.held_bytes, str(limit))
 
     def passed(self, position: int) -> tuple[bool, bool]:
         """Whether the slot's reader has received all up to ``position``, and whether it has acknowledged that."""

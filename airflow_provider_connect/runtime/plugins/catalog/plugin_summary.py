@@ -19,7 +19,7 @@ _LONGEST: Final = 200
 _SENTENCE = re.compile(r"(?<=[.!?:])\s|(?<=[.!?]$)")
 
 
-def summary_of(plugin: Plugin) -> str | None:
+def read_summary(plugin: Plugin) -> str | None:
     """At most 200 characters. None: of Java, without a docstring, or its source cannot be read."""
     if plugin.is_java:
         return None

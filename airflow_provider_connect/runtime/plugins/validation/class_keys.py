@@ -82,7 +82,7 @@ def _refuse_abstract(catalog: PluginCatalog, kind: PluginKind, named: str) -> No
         raise ConfigException(f"Class {word} {named} does not implement the {INTERFACES[kind].__name__} interface")
 
 
-def instance_of(plugin: Plugin, kind: PluginKind, key: str) -> Any:
+def create_instance(plugin: Plugin, kind: PluginKind, key: str) -> Any:
     """An instance of the plugin's class, which is an ``INTERFACES[kind]``. Raises ConfigException in Connect's words."""
     loaded = plugin.load()
     interface = INTERFACES[kind]
@@ -119,7 +119,7 @@ class ClassCheck:
             plugin = self._choice.other(self._kind, value, None)
         except (PluginVersionException, PluginNotFoundException):
             return  # reported at the key of the version
-        instance_of(plugin, self._kind, name)
+        create_instance(plugin, self._kind, name)
 
 
 class ClassChoices:

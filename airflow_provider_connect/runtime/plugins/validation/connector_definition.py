@@ -19,8 +19,8 @@ from airflow_provider_connect.runtime.plugins.validation.class_keys import (
     ClassChoices,
     VersionChoices,
     check_range,
+    create_instance,
     found,
-    instance_of,
 )
 from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Recommender, Type, Validator, Width
 
@@ -161,7 +161,7 @@ class ConnectorDefinition:
         except ConfigException as error:
             return None, error
         try:
-            definition: ConfigDef = instance_of(plugin, stages.kind, key).config_def
+            definition: ConfigDef = create_instance(plugin, stages.kind, key).config_def
         except ConfigException as error:
             text = f"Error getting config definition from {stages.word}: {error}"
             return None, error if error.message.startswith(("Class class", "This class")) else ConfigException.of(key, name, text)

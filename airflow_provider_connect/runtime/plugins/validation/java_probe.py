@@ -29,8 +29,7 @@ from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import CONV
 from airflow_provider_connect.runtime.plugins.catalog.java_location import refused_location
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import Location
-from airflow_provider_connect.runtime.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
-from airflow_provider_connect.runtime.plugins.validation.reliability import (
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import (
     DEAD_LETTERS,
     OFFSETS_TOPIC,
     backfill_errors,
@@ -38,6 +37,7 @@ from airflow_provider_connect.runtime.plugins.validation.reliability import (
     offsets_topic_errors,
     tasks_errors,
 )
+from airflow_provider_connect.runtime.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
 from airflow_provider_connect.runtime.plugins.validation.validation import key_view
 from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.java_runtime import find_java

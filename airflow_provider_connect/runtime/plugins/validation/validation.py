@@ -19,10 +19,10 @@ from airflow_provider_connect.runtime.model.unknown_settings import unknown_sett
 from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
-from airflow_provider_connect.runtime.plugins.validation.class_keys import instance_of
+from airflow_provider_connect.runtime.plugins.validation.class_keys import create_instance
 from airflow_provider_connect.runtime.plugins.validation.client_overrides import validate_overrides
 from airflow_provider_connect.runtime.plugins.validation.connector_definition import CLASS_KEY, VERSION_KEY, ConnectorDefinition
-from airflow_provider_connect.runtime.plugins.validation.reliability import (
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import (
     GUARANTEE,
     backfill_errors,
     check_delivery,
@@ -179,7 +179,7 @@ class _Validating:
         kind = CONVERTER_KINDS[role]
         try:
             plugin = self._choice.other(kind, named.strip(), self._config.get(f"{name}.{VERSION_ENDING}"))
-            definition: ConfigDef = instance_of(plugin, kind, name).config_def
+            definition: ConfigDef = create_instance(plugin, kind, name).config_def
         except PluginVersionException as error:
             of_class.errors.append(error.message)
             of_version.errors.append(error.message)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 
-from airflow_provider_connect.errors import ConnectException, FencedException, last_line, may_pass, message_of, shortened, trace_of
+from airflow_provider_connect.errors import ConnectException, FencedException, is_transient, last_line, message_of, shortened, trace_of
 from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
@@ -25,7 +25,7 @@ from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, previews_apart
+from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, preview_in_subprocess
 from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
 from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSwitch
@@ -101,7 +101,7 @@ class Application:
             apply_levels(state.log_levels.values())
             self._has_new_config = state.applied_configs.get(spec.connector) != state.connector_config(spec.connector)
             self._mask.add(planner.secrets(spec, state))
-            trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, self._settings, spec.secrets), state=state)
+            trial = UpgradeTrial(spec.connector, claim, store, partial(preview_in_subprocess, self._settings, spec.secrets), state=state)
             if spec.claim is None and trial.before_plan(is_whole=spec.tasks is None):
                 spec = self._spec = dataclasses.replace(spec, tasks=None)
             return self._claimed(planner, store, claim, trial)
@@ -154,7 +154,7 @@ class Application:
                 log.warning("Connector %s, task %s: its process %s", plan.connector.name, task, "was lost" if is_lost else "did not start")
                 words = self._switch.last_words(task) if is_lost else None
                 trace = self._mask(words or (_lost_trace(error) if is_lost else trace_of(error)))
-                results[task] = TaskResult(task, State.FAILED, trace, retriable=may_pass(error))
+                results[task] = TaskResult(task, State.FAILED, trace, retriable=is_transient(error))
                 failed = FailedStatuses(plan.connector.name, self._worker_id, plan.connector.plugin.version, plan.claim)
                 statuses.put_task(failed.of_task(task, trace, failures=self._failures.get(task, 0) + 1))
             with lock:
@@ -208,7 +208,7 @@ class Application:
             version = None if self._state is None else plugin_version(self._settings, name, self._state)
             failed = FailedStatuses(name, self._worker_id, version, claim)
             report_failed(self._backing, failed, trace, error, () if self._state is None else self._state.tasks(name))
-        result = RunResult(name, RunState.FAILED, claim, error=text, retriable=may_pass(error))
+        result = RunResult(name, RunState.FAILED, claim, error=text, retriable=is_transient(error))
         if trial is not None:
             _judge(result, lambda: trial.failed(last_line(text)))
         return result

@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import (
     ConnectException,
     FencedException,
     RetriableException,
-    may_pass,
+    is_transient,
     message_of,
     trace_of,
 )
@@ -32,7 +32,7 @@ from airflow_provider_connect.runtime.stores.backing import TopicBacking
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Planner
-from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, previews_apart
+from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, preview_in_subprocess
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def main(directory: Path) -> None:
     except ConnectException as error:
         answer = {"error": mask(str(error)), "retriable": error.retriable, "config": isinstance(error, ConfigException)}
     except Exception as error:  # (the connector's own code may raise anything)
-        answer = {"error": mask(f"{type(error).__name__}: {message_of(error)}"), "retriable": may_pass(error), "config": False}
+        answer = {"error": mask(f"{type(error).__name__}: {message_of(error)}"), "retriable": is_transient(error), "config": False}
     write_private(directory / RESULT_FILE, json.dumps(answer))
 
 
@@ -119,7 +119,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
         return {"skipped": claim.reason}
     state = store.read()
     apply_levels(state.log_levels.values())
-    trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, settings, spec.secrets), state=state)
+    trial = UpgradeTrial(spec.connector, claim, store, partial(preview_in_subprocess, settings, spec.secrets), state=state)
     try:
         mask.add(planner.secrets(spec, state))
         trial.before_plan(is_whole=True)

@@ -25,7 +25,7 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import (
     check_connector,
     guarantee_of,
     refuse_foreign,
-    warn_of_what_is_not_used,
+    warn_unused_settings,
 )
 from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
@@ -118,7 +118,7 @@ class Planner:
             raise FencedException(f"connector {spec.connector} was deleted")
         version = state.version_in_force(spec.connector)
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
-        warn_of_what_is_not_used(checked, self._settings)
+        warn_unused_settings(checked, self._settings)
         guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)
         planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))
         if planned:

@@ -39,7 +39,7 @@ class Previews(Protocol):
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview: ...
 
 
-def previews_apart(settings: WorkerSettings, secrets: Mapping[str, str]) -> Previews:
+def preview_in_subprocess(settings: WorkerSettings, secrets: Mapping[str, str]) -> Previews:
     """Previews in processes of their own."""
     from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 

@@ -104,7 +104,7 @@ def _at(column: pa.Array | None, index: int) -> Any:  # Any: what the column hol
     return None if column is None else column[index].as_py()
 
 
-class Originals:
+class RetainedBatches:
     """Raw batches until their commit. Beyond ``most_bytes`` it forgets the oldest for which the task does not vouch."""
 
     def __init__(self, most_bytes: int = 512 * 1024 * 1024) -> None:

@@ -70,7 +70,7 @@ def _word(mark: str, name: str) -> str:
     return next((word.removeprefix(name) for word in mark.split(" ")[1:] if word.startswith(name)), "")
 
 
-def is_anothers(mark: str) -> bool:
+def is_foreign_commit(mark: str) -> bool:
     """Whether another program has moved the group: neither a task of ours nor our REST API."""
     return not mark.startswith((CLAIM_MARK, ALTERED_MARK))
 

@@ -222,7 +222,7 @@ class SinkTransaction(SinkTask):
         def put(start: int, length: int) -> None:
             self._until_done("put", lambda: self._call(self._task.put, batch.slice(start, length)))
 
-        self._tolerance.bisected(_BISECTED, batch.num_records, put, failed, tolerable=DataException)
+        self._tolerance.bisect_failures(_BISECTED, batch.num_records, put, failed, tolerable=DataException)
         return found
 
     def _report(self, batch: Batch, refusals: Iterable[Refusal]) -> None:

@@ -67,11 +67,11 @@ class Tolerance:
         that are not ``tolerable`` come out as they are. ``record(index)`` is asked about records that failed.
         Raises RetriableException or ConnectException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
         """
-        return self.bisected(
+        return self.bisect_failures(
             operation, count, act, lambda index, error: self.failed(Failure(operation, error, record(index))), tolerable=tolerable
         )
 
-    def bisected(
+    def bisect_failures(
         self,
         operation: Operation,
         count: int,
@@ -103,7 +103,7 @@ class Tolerance:
                 failed(index, error)
                 return None
 
-        return list(sifted(count, attempt, single, self._rates[operation]))
+        return list(attempt_in_parts(count, attempt, single, self._rates[operation]))
 
     def failed(self, failure: Failure) -> None:
         """Report a record that failed for good. Raises where ``errors.tolerance`` is none."""
@@ -156,8 +156,8 @@ def exceeded(failure: Failure) -> ConnectException:
     text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {record}: {error}"
     if operation.stage in _CONVERTER_KEYS:
         text += f" (setting: {_CONVERTER_KEYS[operation.stage]})"
-    may_pass = error.retriable if isinstance(error, ConnectException) else not isinstance(error, _OF_THE_RECORD)
-    return RetriableException(text) if may_pass else ConnectException(text)
+    is_transient = error.retriable if isinstance(error, ConnectException) else not isinstance(error, _OF_THE_RECORD)
+    return RetriableException(text) if is_transient else ConnectException(text)
 
 
 def is_whole(parts: Sequence[Part[Result]], count: int) -> bool:
@@ -208,7 +208,7 @@ class FailureRate:
         return min(count, max(1, int(_SHARE * self._passed / self._failed)))
 
 
-def sifted(
+def attempt_in_parts(
     count: int, attempt: Callable[[int, int], Part[Result] | Miss], single: Callable[[int, Miss], Part[Result] | None], rate: FailureRate
 ) -> Iterator[Part[Result]]:
     """What became of ``count`` records, in their order; the gaps between the parts are the records that failed.

@@ -33,7 +33,7 @@ from airflow_provider_connect.runtime.worker.preview.source import PreviewedSour
 from airflow_provider_connect.runtime.worker.preview.steps import Steps
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector, check_outside
 from airflow_provider_connect.runtime.worker.task.contexts import WorkersKafka
-from airflow_provider_connect.runtime.worker.task.pipeline_setup import converters_of, stages_of
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters, create_stages
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
 from airflow_provider_connect.sdk.config_type import Type
 from airflow_provider_connect.sdk.connector import SourceConnector
@@ -62,9 +62,9 @@ def make_preview(
     check_outside(checked, fully=True)
     offsets = _offsets(checked, settings) if offsets is None else offsets
     configs = task_configs(checked, PlanningContext(request.connector, lambda _: offsets, is_preview=True), settings)
-    converters = converters_of(checked, settings)
+    converters = create_converters(checked, settings)
     findings = Findings(converters.header, mask)
-    stages = stages_of(checked, converters.header)
+    stages = create_stages(checked, converters.header)
     errors = Tolerance(dataclasses.replace(checked.settings.errors, retry_timeout_ms=0), findings.skip, task=request.connector, mask=mask)
     deadline = started + request.seconds
     steps = Steps(checked.settings.transforms, stages, converters.header, mask, deadline=deadline)

@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.worker.preview.findings import Findings
 from airflow_provider_connect.runtime.worker.preview.records import shown_records
 from airflow_provider_connect.runtime.worker.preview.steps import Steps
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext, WorkersKafka
-from airflow_provider_connect.runtime.worker.task.pipeline_setup import equipped
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.connector import SourceConnector
@@ -70,7 +70,7 @@ class PreviewedSource:
         ``shown`` the one to show."""
         if most <= 0:
             return PreviewedTask(number, shown, 0, PreviewEnd.NOT_ASKED)
-        task = equipped(self._connector.task_class(), self._connector, self._pipeline.converters.header)
+        task = configure_task(self._connector.task_class(), self._connector, self._pipeline.converters.header)
         context = TaskSourceContext(
             config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline, _NoTransactions(), kafka=self._kafka, is_preview=True
         )

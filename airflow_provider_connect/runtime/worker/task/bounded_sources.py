@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from airflow_provider_connect.runtime.java import file_stream, mirror
 from airflow_provider_connect.runtime.java.debezium import binlog, postgres
 from airflow_provider_connect.runtime.java.debezium.database_server import Within
-from airflow_provider_connect.runtime.java.debezium.replication_slot import HeldWal
+from airflow_provider_connect.runtime.java.debezium.replication_slot import RetainedWal
 from airflow_provider_connect.runtime.java.runs import Goal
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -33,7 +33,7 @@ class BoundedSource(Protocol):
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
         """As ``SourceConnector.has_new_data``. Moves at the source system only what holds no data of the connector's."""
 
-    def held_wal(self, config: Mapping[str, str], within: Within) -> HeldWal | None:
+    def retained_wal(self, config: Mapping[str, str], within: Within) -> RetainedWal | None:
         """What the source system keeps for the connector until a run has read it; None: nothing. Raises ConfigException for a config that
         is refused, ConnectException where the source system refuses or does not answer."""
 

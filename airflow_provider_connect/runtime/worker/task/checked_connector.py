@@ -36,7 +36,7 @@ from airflow_provider_connect.runtime.model.topic_creation import TopicCreation,
 from airflow_provider_connect.runtime.model.unknown_settings import misspellings, unknown_settings
 from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import ChosenPlugins, PluginChoice
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind
-from airflow_provider_connect.runtime.plugins.validation.reliability import (
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import (
     backfill_errors,
     boundary_errors,
     data_topic_errors,
@@ -220,7 +220,7 @@ def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
         raise RetriableException(text) from None
 
 
-def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings) -> None:
+def warn_unused_settings(checked: CheckedConnector, settings: WorkerSettings) -> None:
     """Name the settings that are allowed, as in Connect, and change nothing, and variables without a value. Called once a run. Tasks name
     those of their converters and transformations."""
     unresolved = config_providers.unresolved_warnings(checked.raw, settings.config_providers(checked.name), checked.variables)

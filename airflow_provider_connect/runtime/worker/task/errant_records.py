@@ -12,7 +12,7 @@ from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.records import SinkRecord
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
-from airflow_provider_connect.runtime.worker.delivery.raw_batch import Originals
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RetainedBatches
 from airflow_provider_connect.runtime.worker.errors.dead_letters import DeadLetterQueue
 from airflow_provider_connect.runtime.worker.errors.failures import PUT, ConsumedRecord, Failure, RetriedByNextRunException
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
@@ -27,7 +27,7 @@ class ErrantRecords:
     thread."""
 
     def __init__(
-        self, tolerance: Tolerance, originals: Originals | None, converters: Converters, queue: DeadLetterQueue | None = None
+        self, tolerance: Tolerance, originals: RetainedBatches | None, converters: Converters, queue: DeadLetterQueue | None = None
     ) -> None:
         self._tolerance = tolerance
         self._queue = queue

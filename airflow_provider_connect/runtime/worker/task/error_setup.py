@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.stores.offset_location import sink_overrid
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.runtime.worker.delivery.dead_letter_producers import FencedDeadLetterProducer, PlainDeadLetterProducer
-from airflow_provider_connect.runtime.worker.delivery.raw_batch import Originals
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RetainedBatches
 from airflow_provider_connect.runtime.worker.delivery.record_limits import RecordLimits
 from airflow_provider_connect.runtime.worker.errors.dead_letters import (
     DeadLetterProducer,
@@ -40,7 +40,7 @@ WRITE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 
 
-def tolerance_of(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None = None) -> Tolerance:
+def create_tolerance(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None = None) -> Tolerance:
     """The task's tolerance, which reports to the log and to ``queue``."""
     return Tolerance(
         environment.connector_settings.errors,
@@ -52,11 +52,11 @@ def tolerance_of(environment: TaskEnvironment, metrics: TaskMetrics, queue: Dead
     )
 
 
-def sink_errors_of(environment: TaskEnvironment, metrics: TaskMetrics, owner: Callable[[], TransactionalProducer]) -> SinkErrors:
+def create_sink_errors(environment: TaskEnvironment, metrics: TaskMetrics, owner: Callable[[], TransactionalProducer]) -> SinkErrors:
     """A sink's tolerance with its dead letter queue, whose topic is made where it is missing. ``owner`` has the task's transactional id."""
     settings = environment.connector_settings.errors
     if settings.dead_letter_topic is None:
-        return SinkErrors(tolerance_of(environment, metrics))
+        return SinkErrors(create_tolerance(environment, metrics))
     overrides = environment.connector_settings.overrides["admin"]
     connection = AdminConnection.of(environment.settings, overrides, ANSWER_SECONDS, client_id="connector-dlq-adminclient-")
     admin = TopicAdmin(environment.settings, connection=connection)
@@ -70,10 +70,10 @@ def sink_errors_of(environment: TaskEnvironment, metrics: TaskMetrics, owner: Ca
         metrics=metrics,
         writes_through=not settings.tolerates_all,
     )
-    return SinkErrors(tolerance_of(environment, metrics, queue), queue, Originals())
+    return SinkErrors(create_tolerance(environment, metrics, queue), queue, RetainedBatches())
 
 
-def errant_records_of(environment: TaskEnvironment, errors: SinkErrors) -> ErrantRecordReporter | None:
+def create_errant_record_reporter(environment: TaskEnvironment, errors: SinkErrors) -> ErrantRecordReporter | None:
     """The reporter that a sink task is offered. None, as in Connect, where neither a log nor a queue would hear of it."""
     if errors.queue is None and not environment.connector_settings.errors.log_enable:
         return None

@@ -27,16 +27,16 @@ VERSION_KEY = "plugin.version"
 _Task = TypeVar("_Task", bound=Task)
 
 
-def converters_of(checked: CheckedConnector, worker: WorkerSettings) -> Converters:
+def create_converters(checked: CheckedConnector, worker: WorkerSettings) -> Converters:
     """The connector's converters where it names them, with its own settings; else the worker's with the worker's.
 
-    Raises ConfigException that names the converter's key, as ``stages_of`` does the transformation's."""
+    Raises ConfigException that names the converter's key, as ``create_stages`` does the transformation's."""
     for warning in _unknown_of_converters(checked):
         log.warning("Connector %s: %s", checked.name, warning)
     return Converters(_converter(checked, "key", worker), _converter(checked, "value", worker), _header_converter(checked, worker))
 
 
-def stages_of(checked: CheckedConnector, header: HeaderConverter) -> list[Stage]:
+def create_stages(checked: CheckedConnector, header: HeaderConverter) -> list[Stage]:
     """The transformations in the order of ``transforms``, each with its predicate."""
     for warning in _unknown_of_stages(checked):
         log.warning("Connector %s: %s", checked.name, warning)
@@ -134,7 +134,7 @@ def _unknown(prefix: str, named: PluginSettings | None, plugin: Plugin) -> list[
     return unknown_settings(given, {prefix, f"{prefix}.{VERSION_KEY}", *names_of(plugin.load()().config_def, f"{prefix}.")})
 
 
-def equipped(task: _Task, connector: Connector, header: HeaderConverter) -> _Task:
+def configure_task(task: _Task, connector: Connector, header: HeaderConverter) -> _Task:
     """A new task with what it has before ``initialize``: the paths that the worker allows, and the header converter."""
     task.allowed_paths = connector.allowed_paths
     task.header_converter = header

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.runtime.worker.delivery.raw_batch import Originals, RawBatch
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch, RetainedBatches
 from airflow_provider_connect.runtime.worker.errors.dead_letters import DeadLetterQueue
 from airflow_provider_connect.runtime.worker.errors.failures import PUT, FailedRecord, Failure
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
@@ -23,7 +23,7 @@ class SinkErrors:
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     queue: DeadLetterQueue | None = None
-    originals: Originals | None = None
+    originals: RetainedBatches | None = None
     _held_bytes: int = 0  # what the last commit left, because the task did not confirm it
 
     @property

@@ -47,7 +47,7 @@ from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
     by_topic,
     destination_mark,
     group_mark,
-    is_anothers,
+    is_foreign_commit,
     is_fresh,
     is_of_destination,
     is_of_topic,
@@ -59,9 +59,14 @@ from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
 from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
-from airflow_provider_connect.runtime.worker.task.error_setup import columns_of, errant_records_of, sink_errors_of, transactional
+from airflow_provider_connect.runtime.worker.task.error_setup import (
+    columns_of,
+    create_errant_record_reporter,
+    create_sink_errors,
+    transactional,
+)
 from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
-from airflow_provider_connect.runtime.worker.task.pipeline_setup import equipped, stages_of
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task, create_stages
 from airflow_provider_connect.runtime.worker.task.progress import Progress
 from airflow_provider_connect.runtime.worker.task.sink_loop import SinkLoop
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
@@ -142,7 +147,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             for p, known in self._groups.committed(self._group).items()
             if reads(p.topic) and is_of_topic(known.metadata, ids.get(p.topic, ""))
         }
-        moved = any(is_anothers(known.metadata) for known in committed.values())
+        moved = any(is_foreign_commit(known.metadata) for known in committed.values())
         with closing(self._environment.backing.batch_log()) as store:
             gone = {p for p in store.last(name, ids) if p not in committed and reads(p.topic)}
             if not gone:
@@ -158,8 +163,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         assert isinstance(connector, SinkConnector)
         partitions = self._owned(known.partitions)
         self._metrics.partitions = len(partitions)
-        errors = sink_errors_of(environment, self._metrics, lambda: self._commit.owner)
-        task = equipped(connector.task_class(), connector, environment.converters.header)
+        errors = create_sink_errors(environment, self._metrics, lambda: self._commit.owner)
+        task = configure_task(connector.task_class(), connector, environment.converters.header)
         context = TaskSinkContext(
             environment.task_config,
             payload.claim,
@@ -167,7 +172,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             assignment=partitions,
             topic_ids=self._topic_ids,
             has_external_commits=known.has_external_commits,
-            errant_record_reporter=None if task.is_transactional else errant_records_of(environment, errors),
+            errant_record_reporter=None if task.is_transactional else create_errant_record_reporter(environment, errors),
         )
         self._stop_at_end(task)
         task.initialize(context)
@@ -197,7 +202,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             reader=reader,
             pipeline=SinkPipeline(
                 environment.converters,
-                stages_of(environment.checked, environment.converters.header),
+                create_stages(environment.checked, environment.converters.header),
                 errors.tolerance,
                 joins_nulls=task.takes_nulls_among_values,
             ),

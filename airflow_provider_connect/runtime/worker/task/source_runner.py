@@ -39,9 +39,9 @@ from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext, WorkersKafka
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
-from airflow_provider_connect.runtime.worker.task.error_setup import tolerance_of
+from airflow_provider_connect.runtime.worker.task.error_setup import create_tolerance
 from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
-from airflow_provider_connect.runtime.worker.task.pipeline_setup import equipped, stages_of
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task, create_stages
 from airflow_provider_connect.runtime.worker.task.progress import INTERVAL_SECONDS, Progress, distance_of
 from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
@@ -125,7 +125,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         connector = environment.checked.connector
         assert isinstance(connector, SourceConnector)
         requested = self._boundary if isinstance(self._boundary, RequestedBoundary) else None
-        errors = tolerance_of(environment, self._metrics)
+        errors = create_tolerance(environment, self._metrics)
         context = TaskSourceContext(
             environment.task_config,
             environment.payload.claim,
@@ -134,7 +134,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             requested,
             kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors),
         )
-        task = equipped(connector.task_class(), connector, environment.converters.header)
+        task = configure_task(connector.task_class(), connector, environment.converters.header)
         self._stop_at_end(task)
         task.initialize(context)
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
@@ -143,7 +143,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._distance = partial(distance_of, task)
         return SourceLoop(
             task=task,
-            pipeline=SourcePipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors),
+            pipeline=SourcePipeline(environment.converters, create_stages(environment.checked, environment.converters.header), errors),
             delivery=delivery,
             limits=self._limits,
             requests=None if requested is None or not isinstance(delivery, ExactlyOnce) else TransactionRequests(requested, delivery.drop),

@@ -22,7 +22,7 @@ from airflow_provider_connect.errors import (
     RetriableException,
     TaskMemoryException,
     TransactionExpiredException,
-    may_pass,
+    is_transient,
     message_of,
     shortened,
     trace_of,
@@ -48,7 +48,7 @@ from airflow_provider_connect.runtime.worker.task.environment import TaskEnviron
 from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
 from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence, TaskFence
-from airflow_provider_connect.runtime.worker.task.pipeline_setup import converters_of
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters
 from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
@@ -164,7 +164,7 @@ def _run(
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
         failed = FailedStatuses(payload.connector, host.worker_id, version, payload.claim)
         statuses.put_task(failed.of_task(payload.task, trace, failures=payload.failures + 1))
-        result = TaskResult(payload.task, State.FAILED, trace, may_pass(error))
+        result = TaskResult(payload.task, State.FAILED, trace, is_transient(error))
         _count_committed(result, counted)
         result.metrics["last-error-timestamp"] = int(time.time() * 1000)
     statuses.flush(settings.offset_flush_timeout_ms / 1000)
@@ -307,7 +307,7 @@ def _environment(
                     stop=stop,
                     statuses=statuses,
                     worker_id=host.worker_id,
-                    converters=cast(Converters, None) if checked.is_java else converters_of(checked, settings),  # its JVM has its own
+                    converters=cast(Converters, None) if checked.is_java else create_converters(checked, settings),  # its JVM has its own
                     configs=store,
                     mask=mask,
                     counted=counted,

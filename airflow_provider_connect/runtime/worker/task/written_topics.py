@@ -9,7 +9,7 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, StoreException
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee
 from airflow_provider_connect.runtime.model.topic_creation import TopicCreation, TopicGroup
-from airflow_provider_connect.runtime.plugins.validation.reliability import OFFSETS_TOPIC
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import OFFSETS_TOPIC
 from airflow_provider_connect.runtime.stores.topic_admin import Creation, TopicAdmin, TopicSpec
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
 

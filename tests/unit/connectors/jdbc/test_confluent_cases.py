@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of
-from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, layout_of
+from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, build_layout
 from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import literal
@@ -54,7 +54,7 @@ def batch(key: Schema | None, value: Schema | None) -> Batch:
 
 
 def layout(key: Schema | None, value: Schema | None, **config: str) -> Layout:
-    return layout_of(settings(**config), batch(key, value), lambda name: name)
+    return build_layout(settings(**config), batch(key, value), lambda name: name)
 
 
 KAFKA = ["__connect_topic", "__connect_partition", "__connect_offset"]

@@ -85,12 +85,12 @@ def test_rows_are_written_in_one_transaction_at_the_commit(opened: Sessions) -> 
     create(opened)
     for id in (1, 2):
         opened.session.put(notes(id))
-    assert (opened.executed, opened.session.holds_others_up) == ([], False)  # SQLite has one writer
+    assert (opened.executed, opened.session.blocks_writers) == ([], False)  # SQLite has one writer
     opened.session.flush()
-    assert opened.session.holds_others_up
+    assert opened.session.blocks_writers
     opened.session.commit()
     assert opened.executed == ["BEGIN", "INSERT", "COMMIT"]
-    assert (opened.rows(), opened.session.holds_others_up) == ([1, 2], False)
+    assert (opened.rows(), opened.session.blocks_writers) == ([1, 2], False)
 
 
 def test_rows_of_structs_that_are_optional_at_times_are_written_together(opened: Sessions) -> None:

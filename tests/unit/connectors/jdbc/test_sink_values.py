@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.sink.layout import Records, layout_of, location_of
+from airflow_provider_connect.connectors.jdbc.sink.layout import Records, build_layout, location_of
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import table_name
 from airflow_provider_connect.connectors.jdbc.sink.tables import effect_of
@@ -122,7 +122,7 @@ def batch(values: list[Any], first: int, partition: int = 0) -> Batch:
 def test_records_are_sliced_and_found_across_batches() -> None:
     rows = [{"id": number, "word": f"w{number}"} for number in range(10)]
     records = Records([batch(rows[:4], 100), batch([], 104), batch(rows[4:5], 7, 1), batch(rows[5:], 104)])
-    layout = layout_of(settings(pk_mode="kafka", fields_whitelist="word"), records.batches[0], str)
+    layout = build_layout(settings(pk_mode="kafka", fields_whitelist="word"), records.batches[0], str)
     assert layout.keys == ("__connect_topic", "__connect_partition", "__connect_offset")
     assert records.slice(3, 7).table(layout)["__connect_offset"].to_pylist() == [103, 7, 104, 105]
     assert records.slice(3, 7).table(layout)["word"].to_pylist() == ["w3", "w4", "w5", "w6"]

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from airflow_provider_connect.runtime.config.many_texts import LONG, ManyTexts
 from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.multi_search import LONG, MultiSearch
 
 SHORTEST = 4
 MOST_SECONDS = 2.0
@@ -33,21 +33,21 @@ def test_it_replaces_what_a_search_for_each_would_find(seed: int) -> None:
     for _ in range(20):
         between = ["".join(random_.choices("abc", k=random_.randint(0, 12))), *random_.sample(texts, k=1)]
         text = "".join(random_.choices(between, k=random_.randint(1, 6)))
-        shown = ManyTexts(texts, SHORTEST).replaced(text, "#")
+        shown = MultiSearch(texts, SHORTEST).replaced(text, "#")
         assert shown.replace("#", "") == "".join(text[at] for at in range(len(text)) if at not in covered(texts, text))
 
 
 @pytest.mark.parametrize("length", [LONG - 1, LONG, LONG + 1, 2 * LONG, 5 * LONG + 3])
 def test_a_long_text_is_replaced_as_a_whole(length: int) -> None:
     long = "".join(random.Random(length).choices("abcdef", k=length))
-    many = ManyTexts([long, long[:40], "other"], SHORTEST)
+    many = MultiSearch([long, long[:40], "other"], SHORTEST)
     assert many.replaced(f"x{long}y{long}{long} other", "#") == "x#y## #"
     assert many.replaced(long[:40] + "z", "#") == "#z"
     assert many.replaced(long[1:], "#") == long[1:]
 
 
 def test_of_a_part_of_a_long_text_nothing_is_shown_that_would_be_compared_again() -> None:
-    many = ManyTexts(["a" * 3 * LONG + "b"], SHORTEST)
+    many = MultiSearch(["a" * 3 * LONG + "b"], SHORTEST)
     assert many.replaced("a" * 2 * LONG, "#") == "#"
     assert many.replaced("a" * (LONG - 1), "#") == "a" * (LONG - 1)
 
@@ -64,7 +64,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_texts_make_it_slow(name: str) -> None:
     texts, text = HOSTILE[name]
-    many = ManyTexts(texts, SHORTEST)
+    many = MultiSearch(texts, SHORTEST)
     began = time.thread_time()
     many.replaced(text, "#")
     assert time.thread_time() - began < MOST_SECONDS

@@ -61,7 +61,7 @@ class Committed:
         return cls(str(values["claim"]), order, int(values["length"]), revision, values.get("inode"), offsets, *known)
 
 
-class Sidecars:
+class CommitFiles:
     """The committed states beside one data file."""
 
     def __init__(self, folder: AllowedFolder, name: str) -> None:

@@ -13,7 +13,7 @@ LONG: Final = 256
 """Characters. The beginning of a text that is so long counts as the text, so that no text is compared as a whole again and again."""
 
 
-class ManyTexts:
+class MultiSearch:
     """``texts``, none shorter than ``shortest``. Safe to share between threads."""
 
     def __init__(self, texts: Iterable[str], shortest: int) -> None:

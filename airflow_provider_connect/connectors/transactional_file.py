@@ -1,6 +1,6 @@
 """A text file that one claim at a time may append to, committed together with the offsets that it holds. Knows nothing of records.
 
-The commit is the rename of the claim's sidecar (``sidecars``), after the data is fsynced. The state of the highest claim is the truth, and
+The commit is the rename of the claim's commit file (``commit_files``), after the data is fsynced. The state of the highest claim holds, and
 what the file holds behind its ``length`` was never committed.
 
 A writer holds a lock on the data file itself for its life. Where a taker finds that lock held (a stopped process keeps its locks), it
@@ -25,7 +25,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from airflow_provider_connect.connectors.sidecars import Committed, Sidecars, newest_of, try_lock
+from airflow_provider_connect.connectors.commit_files import CommitFiles, Committed, newest_of, try_lock
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _COPY_BYTES: Final = 8 << 20
 
 
-class ClaimedFile:
+class TransactionalFile:
     """The file in the hands of one claim.
 
     ``is_shared`` is for several tasks of one claim that append to one file: each keeps what it has until it commits, and then writes
@@ -59,7 +59,7 @@ class ClaimedFile:
         self._folder, self._name = folder, name
         self._path = os.path.join(folder.path, name)
         self._is_shared = is_shared
-        self._sidecars = Sidecars(folder, name)
+        self._commit_files = CommitFiles(folder, name)
         self._topic_ids, self._adopts = topic_ids, adopts
         self._connector = connector
         self._committed = Committed(claim, order, 0, topic_ids=topic_ids)
@@ -83,7 +83,7 @@ class ClaimedFile:
         """
         self.close()
         if self._is_shared:
-            with self._sidecars.lock(fcntl.LOCK_EX, str(self._committed.order)):
+            with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):
                 self._take_over(keep_all=keep_all)
         else:
             self._take_over(keep_all=keep_all)
@@ -100,10 +100,10 @@ class ClaimedFile:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit what was appended together with ``offsets``; offsets of other partitions stay. Raises FencedException for a newer claim.
 
-        1 fsync the data 2 a newer claim? another file? 3 fsync and rename the sidecar: the commit.
+        1 fsync the data 2 a newer claim? another file? 3 fsync and rename the commit file: the commit.
         """
         if self._is_shared:
-            with self._sidecars.lock(fcntl.LOCK_EX, str(self._committed.order)):
+            with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):
                 self._write_waiting()
                 self._commit(offsets)
             self._waiting.clear()
@@ -118,7 +118,7 @@ class ClaimedFile:
             self._descriptor = -1
 
     def _take_over(self, *, keep_all: bool) -> None:
-        found = self._sidecars.read()
+        found = self._commit_files.read()
         truth = newest_of(found, self._committed.scope)
         is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
         if truth is not None:
@@ -127,16 +127,16 @@ class ClaimedFile:
         if self._is_shared and is_ours and self._committed.inode == self._inode():
             self._descriptor = self._joined()
         else:
-            self._sidecars.write(replace(self._committed, inode=None) if self._is_shared else self._committed)  # 1
+            self._commit_files.write(replace(self._committed, inode=None) if self._is_shared else self._committed)  # 1
             self._descriptor = self._locked(is_ours=is_ours)  # 2
             self._refuse_if_newer()  # 3
             os.ftruncate(self._descriptor, self._committed.length)  # 4
             if self._is_shared:
-                self._let_others_join()
+                self._grant_group_access()
         for committed in found:  # 5
             if (committed.scope, committed.rank) != (self._committed.scope, self._committed.rank):
-                self._sidecars.remove(committed)
-        self._sidecars.clear_below(self._committed.order)
+                self._commit_files.remove(committed)
+        self._commit_files.clear_below(self._committed.order)
         self._position = self._committed.length
         if not self._is_shared:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
@@ -194,7 +194,7 @@ class ClaimedFile:
             descriptor = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if not try_lock(descriptor, fcntl.LOCK_EX):
                 break
-            with self._sidecars.lock(fcntl.LOCK_SH):  # a copy that is under way gets its name before this is passed, or not at all
+            with self._commit_files.lock(fcntl.LOCK_SH):  # a copy that is under way gets its name before this is passed, or not at all
                 pass
             if os.fstat(descriptor).st_ino == self._inode():
                 return descriptor
@@ -207,7 +207,7 @@ class ClaimedFile:
 
     def _locked_copy(self) -> int:
         """The committed bytes in a file of our own that takes the name over. One copy is written after another."""
-        with self._sidecars.lock(fcntl.LOCK_EX):
+        with self._commit_files.lock(fcntl.LOCK_EX):
             self._refuse_if_newer()
             source = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if try_lock(source, fcntl.LOCK_EX, seconds=0):
@@ -250,10 +250,10 @@ class ClaimedFile:
             position = write_all(copy, [memoryview(piece)], position)
         os.fsync(copy)
 
-    def _let_others_join(self) -> None:
+    def _grant_group_access(self) -> None:
         """Tasks of this claim find the inode of the file that is ready for them. Takers of other claims cannot lock it any more."""
         self._committed = replace(self._committed, inode=os.fstat(self._descriptor).st_ino)
-        self._sidecars.write(self._committed)
+        self._commit_files.write(self._committed)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def _joined(self) -> int:
@@ -277,13 +277,13 @@ class ClaimedFile:
         own = dict.fromkeys((partition.topic for partition in offsets), self._connector) if self._connector else {}
         connectors = {**self._committed.connectors, **own}
         committed = replace(self._committed, length=self._position, inode=inode, offsets=merged, connectors=connectors)
-        self._sidecars.write(committed)  # 3
+        self._commit_files.write(committed)  # 3
         self._committed = committed
 
     def _write_waiting(self) -> None:
         """Write what waits behind what the tasks of this claim have committed by now; a dead one's remains are written over."""
         mine = (self._committed.claim, self._committed.order)
-        own = [committed for committed in self._sidecars.read() if (committed.claim, committed.order) == mine]
+        own = [committed for committed in self._commit_files.read() if (committed.claim, committed.order) == mine]
         if own and own[-1].rank == self._committed.rank:
             self._committed = own[-1]
         size = os.fstat(self._descriptor).st_size
@@ -308,7 +308,7 @@ class ClaimedFile:
             )
 
     def _refuse_if_newer(self) -> None:
-        newest = newest_of([found for found in self._sidecars.read() if found.scope == self._committed.scope])
+        newest = newest_of([found for found in self._commit_files.read() if found.scope == self._committed.scope])
         if newest is not None and newest.rank > self._committed.rank:
             text = f"{self._path} belongs to the newer claim {newest.claim}, claim {self._committed.claim} may no longer write"
             raise FencedException(text)
@@ -333,18 +333,18 @@ def write_all(descriptor: int, pieces: list[memoryview], position: int) -> int:
 
 def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartition, int | None]) -> None:
     """Change the offsets that a file is committed with; None forgets one. A process that writes to the file now is refused from here on."""
-    sidecars = Sidecars(folder, name)
-    with sidecars.lock(fcntl.LOCK_EX):
-        newest = newest_of(sidecars.read())
+    commit_files = CommitFiles(folder, name)
+    with commit_files.lock(fcntl.LOCK_EX):
+        newest = newest_of(commit_files.read())
         if newest is None:
             return
         offsets = {partition: offset for partition, offset in {**newest.offsets, **changes}.items() if offset is not None}
-        sidecars.write(replace(newest, revision=newest.revision + 1, offsets=offsets))
-        sidecars.remove(newest)
+        commit_files.write(replace(newest, revision=newest.revision + 1, offsets=offsets))
+        commit_files.remove(newest)
 
 
 def forget(folder: AllowedFolder, name: str) -> None:
     """Remove all committed states: from here on a process appends that does not keep them."""
-    sidecars = Sidecars(folder, name)
-    for committed in sidecars.read():
-        sidecars.remove(committed)
+    commit_files = CommitFiles(folder, name)
+    for committed in commit_files.read():
+        commit_files.remove(committed)
