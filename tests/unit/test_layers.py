@@ -127,7 +127,7 @@ LIBRARIES = {
     "pyspark": {"connectors/spark/frames", "connectors/spark/source", "runtime/worker", "runtime/spark"},
     "py4j": {"runtime/java", "runtime/worker", "runtime/spark"},
     "pyarrow": {"data/arrow", "runtime/worker"},
-    "pyiceberg": {f"connectors/lake/iceberg_{part}" for part in ("catalog", "columns", "errors", "keys", "nulls", "session", "table")},
+    "pyiceberg": {f"connectors/lake/iceberg_{part}" for part in ("catalog", "columns", "errors", "session", "table")},
     "deltalake": {f"connectors/lake/delta_{part}" for part in ("errors", "offsets", "session")},
     "requests": {
         "connectors/lake/iceberg_errors",
@@ -193,8 +193,6 @@ LOADED_BY_TASKS = (
     "connectors/lake/iceberg_catalog",
     "connectors/lake/iceberg_columns",
     "connectors/lake/iceberg_errors",
-    "connectors/lake/iceberg_keys",
-    "connectors/lake/iceberg_nulls",
     "connectors/lake/iceberg_session",
     "connectors/lake/iceberg_table",
     "connectors/spark/frames",

@@ -7,14 +7,18 @@ pyiceberg's own retry would not, so it is not used. Loaded by tasks alone.
 
 from __future__ import annotations
 
+import bisect
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
+from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions.visitors import IN_PREDICATE_LIMIT
+from pyiceberg.io.pyarrow import ArrowProjectionVisitor, ArrowScan, _dataframe_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table, Transaction
@@ -22,14 +26,21 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID
 from pyiceberg.table.update.snapshot import ManageSnapshots
+from pyiceberg.types import DoubleType, FloatType, ListType, MapType, PrimitiveType
 
 from airflow_provider_connect.connectors.lake.iceberg_columns import Columns, arrow_schema, names_in
 from airflow_provider_connect.connectors.lake.iceberg_errors import of_rows
-from airflow_provider_connect.connectors.lake.iceberg_keys import Keys
-from airflow_provider_connect.connectors.lake.iceberg_nulls import keep_nulls
 from airflow_provider_connect.connectors.lake.iceberg_settings import BRANCH, IcebergSettings, TableSettings
 from airflow_provider_connect.connectors.lake.names import Names, renamed
-from airflow_provider_connect.connectors.lake.rows import KeyColumns, field_at, keyed_rows, last_changes, projected, value_rows
+from airflow_provider_connect.connectors.lake.rows import (
+    KeyColumns,
+    field_at,
+    keyed_rows,
+    last_changes,
+    projected,
+    value_rows,
+    without_keys,
+)
 from airflow_provider_connect.connectors.lake.table_offsets import (
     MAIN,
     StoredRow,
@@ -39,10 +50,45 @@ from airflow_provider_connect.connectors.lake.table_offsets import (
     stored_rows,
     to_text,
 )
-from airflow_provider_connect.data.arrow import pa
+from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, DataException, FencedException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
+
+
+# Null lists and maps in pyiceberg's projection, which all rows pass on their way into a file and out of one.
+# Its own (0.12) builds a list or map of structs anew without its nulls: they become empty, in the files too. `keep_nulls` replaces the
+# two methods at fault, in the whole process.
+def keep_nulls() -> None:
+    """Let pyiceberg write and read null lists and maps as null. Called once, before the first table."""
+    ArrowProjectionVisitor.list = _list  # type: ignore[assignment, method-assign]
+    ArrowProjectionVisitor.map = _map  # type: ignore[assignment, method-assign]
+
+
+def _list(visitor: ArrowProjectionVisitor, type: ListType, array: pa.Array | None, values: pa.Array | None) -> pa.Array | None:
+    if array is None or values is None:
+        return None
+    values = visitor._cast_if_needed(type.element_field, values)
+    element = visitor._construct_field(type.element_field, values.type)
+    if isinstance(array, pa.FixedSizeListArray):
+        return array.cast(pa.list_(element))
+    return _with_children(array, pa.large_list(element) if isinstance(array, pa.LargeListArray) else pa.list_(element), values)
+
+
+def _map(
+    visitor: ArrowProjectionVisitor, type: MapType, array: pa.Array | None, keys: pa.Array | None, values: pa.Array | None
+) -> pa.Array | None:
+    if array is None or keys is None or values is None:
+        return None
+    keys, values = visitor._cast_if_needed(type.key_field, keys), visitor._cast_if_needed(type.value_field, values)
+    fields = [visitor._construct_field(type.key_field, keys.type), visitor._construct_field(type.value_field, values.type)]
+    return _with_children(array, pa.map_(*fields), pa.StructArray.from_arrays([keys, values], fields=fields))
+
+
+def _with_children(array: pa.Array, type: pa.DataType, children: pa.Array) -> pa.Array:
+    """``array`` as one of ``type``: its nulls, lengths and slice, over other children."""
+    return pa.Array.from_buffers(type, len(array), array.buffers()[:2], offset=array.offset, children=[children])
+
 
 COMMIT_ATTEMPTS: Final = 20
 """How often a commit is repeated after another writer was faster, before it counts as a failure that is retried more slowly."""
@@ -269,3 +315,53 @@ def _refuse_tag(own: TableSettings, metadata: TableMetadata) -> None:
     ref = metadata.refs.get(own.branch)
     if ref is not None and ref.snapshot_ref_type is not SnapshotRefType.BRANCH:
         raise ConfigException.of(BRANCH, own.branch, f"It is a tag of table {own.name}. Name a branch.")
+
+
+# The keys whose rows an upsert removes from an Iceberg table, and which of the table's files may have such rows.
+class Keys:
+    """The keys whose rows are removed. Files that may have such rows pass ``row_filter``, by which pyiceberg leaves out files,
+    and then ``may_be_in``: pyiceberg itself leaves out none for more than 200 keys."""
+
+    def __init__(self, schema: Schema, keys: pa.Table) -> None:
+        self.names: list[str] = keys.column_names
+        self._keys = keys
+        self._sorted: list[tuple[int, PrimitiveType, pa.Array]] = []
+        self.row_filter: BooleanExpression = AlwaysTrue()
+        for name in self.names:
+            field = schema.find_field(name)
+            if not isinstance(field.field_type, PrimitiveType) or isinstance(field.field_type, FloatType | DoubleType):
+                continue  # NaN has no order
+            values = pc.unique(keys[name])
+            values = values.take(pc.array_sort_indices(values))
+            self._sorted.append((field.field_id, field.field_type, values))
+            self.row_filter = And(self.row_filter, _range_of(name, values))
+
+    def may_be_in(self, file: DataFile) -> bool:
+        """False: the bounds of a column leave no key out of which the file could have a row."""
+        for id, type, values in self._sorted:
+            lower, upper = (file.lower_bounds or {}).get(id), (file.upper_bounds or {}).get(id)
+            if lower is None or upper is None:
+                continue
+
+            def plain(value: pa.Scalar, type: PrimitiveType = type) -> Any:  # as bounds are
+                return literal(value.as_py()).to(type).value
+
+            index = bisect.bisect_left(values, from_bytes(type, lower), key=plain)
+            if index == len(values) or plain(values[index]) > from_bytes(type, upper):
+                return False
+        return True
+
+    def are_among(self, rows: pa.Table) -> bool:
+        """Whether a row has one of the keys."""
+        return bool(self.without(rows).num_rows < rows.num_rows)
+
+    def without(self, rows: pa.Table) -> pa.Table:
+        """The rows that stay."""
+        return without_keys(rows, self._keys)
+
+
+def _range_of(name: str, values: pa.Array) -> BooleanExpression:
+    """A filter that sorted values pass, others too where they are many."""
+    if len(values) <= IN_PREDICATE_LIMIT:
+        return In(name, values.to_pylist())  # type: ignore[call-arg, arg-type]
+    return And(GreaterThanOrEqual(name, values[0].as_py()), LessThanOrEqual(name, values[-1].as_py()))  # type: ignore[call-arg, arg-type]

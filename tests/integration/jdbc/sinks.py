@@ -10,9 +10,8 @@ from typing import Any
 
 from airflow_provider_connect.connectors.jdbc.database.database import open_database
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
-from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector, JdbcSinkTask, open_store
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
-from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store
 from airflow_provider_connect.data.columns import column_of
 from airflow_provider_connect.data.records import SinkRecord, TopicPartition
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from airflow_provider_connect.runtime.model.cost import DAY_MS, DayUsage, RunUsage, Span, Usage
-from airflow_provider_connect.runtime.sql_mirror import usage
+from airflow_provider_connect.runtime.sql_mirror import recorded_history
 from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
 from airflow_provider_connect.runtime.sql_mirror.tables import batch
 
@@ -66,7 +66,7 @@ def test_usage_by_run(recorded: RecordedHistory) -> None:
 
 
 def test_rows_are_bounded_over_all_queries(database: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "CONNECTORS_AT_ONCE", 2)
+    monkeypatch.setattr(recorded_history, "CONNECTORS_AT_ONCE", 2)
     names = [f"c{number}" for number in range(5)]
     recorded = fill(database, [row(name, "one", START) for name in names])
     assert [len(recorded.usage_by_day(names, SPAN, most=most)) for most in (1, 2, 3, 5, 9)] == [1, 2, 3, 5, 5]

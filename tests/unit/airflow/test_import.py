@@ -9,9 +9,8 @@ import httpx
 import pytest
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.cli.imports import Found, _of_file, _of_server, _write_dag
+from airflow_provider_connect.cli.imports import Found, _of_file, _of_server, _write_dag, verdict_of
 from airflow_provider_connect.cli.printing import visible
-from airflow_provider_connect.cli.verdicts import verdict_of
 from airflow_provider_connect.client.conversation import RetryLimits, ServerException
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server

@@ -8,8 +8,7 @@ from airflow_provider_connect.connectors.filesystem.settings import CONFIG_DEF a
 from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF as JDBC_SINK
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF as JDBC_SOURCE
 from airflow_provider_connect.connectors.lake.iceberg_settings import CONFIG_DEF as ICEBERG
-from airflow_provider_connect.runtime.model.foreign_settings import foreign_setting
-from airflow_provider_connect.runtime.model.unknown_settings import misspellings, unknown_settings
+from airflow_provider_connect.runtime.model.unknown_settings import foreign_setting, misspellings, unknown_settings
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.runtime.plugins.catalog.cloud_connectors import _CLASSES, self_managed
-from airflow_provider_connect.runtime.plugins.catalog.hub_connectors import archive_of
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import _MAVEN
-from airflow_provider_connect.runtime.plugins.catalog.next_step import must_stay, next_step, step_of
+from airflow_provider_connect.runtime.plugins.catalog.next_step import archive_of, must_stay, next_step, step_of
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog, built_in_connectors
 
 

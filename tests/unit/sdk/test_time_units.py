@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.data.arrow_schema import arrow_type
-from airflow_provider_connect.data.columns import cast_to_schema
+from airflow_provider_connect.data.columns import cast_to_schema, floored_to_ms
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema
-from airflow_provider_connect.data.time_units import floored_to_ms
 
 MICRO, NANO = pa.timestamp("us", "UTC"), pa.timestamp("ns")
 MS = TIMESTAMP_SCHEMA.as_optional()

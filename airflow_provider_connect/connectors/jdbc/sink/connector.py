@@ -13,11 +13,13 @@ from typing import ClassVar
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column
 from airflow_provider_connect.connectors.jdbc.catalog.datasets import table_dataset
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
-from airflow_provider_connect.connectors.jdbc.database.database import add_driver_errors, open_database
+from airflow_provider_connect.connectors.jdbc.database.database import add_driver_errors, open_database, require_driver
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
-from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
+from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl, parse_url
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName, dialect_of
 from airflow_provider_connect.connectors.jdbc.sink.offsets import OffsetsTable
+from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import PostgresqlStore
 from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
 from airflow_provider_connect.connectors.jdbc.sink.settings import (
     AUTO_CREATE,
@@ -27,26 +29,72 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import (
     KAFKA_FIELDS,
     MAX_RETRIES,
     OFFSETS_TABLE,
+    PASSWORD,
     PK_FIELDS,
     PK_MODE,
+    QUOTES,
     RETRY_MS,
     TABLE_FORMAT,
+    TIME_ZONE,
+    URL,
+    USER,
     InsertMode,
     PkMode,
     SinkSettings,
     contradictions,
 )
-from airflow_provider_connect.connectors.jdbc.sink.store import column_name, table_name
+from airflow_provider_connect.connectors.jdbc.sink.sqlalchemy_store import RowStore
+from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, column_name, table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
-from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store, url_of, write_dialect
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, RetriableException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.offset_row import OffsetRow
-from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
+from airflow_provider_connect.sdk.task import Refusal, SinkTask
+from airflow_provider_connect.sdk.transactional_sink import TransactionalSink, TransactionalSinkTask
+
+
+def url_of(config: Config, allowed: AllowedPaths) -> DatabaseUrl:
+    """Where the database is, for a connector that may reach these files of the host. Raises ConfigException for a URL that is malformed, or
+    that could run code or read files."""
+    password = config[PASSWORD]
+    url = parse_url(config[URL]).with_credentials(config[USER], None if password is None else password.value)
+    return url.within(allowed)
+
+
+def write_dialect(config: Config, url: DatabaseUrl) -> Dialect:
+    return dialect_of(url.dialect, is_quoting=config[QUOTES].lower() == "always")
+
+
+def open_store(config: Config, allowed: AllowedPaths) -> SinkStore:
+    """Connect, to write."""
+    url = url_of(config, allowed)
+    require_driver(url)
+    kind = PostgresqlStore if url.dialect == POSTGRESQL else RowStore
+    return kind(url, write_dialect(config, url), config[TIME_ZONE])
+
+
+class JdbcSinkTask(TransactionalSinkTask):
+    """Writes rows. ``put`` writes once enough has come for a statement, ``pre_commit`` writes the rest and commits."""
+
+    required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
+    takes_nulls_among_values = True
+
+    def put(self, batch: Batch) -> None:
+        if batch.num_records:
+            self._run(lambda: self._sink.write(self._begun(), batch))
+            if self._connection.blocks_writers:
+                self.context.request_commit()
+
+    def refused(self, batch: Batch) -> list[Refusal] | None:
+        def write() -> list[Refusal] | None:
+            session: SinkSession = self._begun()
+            return session.refused(batch)
+
+        return self._run(write)
 
 
 class JdbcSinkConnector(TransactionalSink):

@@ -12,6 +12,15 @@ from typing import Any, Final
 
 from airflow_provider_connect.data.java_text import in_hash_order
 from airflow_provider_connect.errors import BadRequestException, ConfigException, PluginVersionException
+from airflow_provider_connect.kafka_client.keys import client_config_def
+from airflow_provider_connect.runtime.config.client_settings import (
+    ClientKind,
+    client_config,
+    clients_of,
+    connector_overrides,
+    refused_overrides,
+)
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY
 from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, strip_framework_keys
 from airflow_provider_connect.runtime.model.connector_settings import NO_CLASS, NULL_VALUE, check_topics
@@ -20,7 +29,6 @@ from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConfigVa
 from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
 from airflow_provider_connect.runtime.plugins.validation.class_keys import create_instance
-from airflow_provider_connect.runtime.plugins.validation.client_overrides import validate_overrides
 from airflow_provider_connect.runtime.plugins.validation.connector_definition import CLASS_KEY, VERSION_KEY, ConnectorDefinition
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import (
     GUARANTEE,
@@ -32,7 +40,7 @@ from airflow_provider_connect.runtime.plugins.validation.delivery_checks import 
     memory_errors,
     tasks_errors,
 )
-from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, ConfigValue
+from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, ConfigValue, parse_type
 from airflow_provider_connect.sdk.connector import Connector
 
 Given = Mapping[str, str | None]
@@ -263,3 +271,46 @@ def _value_view(key: ConfigKey | None, value: ConfigValue | None) -> ConfigValue
         value = ConfigValue(key.name)
     about = value.describe()
     return ConfigValueView(value.name, about["value"], tuple(about["recommended_values"]), tuple(value.errors), value.visible)
+
+
+def validate_overrides(
+    settings: WorkerSettings, config: Mapping[str, str | None], *, is_sink: bool
+) -> Iterator[tuple[ConfigKey | None, ConfigValue]]:
+    """Each override of a client that the connector uses, and any other that is refused, with the prefix in its name, and its definition
+    if Kafka has one.
+
+    Texts name the settings without prefix, as Connect's do.
+    """
+    given = {name: text for name, text in config.items() if text is not None}
+    kinds = clients_of(settings, given, is_sink=is_sink)
+    refused = refused_overrides(settings, given, kinds)
+    for kind in kinds:
+        overrides = connector_overrides(given, kind)
+        unusable = _unusable(settings, kind, overrides)
+        for name, text in in_hash_order(overrides.items()).items():
+            errors = [refused.pop(f"{kind}.override.{name}", ""), unusable.get(name, "")]
+            yield _one(client_config_def(kind), kind, name, text, errors)
+    for key, error in refused.items():
+        yield None, ConfigValue(key, given.get(key), errors=[error])
+
+
+def _one(definition: ConfigDef, kind: ClientKind, name: str, text: str, known: list[str]) -> tuple[ConfigKey | None, ConfigValue]:
+    key = definition.keys.get(name)
+    found = ConfigValue(f"{kind}.override.{name}", text)
+    if key is not None:
+        try:
+            found.value = parse_type(name, text, key.type)
+        except ConfigException as error:
+            found.value = None
+            found.errors.append(error.message)
+    found.errors += [error for error in known if error and error not in found.errors]
+    return key, found
+
+
+def _unusable(settings: WorkerSettings, kind: ClientKind, overrides: Mapping[str, str]) -> dict[str, str]:
+    """What our own clients cannot do, such as a Java key store, by the setting that asks for it."""
+    try:
+        client_config(settings, kind, overrides)
+    except ConfigException as error:
+        return {name: error.message for name in overrides if f"for configuration {name}:" in error.message}
+    return {}

@@ -17,7 +17,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.connectors.filesystem.formats import avro, avro_codecs, parquet, parquet_rows, text
+from airflow_provider_connect.connectors.filesystem.formats import avro, parquet, text
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMATS, FileFormat, Split, codec_of, file_format
 from airflow_provider_connect.data.arrow_schema import arrow_type
 from airflow_provider_connect.data.columns import column_of, json_column, values_of
@@ -177,7 +177,7 @@ def test_parquet_row_groups_are_splits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_large_row_group_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_rows, "CHUNK_BYTES", 5000)
+    monkeypatch.setattr(parquet, "CHUNK_BYTES", 5000)
     format = file_format("parquet", "none", {})
     found = list(pieces(format, written(format, NUMBERS, numbers(0, 5000))))
     assert len(found) > 5
@@ -311,7 +311,7 @@ def test_an_avro_file_that_would_read_without_end_is_refused(schema: dict[str, o
 
 
 def test_a_block_that_inflates_beyond_its_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_codecs, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(avro, "MOST_BYTES", 50_000)
     for codec in ("deflate", "snappy", "zstandard", "bzip2"):
         format = file_format("avro", codec, {})
         [bad] = format.read(io.BytesIO(written(format, STRING_SCHEMA, pa.array(["x" * 100_000]))), None)

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
-from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector, open_store
 from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.sqlalchemy_store import RowStore
-from airflow_provider_connect.connectors.jdbc.sink.task import open_store
 from airflow_provider_connect.data.columns import column_of
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException
