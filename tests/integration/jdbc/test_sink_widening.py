@@ -2,13 +2,18 @@
 
 import datetime
 import re
+import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from airflow_provider_connect.connectors.jdbc.database.database import open_database
+from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     DATE_SCHEMA,
@@ -23,9 +28,11 @@ from airflow_provider_connect.data.schema import (
     decimal_schema,
 )
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
+from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.integration.jdbc.test_sink_tables import EVOLVE, note
 
+READS = 300
 INSTANT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
 TWO, FOUR = decimal_schema(2), decimal_schema(4)
 # the column, what is in it, the schema of what comes, that, and the type of the column then in PostgreSQL and MariaDB
@@ -293,3 +300,27 @@ def test_a_value_beyond_the_limit_of_a_column_is_refused_by_its_name(
     put(sink, 1, schema, value)
     sink.end()
     assert re.search(r"Table notes refuses the record at offset 0 of notes-0: .*column '?n\b", reported.errors[0]), reported.errors
+
+
+def test_a_table_is_read_whole_while_another_task_changes_it(mariadb_target: TargetDatabase) -> None:
+    mariadb_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, n int)")
+    ended = threading.Event()
+
+    def change() -> None:
+        with closing(open_database(parse_url(mariadb_target.url).within(ALL_ALLOWED))) as database:
+            while not ended.is_set():
+                for kind in ("bigint", "int"):
+                    database.execute(f"ALTER TABLE notes MODIFY n {kind}")
+
+    with ThreadPoolExecutor(1) as threads, closing(opened(mariadb_target)) as store:
+        changing = threads.submit(change)
+        try:
+            for _ in range(READS):
+                store.begin()
+                table = store.read_table(TableName("notes"))
+                store.commit()
+                assert table is not None
+                assert (table.columns.keys(), table.unique) == ({"id", "n"}, (frozenset({"id"}),))
+        finally:
+            ended.set()
+        changing.result(60)

@@ -301,5 +301,5 @@ def test_thousands_of_unknown_keys_are_refused_at_once() -> None:
     keys = {f"airflow.{''.join(chance.sample('retry.delay.max.multiplier', 26))}" for _ in range(10_000)}
     started = time.thread_time()
     errors = steering_errors("c", dict.fromkeys(keys, ""), DagLimits())
-    assert time.thread_time() - started < 1.0
+    assert time.thread_time() - started < 10.0  # a tenth of a second, or a minute if each key is compared with all known ones
     assert errors.keys() == keys

@@ -108,6 +108,8 @@ class RowStore(SqlAlchemyDatabase):
     # Tables
 
     def read_table(self, name: TableName) -> TargetTable | None:
+        if self.url.dialect in _MYSQLS:
+            self._hold_definition(name)
         columns = {column.name: column for column in read_columns(self, self.url, name)}
         if not columns:
             return None
@@ -116,6 +118,12 @@ class RowStore(SqlAlchemyDatabase):
         key = frozenset(column.name for column in columns.values() if column.key_position)
         endings = self._endings(name) if self.url.dialect in _MYSQLS else {}
         return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name), endings=endings)
+
+    def _hold_definition(self, name: TableName) -> None:
+        """Until the transaction ends, no other session can finish an ALTER of the table: within one, its columns are listed without its
+        keys. Reading takes the lock that does so; it needs the right to select."""
+        with contextlib.suppress(StatementException):  # no such table, or no such right
+            self.rows(f"SELECT 1 FROM {self.dialect.table(name)} LIMIT 0")
 
     def _refuse_no_transactions(self, name: TableName) -> None:
         """Rows in a table of MyISAM or Aria stay where their transaction is rolled back, and would come again."""

@@ -545,7 +545,7 @@ def test_the_rate_holds_for_all_resources_of_a_task_and_over_errors(api: Api) ->
     source = rest_source("Shop", base_url=api.url, resources=resources, requests_per_second=5)()
     assert len(run(source, {"topic": "${resource}"}).records) == 4
     assert len(times) == 6
-    assert times[-1] - times[0] >= 4.9 / 5
+    assert times[-1] - times[0] >= 4.5 / 5  # five gaps; the first request may take longer to arrive than the last
 
 
 def test_a_wait_for_the_rate_ends_with_the_run(api: Api) -> None:
