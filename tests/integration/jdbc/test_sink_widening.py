@@ -320,7 +320,7 @@ def test_a_table_is_read_whole_while_another_task_changes_it(mariadb_target: Tar
                 table = store.read_table(TableName("notes"))
                 store.commit()
                 assert table is not None
-                assert (table.columns.keys(), table.unique) == ({"id", "n"}, (frozenset({"id"}),))
+                assert (set(table.columns), table.unique) == ({"id", "n"}, (frozenset({"id"}),))
         finally:
             ended.set()
         changing.result(60)
