@@ -6,22 +6,22 @@ The position lists what was replayed, whichever replay did it. So no choice of r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final, Self
+from typing import Final
 
 from airflow_provider_connect.codecs.dead_letters import (
     MOST_RANGES,
     FailureContext,
-    OffsetRanges,
     ReplayPosition,
     by_partition,
     origin_header,
     queue_partition,
     without_context,
 )
-from airflow_provider_connect.connectors.dead_letters.settings import edits_of, origins_of
+from airflow_provider_connect.connectors.dead_letters.selection import Selection, Target
+from airflow_provider_connect.connectors.dead_letters.settings import edits_of
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, RetriableException
@@ -29,69 +29,6 @@ from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """``partition`` None: by the record's key."""
-
-    topic: str
-    partition: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """See the module. Empty conditions are met by every record. ``origins``: the topics that the sink reads, with how many partitions each
-    has. ``topic``: where all records go; None: back to their topics."""
-
-    connector: str
-    offsets: dict[int, OffsetRanges]
-    topics: frozenset[str]
-    exceptions: frozenset[str]
-    origins: Mapping[str, int]
-    topic: str | None
-
-    @classmethod
-    def of(cls, config: Config) -> Self:
-        return cls(
-            config["dead.letters.connector"],
-            by_partition(config["dead.letters.offsets"]),
-            frozenset(config["dead.letters.from.topics"]),
-            frozenset(config["dead.letters.exceptions"]),
-            origins_of(config["dead.letters.origins"]),
-            config["dead.letters.target.topic"] or None,
-        )
-
-    def is_of_connector(self, context: FailureContext) -> bool:
-        """Whether the record is the sink's at all: of all others nothing is replayed, ever."""
-        return context.connector == self.connector
-
-    def first(self, partition: int) -> int | None:
-        """Where to begin in a partition; None: none of its records is taken."""
-        if not self.offsets:
-            return 0
-        ranges = self.offsets.get(partition)
-        return None if ranges is None else ranges.first
-
-    def target(self, partition: int, offset: int, context: FailureContext) -> Target | None:
-        """Where the record at this position of the queue goes; None: it is not taken."""
-        if self.offsets and offset not in self.offsets.get(partition, OffsetRanges()):
-            return None
-        if self.topics and context.topic not in self.topics:
-            return None
-        if self.exceptions and not self._is_chosen_exception(context.exception or ""):
-            return None
-        if self.topic is not None:
-            return Target(self.topic, None)
-        partitions = self.origins.get(context.topic or "")
-        if context.topic is None or partitions is None:
-            return None
-        has_partition = context.partition is not None and context.partition < partitions
-        return Target(context.topic, context.partition if has_partition else None)
-
-    def _is_chosen_exception(self, name: str) -> bool:
-        return name in self.exceptions or name.rpartition(".")[2].rpartition("$")[2] in self.exceptions
-
 
 POLL_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 60.0

@@ -7,16 +7,11 @@ command line, and it ends with this process however that ends: by the kernel's s
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
-import shutil
-import stat
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +20,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from airflow_provider_connect.errors import MOST_CHARACTERS, JavaException, RetriableException, TaskMemoryException
 from airflow_provider_connect.runtime.java.class_data import OPTIONS
+from airflow_provider_connect.runtime.java.jvm_folder import JvmFolder
+from airflow_provider_connect.runtime.java.log_lines import LOG4J, parsed
 from airflow_provider_connect.runtime.java.runtime_jars import gateway_jar
 from airflow_provider_connect.runtime.spark.class_data import ClassData, note_exit
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
@@ -240,121 +237,3 @@ def _drain(output: Any) -> None:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
-
-
-LOG4J: Final = """\
-rootLogger.level = WARN
-rootLogger.appenderRef.err.ref = err
-appender.err.type = Console
-appender.err.name = err
-appender.err.target = SYSTEM_ERR
-appender.err.layout.type = PatternLayout
-appender.err.layout.alwaysWriteExceptions = false
-appender.err.layout.pattern = |%p|%c|%enc{%X{connector.context}%m%n%ex}{CRLF}%n
-"""
-"""Traces without the jars of their frames (``%xEx``): to find these, log4j loads the classes of all frames, and fails where a plugin's
-class cannot be initialized, in dozens of lines."""
-_LEVELS: Final = {"FATAL": logging.CRITICAL, "ERROR": logging.ERROR, "WARN": logging.WARNING, "INFO": logging.INFO}
-_SCANNED: Final = "org.apache.kafka.connect.runtime.isolation."
-_RETRIED: Final = ("org.apache.kafka.clients.NetworkClient", "reported a recoverable issue", "UNKNOWN_TOPIC_OR_PARTITION")
-
-
-def parsed(line: str) -> tuple[int, str, str]:
-    """Level, logger and text of a line; one that the JVM itself wrote is a warning.
-
-    What Connect reports of ordinary work is no warning. A plugin that cannot be loaded, such as a converter that is built for another
-    version of Connect, harms no config that does not name it, and Connect refuses one that does; this line then has the reason. A producer
-    asks for a topic that is not created yet, and asks again.
-    """
-    parts = line.split("|", 3)
-    if len(parts) < 4 or parts[0] or parts[1] not in (*_LEVELS, "DEBUG", "TRACE"):
-        return logging.WARNING, "java", line
-    level, name = _LEVELS.get(parts[1], logging.DEBUG), parts[2]
-    text = parts[3].replace("\\r", "").replace("\\n", "\n").rstrip("\n")
-    if name.startswith(_SCANNED):
-        level, text = min(level, logging.INFO), _with_cause_alone(text)
-    elif name == _RETRIED[0] and all(part in text for part in _RETRIED[1:]):
-        level = min(level, logging.INFO)
-    return level, f"java.{name}", text
-
-
-def _with_cause_alone(text: str) -> str:
-    """The first line, and of a trace the last cause."""
-    first, *trace = text.split("\n")
-    causes = [line.removeprefix("Caused by: ") for number, line in enumerate(trace) if number == 0 or line.startswith("Caused by: ")]
-    return f"{first.rstrip()} ({causes[-1]})" if causes else first
-
-
-# A private folder for each JVM, in the temporary directory: it goes with the JVM, or where its owner was killed, when another is made.
-# Its owner holds a lock on it, which the kernel lets go of however the owner ends; the end of its name marks a folder with a lock,
-# since the owners of former versions held none. Names prove nothing there: only folders of this user, that no process holds, are
-# removed, and no link is followed.
-_PREFIX: Final = "connect-java-"
-_LOCKED: Final = ".locked"
-
-
-class JvmFolder:
-    """``path`` is there from the start until ``remove``."""
-
-    def __init__(self) -> None:
-        """Removes what dead owners have left. Raises OSError where there can be no folder."""
-        self._closing = threading.Lock()
-        _sweep(Path(tempfile.gettempdir()))
-        while True:
-            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, suffix=_LOCKED))
-            self._lock = _locked(self.path)
-            if self._lock is not None:
-                return
-
-    def remove(self) -> None:
-        """May be called again, from any thread."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        with self._closing:
-            lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
-
-
-def _locked(path: Path) -> int | None:
-    """The new folder, opened and locked; None: it was swept before it had its lock."""
-    try:
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return None
-    with suppress(OSError):  # where there are no locks, nothing is swept either
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    if _is_at(lock, path):
-        return lock
-    os.close(lock)
-    return None
-
-
-def _sweep(directory: Path) -> None:
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name.startswith(_PREFIX) and entry.name.endswith(_LOCKED):
-                with suppress(OSError):
-                    _remove_left(Path(entry.path))
-
-
-def _remove_left(path: Path) -> None:
-    """Remove the folder, if it is one of this user and no process holds its lock. Raises OSError where it is not, or a process does."""
-    if not _is_own(path.lstat()):
-        return  # before it is opened: to open a stranger's pipe waits
-    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_own(os.fstat(lock)) and _is_at(lock, path):
-            shutil.rmtree(path, ignore_errors=True)
-    finally:
-        os.close(lock)
-
-
-def _is_own(found: os.stat_result) -> bool:
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-
-
-def _is_at(opened: int, path: Path) -> bool:
-    with suppress(OSError):
-        return os.path.samestat(os.fstat(opened), path.lstat())
-    return False

@@ -8,109 +8,27 @@ transaction takes in a batch: 1 the lease, whose row makes followers wait for on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from sqlalchemy import CursorResult, Table, Update, delete, insert, select, update
+from sqlalchemy import CursorResult, Update, delete, insert, select, update
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.offsets import OFFSET, sink_partition
 from airflow_provider_connect.runtime.sql_mirror.changes import Entry, Kind, write_history
-from airflow_provider_connect.runtime.sql_mirror.config_rows import ConfigNames, Hide, masked, take_configs
+from airflow_provider_connect.runtime.sql_mirror.config_rows import Hide, masked, take_configs
 from airflow_provider_connect.runtime.sql_mirror.lag_rows import forget_deleted
-from airflow_provider_connect.runtime.sql_mirror.offset_rows import batch_tasks, offset_ids, take_batches, take_offsets
+from airflow_provider_connect.runtime.sql_mirror.offset_rows import take_batches, take_offsets
 from airflow_provider_connect.runtime.sql_mirror.queries import drop_lease, hold_lease, offset_topics
-from airflow_provider_connect.runtime.sql_mirror.rows import Database, Row, json_text, remove_rows
-from airflow_provider_connect.runtime.sql_mirror.status_rows import StatusNames, take_statuses
-from airflow_provider_connect.runtime.sql_mirror.tables import (
-    CURRENT,
-    active_topic,
-    batch,
-    connector_config,
-    connector_status,
-    history,
-    lease,
-    pending_task,
-    position,
-    sink_position,
-    source_offset,
-    target_state,
-    task_config,
-    task_set,
-    task_status,
-)
+from airflow_provider_connect.runtime.sql_mirror.rows import Database, remove_rows
+from airflow_provider_connect.runtime.sql_mirror.status_rows import take_statuses
+from airflow_provider_connect.runtime.sql_mirror.sweep import Sweep
+from airflow_provider_connect.runtime.sql_mirror.tables import CURRENT, batch, history, lease, position
 from airflow_provider_connect.runtime.stores.log_consumer import LogTruncatedException
 from airflow_provider_connect.runtime.stores.state_stream import KEPT_MS, StateRecord, StateStream, UnreadableTopicException
 from airflow_provider_connect.runtime.stores.topic_admin import TopicIdentity
-
-# Removes rows that a topic, read from its beginning, no longer holds: for a mirror that may have missed removals.
-# A tombstone is gone after `delete.retention.ms`, as are the records of a topic that was created anew. Each removal is a line of
-# history.
-_NOTE = "no longer on the topic, which was read again from its beginning"
-
-_Line = tuple[Kind, str, str]
-"""A row as a line of history: kind, subject, and the old value."""
-
-
-@dataclass(slots=True)
-class Sweep:
-    """Removes the rows of one ``topic``; ``entries`` lists them, at ``now_ms``. Each verb takes all records that the topic holds."""
-
-    database: Database
-    topic: str
-    now_ms: int
-    entries: list[Entry] = field(default_factory=list)
-
-    def configs(self, records: Sequence[StateRecord]) -> None:
-        held = ConfigNames.of(records)
-        self._remove(connector_config, held.configs, lambda row: (Kind.CONFIG, "", row["config"]))
-        self._remove(target_state, held.target_states, lambda row: (Kind.TARGET_STATE, "", row["state"]))
-        self._remove(task_set, held.task_sets)
-        self._remove(task_config, held.tasks)
-        self._remove(pending_task, ())
-
-    def statuses(self, records: Sequence[StateRecord]) -> None:
-        held = StatusNames.of(records)
-        self._remove(connector_status, held.connectors, lambda row: (Kind.STATUS, "", _status(row)))
-        self._remove(task_status, held.tasks, lambda row: (Kind.TASK_STATUS, str(row["task"]), _status(row)))
-        self._remove(active_topic, held.topics, _topic)
-
-    def offsets(self, records: Sequence[StateRecord]) -> None:
-        self._remove(source_offset, offset_ids(records), lambda row: (Kind.OFFSET, row["source_partition"], row["source_offset"]))
-
-    def batches(self, records: Sequence[StateRecord]) -> None:
-        """The metrics of runs stay."""
-        self._remove(sink_position, batch_tasks(records), _position)
-
-    def _remove(self, table: Table, held: Collection[Any], describe: Callable[[Row], _Line] | None = None) -> None:
-        """Delete the rows whose key does not begin with one of ``held``: names, or tuples of as many columns. Without ``describe``
-        no line is written: that of the connector's config is enough."""
-        width = len(next(iter(held))) if held and not isinstance(next(iter(held)), str) else 1
-        names = [column.name for column in table.primary_key.columns][:width]
-        statement = select(table).where(table.c.topic == self.topic) if table is source_offset else select(table)
-        rows = [dict(row) for row in self.database.execute(statement).mappings()]
-        gone = [row for row in rows if (row[names[0]] if width == 1 else tuple(row[name] for name in names)) not in held]
-        remove_rows(self.database, table, gone)
-        cause = (TopicPartition(self.topic, 0), -1)
-        for row, (kind, subject, old) in ((row, describe(row)) for row in gone) if describe is not None else ():
-            self.entries.append(Entry(kind, row["connector"], self.now_ms, cause, subject, old=old, note=_NOTE))
-
-
-def _status(row: Row) -> str:
-    return json_text({name: row[name] for name in ("state", "worker_id", "version", "trace")})
-
-
-def _topic(row: Row) -> _Line:
-    return Kind.TOPIC, row["topic"], json_text({name: row[name] for name in ("task", "discovered_ms")})
-
-
-def _position(row: Row) -> _Line:
-    return Kind.OFFSET, json_text(sink_partition(row["topic"], row["kafka_partition"])), json_text({OFFSET: row["position"]})
-
 
 LEASE = "mirror"
 LEASE_SECONDS = 15.0

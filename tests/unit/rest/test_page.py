@@ -14,7 +14,8 @@ from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.page import bundle
-from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, Refreshed, RowBytes
+from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, RowBytes
+from airflow_provider_connect.rest.refreshed import Refreshed
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.page import ConnectorRow, PlanView, RunView, row_of

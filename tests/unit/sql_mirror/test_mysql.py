@@ -14,7 +14,6 @@ from airflow_provider_connect.runtime.sql_mirror.changes import Entry, Kind, wri
 from airflow_provider_connect.runtime.sql_mirror.config_rows import take_configs
 from airflow_provider_connect.runtime.sql_mirror.follower import (
     ReadPosition,
-    Sweep,
     add_position,
     forget_positions,
     move_position,
@@ -24,6 +23,7 @@ from airflow_provider_connect.runtime.sql_mirror.follower import (
 from airflow_provider_connect.runtime.sql_mirror.offset_rows import take_batches, take_offsets
 from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
 from airflow_provider_connect.runtime.sql_mirror.status_rows import take_statuses
+from airflow_provider_connect.runtime.sql_mirror.sweep import Sweep
 from airflow_provider_connect.runtime.sql_mirror.tables import metadata
 from tests.unit.sql_mirror.records import BATCHES, CONFIGS, OFFSETS, STATUSES
 

@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeStat
 from airflow_provider_connect.runtime.model.views import OffsetView
 from airflow_provider_connect.runtime.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.runtime.sql_mirror.config_rows import take_configs
-from airflow_provider_connect.runtime.sql_mirror.follower import ReadPosition, Sweep, add_position, move_position
+from airflow_provider_connect.runtime.sql_mirror.follower import ReadPosition, add_position, move_position
 from airflow_provider_connect.runtime.sql_mirror.offset_rows import take_batches, take_offsets
 from airflow_provider_connect.runtime.sql_mirror.queries import (
     KeptRead,
@@ -33,6 +33,7 @@ from airflow_provider_connect.runtime.sql_mirror.queries import (
     run_metrics,
 )
 from airflow_provider_connect.runtime.sql_mirror.status_rows import take_statuses
+from airflow_provider_connect.runtime.sql_mirror.sweep import Sweep
 from airflow_provider_connect.runtime.sql_mirror.tables import (
     CURRENT,
     active_topic,
