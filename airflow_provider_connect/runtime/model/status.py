@@ -67,6 +67,10 @@ class FailedStatuses:
         trace = shortened(trace)
         return ConnectorStatus(self.connector, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim)
 
+    def beside_running(self) -> ConnectorStatus:
+        """The connector's own status where its tasks alone FAILED."""
+        return ConnectorStatus(self.connector, State.RUNNING, self.worker_id, version=self.version, claim=self.claim)
+
     def of_task(self, task: int, trace: str, *, failures: int = 0) -> TaskStatus:
         """``failures`` as in TaskStatus; 0: the failure delays no later run, since the check before a run has found it."""
         trace = shortened(trace)

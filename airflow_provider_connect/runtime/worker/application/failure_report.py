@@ -93,7 +93,8 @@ def report_unready(
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
     with closing(StatusWriter(settings, claim=claim)) as writer:
         trace = f"{MissingException.__module__}.{MissingException.__qualname__}: {reason}"
-        _put_failed_tasks(writer, FailedStatuses(connector, _WORKER_ID, version, claim), tasks, trace)
+        failed = FailedStatuses(connector, _WORKER_ID, version, claim)
+        _put(writer, failed.beside_running(), failed, tasks, trace)
 
 
 def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cache: ConfigCache | None = None) -> None:
@@ -109,32 +110,26 @@ def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cach
         return
     if state.target_state(connector) is not TargetState.STARTED:
         return
-    statuses = FailedStatuses(connector, _WORKER_ID, plugin_version(settings, connector, state), state.claims.get(connector))
-    with closing(StatusWriter(settings, claim=statuses.claim)) as writer:
-        writer.put_connector(statuses.of_connector(trace))
-        for task in state.tasks(connector):
-            writer.put_task(statuses.of_task(task, trace))
-        writer.flush(WRITE_SECONDS)
+    failed = FailedStatuses(connector, _WORKER_ID, plugin_version(settings, connector, state), state.claims.get(connector))
+    with closing(StatusWriter(settings, claim=failed.claim)) as writer:
+        _put(writer, failed.of_connector(trace), failed, state.tasks(connector), trace)
 
 
 def report_failed(
-    backing: Backing, statuses: FailedStatuses, trace: str, error: Exception | None = None, tasks: Collection[int] = ()
+    backing: Backing, failed: FailedStatuses, trace: str, error: Exception | None = None, tasks: Collection[int] = ()
 ) -> None:
     """Write that a connector FAILED because its config, plan or start did.
 
     If ``error`` says that something outside is missing, its ``tasks`` are FAILED and the connector is RUNNING, as when the tasks find that
     out themselves (``report_unready``). A connector without tasks is FAILED with the trace."""
-    with closing(backing.status_notes(statuses.claim)) as writer:
-        if isinstance(error, MissingException) and tasks:
-            _put_failed_tasks(writer, statuses, tasks, trace)
-        else:
-            writer.put_connector(statuses.of_connector(trace))
-            writer.flush(WRITE_SECONDS)
+    is_outside = isinstance(error, MissingException) and bool(tasks)
+    with closing(backing.status_notes(failed.claim)) as writer:
+        _put(writer, failed.beside_running() if is_outside else failed.of_connector(trace), failed, tasks if is_outside else (), trace)
 
 
-def _put_failed_tasks(writer: StatusNotes, failed: FailedStatuses, tasks: Iterable[int], trace: str) -> None:
-    """The connector itself is RUNNING."""
-    writer.put_connector(ConnectorStatus(failed.connector, State.RUNNING, failed.worker_id, version=failed.version, claim=failed.claim))
+def _put(writer: StatusNotes, connector: ConnectorStatus, failed: FailedStatuses, tasks: Iterable[int], trace: str) -> None:
+    """Write the connector's status, and that each of ``tasks`` FAILED."""
+    writer.put_connector(connector)
     for task in tasks:
         writer.put_task(failed.of_task(task, trace))
     writer.flush(WRITE_SECONDS)
