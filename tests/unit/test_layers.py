@@ -31,14 +31,16 @@ GROUND = {
     "codecs": "data errors",
     "sdk": "data errors",
     "kafka_client": "data errors sdk",
-    "runtime/model": "codecs data errors sdk",
-    "runtime/config": "data errors kafka_client sdk runtime/model",
 }
-BYTES = {
-    "runtime/wire": "data errors runtime/model",
+BUILT_IN = {
     "converters": "codecs data errors sdk",
     "transforms": "codecs data errors sdk",
     "connectors": "codecs data errors kafka_client sdk",
+}
+RULES = {
+    "runtime/model": "codecs data errors sdk",
+    "runtime/config": "data errors kafka_client sdk runtime/model",
+    "runtime/wire": "data errors runtime/model",
 }
 STATE = {
     "runtime/stores": "data errors runtime/config runtime/model runtime/wire",
@@ -77,15 +79,15 @@ SERVER = {
         "runtime/java runtime/model runtime/plugins runtime/spark runtime/stores runtime/worker"
     ),
 }
-FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, ENTRY_POINTS, AIRFLOW, SERVER)
-PLUGINS = ("connectors", "converters", "transforms")
+FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BUILT_IN, RULES, STATE, PROGRAMS, ENTRY_POINTS, AIRFLOW, SERVER)
 MAY_IMPORT = {unit: set(allowed.split()) for floor in FLOORS for unit, allowed in floor.items()}
 
 # What the picture in docs/architecture.md shows of each floor, above the first lines of its units' docstrings.
 # ``python -m tests.unit.test_layers`` prints it.
 TITLES = (
-    "ground",
-    "bytes and built-ins",
+    "contracts and formats",
+    "built-ins, which come in by the author's door",
+    "Kafka Connect's rules and settings",
     "state, and what is outside the process",
     "programs that meet only through topics",
     "entry points without Airflow",
@@ -446,7 +448,7 @@ def test_worker_and_herder_do_not_know_each_other() -> None:
 
 
 def test_built_in_plugins_use_the_same_entry_point_as_plugins_of_others() -> None:
-    assert [unit for unit in PLUGINS if MAY_IMPORT[unit] - {"codecs", "data", "errors", "kafka_client", "sdk"}] == []
+    assert [unit for unit in BUILT_IN if MAY_IMPORT[unit] - {"codecs", "data", "errors", "kafka_client", "sdk"}] == []
 
 
 def test_only_stores_know_the_wire() -> None:
@@ -544,7 +546,7 @@ def test_nothing_below_the_airflow_floor_imports_airflow_or_opens_anything(tmp_p
 
 def test_the_ground_and_the_plugins_load_nothing_heavy(tmp_path: Path) -> None:
     forbidden = "airflow,pyarrow,pyspark,confluent_kafka,numpy,polars,pandas,fastapi,sqlalchemy,pytest"
-    done = _import_all(_names({**GROUND, **dict.fromkeys(PLUGINS, "")}, but=("sdk/testing", *LOADED_BY_TASKS)), forbidden, tmp_path)
+    done = _import_all(_names({**GROUND, **BUILT_IN, **RULES}, but=("sdk/testing", *LOADED_BY_TASKS)), forbidden, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
