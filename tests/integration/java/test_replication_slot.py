@@ -231,7 +231,8 @@ def test_a_change_that_is_committed_while_the_slot_moves_stays(postgres: Postgre
             assert source.has_new_data(config, lambda _: offset, within) in (True, False)
             timer.join()
             writer.join()
-            found = delivered(database, name)
+            # a message without a transaction is on the server's disk, and so in the slot, 0.2 s later
+            found: list[tuple[int, str]] = wait_for(lambda: delivered(database, name))
             assert [kind for _, kind in found] == ["I" if number % 2 == 0 else "M"], number
             assert source.has_new_data(config, lambda _: offset, within) is True
             offset["lsn"] = found[0][0]
