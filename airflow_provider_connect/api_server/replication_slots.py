@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.java.debezium.replication_slot import RetainedWal
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.states import TargetState
-from airflow_provider_connect.runtime.model.views import HeldWalView
+from airflow_provider_connect.runtime.model.views import RetainedWalView
 from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
@@ -47,9 +47,9 @@ class SlotReport:
         return slot_finding(self.connector, self.target, self.held)
 
     @property
-    def view(self) -> HeldWalView | None:
+    def view(self) -> RetainedWalView | None:
         """What users of the connector are shown; None: nothing is known."""
-        return None if self.held is None else HeldWalView(self.held.held_bytes, self._note(self.held))
+        return None if self.held is None else RetainedWalView(self.held.held_bytes, self._note(self.held))
 
     def _note(self, held: RetainedWal) -> str | None:
         if held.held_bytes is None:

@@ -128,9 +128,8 @@ def _layer(source: str, read: Callable[[], Mapping[str, Any]], *, flat: bool = T
 
 
 def _check_clients(settings: WorkerSettings) -> None:
-    from airflow_provider_connect.runtime.stores.client_check import (
-        check_clients,  # loads the Kafka client: only where settings have changed
-    )
+    # loads the Kafka client: only where settings have changed
+    from airflow_provider_connect.runtime.stores.client_check import check_clients
 
     check_clients(settings)
 

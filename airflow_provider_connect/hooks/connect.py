@@ -252,9 +252,8 @@ def _server_answers(server: Server) -> str:
 
 
 def _kafka_answers(connection: Any) -> str:
-    from airflow_provider_connect.runtime.stores.admin_connection import (
-        kafka_cluster_id,  # loads the Kafka client: not where hooks are listed
-    )
+    # loads the Kafka client: not where hooks are listed
+    from airflow_provider_connect.runtime.stores.admin_connection import kafka_cluster_id
 
     properties = section_properties() | properties_of(connection)
     settings = WorkerSettings.of(properties, airflow_secrets(properties))

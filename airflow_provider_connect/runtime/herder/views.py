@@ -15,16 +15,23 @@ from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigSt
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState, TaskStatus
-from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, HeldWalView, StateView, TaskView, WorkerView
+from airflow_provider_connect.runtime.model.views import (
+    ConnectorInfo,
+    ConnectorStatusView,
+    RetainedWalView,
+    StateView,
+    TaskView,
+    WorkerView,
+)
 
 
 class SlotNotes:
     """The WAL that databases hold back for connectors, as it was found last. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._found: Mapping[str, HeldWalView] = {}
+        self._found: Mapping[str, RetainedWalView] = {}
 
-    def found(self, of_connectors: Mapping[str, HeldWalView]) -> None:
+    def found(self, of_connectors: Mapping[str, RetainedWalView]) -> None:
         """Replace what is known, by the names of connectors."""
         self._found = of_connectors
 
@@ -45,7 +52,7 @@ class ConnectorViews:
     def __init__(self, plugins: KnownPlugins, retained_wal: SlotNotes, warnings: Callable[[], Mapping[str, str]]) -> None:
         self._plugins = plugins
         self._warnings = warnings
-        self._held_wal = retained_wal
+        self._retained_wal = retained_wal
         self._infos: dict[str, tuple[Mapping[str, str], ConnectorInfo]] = {}
         self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView]] = {}
 
@@ -89,7 +96,7 @@ class ConnectorViews:
             return None
         tasks = snapshot.statuses.task_map(name)
         kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
-        note = snapshot.configs.notes.get(name) or self._warnings().get(name) or self._held_wal.note_of(name)
+        note = snapshot.configs.notes.get(name) or self._warnings().get(name) or self._retained_wal.note_of(name)
         known = self._statuses.get(name)
         if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].note) != (kind, note):
             known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), note=note))

@@ -74,7 +74,7 @@ class ConnectorStatusView:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldWalView:
+class RetainedWalView:
     """The WAL that a connector's replication slot holds back on its server, in bytes; None: the slot has lost it. ``note``: what its users
     are shown; None: the slot is as it should be."""
 

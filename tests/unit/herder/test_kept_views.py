@@ -6,7 +6,7 @@ from typing import cast
 
 from airflow_provider_connect.runtime.herder.plugin_facts import KnownPlugins
 from airflow_provider_connect.runtime.model.states import TargetState
-from airflow_provider_connect.runtime.model.views import ConnectorInfo, HeldWalView
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, RetainedWalView
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
@@ -29,11 +29,16 @@ def test_what_a_database_holds_back_is_a_note_of_the_status_until_it_is_found_ot
     for name in ("orders", "other"):
         herder.create_connector(name, CONFIG, TargetState.STOPPED)
     notes: list[list[str | None]] = []
-    for found in ({"orders": HeldWalView(7, "seven bytes")}, {"orders": HeldWalView(None, "lost")}, {"orders": HeldWalView(0)}, {}):
+    for found in (
+        {"orders": RetainedWalView(7, "seven bytes")},
+        {"orders": RetainedWalView(None, "lost")},
+        {"orders": RetainedWalView(0)},
+        {},
+    ):
         herder.retained_wal.found(found)
         notes.append([herder.connector_status(name).note for name in ("orders", "other")])
     assert notes == [["seven bytes", None], ["lost", None], [None, None], [None, None]]
-    herder.retained_wal.found({"orders": HeldWalView(7), "other": HeldWalView(None, "lost")})
+    herder.retained_wal.found({"orders": RetainedWalView(7), "other": RetainedWalView(None, "lost")})
     assert herder.retained_wal.held_bytes() == {"orders": 7}
 
 

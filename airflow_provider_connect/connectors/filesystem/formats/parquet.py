@@ -215,7 +215,7 @@ _MOST_LEVELS: Final = 20
 
 
 def unpacked_bytes(file: KeptOpen, column: Any) -> int:  # Any: pyarrow has no types
-    """The bytes of all pages of a column of a row group. Reads the whole column. Raises DataException for headers that are none."""
+    """The bytes of all pages of a column of a row group. Reads the whole column. Raises DataException for invalid headers."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
         start = column.dictionary_page_offset

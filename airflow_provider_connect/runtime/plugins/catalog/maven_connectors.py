@@ -1,7 +1,7 @@
 """Where connectors that many clusters have are published: the coordinates that ``airflow connect plugins install maven:…`` takes.
 
 Only for messages: a class that is not here is installed in the same way. Each version was fetched from Maven's central repository, and has
-the class. Those whose makers publish archives elsewhere are in ``next_step``. Sources that no run of this package can end are in none.
+the class. ``next_step`` has those whose makers publish archives elsewhere. Sources that no run of this package can end are left out.
 """
 
 from __future__ import annotations

@@ -54,17 +54,13 @@ def _instead(kind: PluginKind, named: str) -> str:
     the text is Kafka Connect's to the letter."""
     if not named.startswith(_MAKERS) or ".example." in named:
         return ""
-    own = _INSTEAD.get(named) or _USE[kind]
+    own = _INSTEAD.get(named) or (_USE_SQL if kind is PluginKind.TRANSFORMATION else _WRITE)
     return f" Java's {kind}s are for connectors in Java: {own}, or have Java's connector installed (connector.plugin.location)."
 
 
 _MAKERS: Final = ("com.", "io.", "org.")
-_USE: Final = {
-    PluginKind.TRANSFORMATION: "for this one in Python use SqlTransform or one of your own (docs/transformations.md)",
-    PluginKind.PREDICATE: "for this one in Python write one (docs/writing-transformations.md)",
-    PluginKind.CONVERTER: "for this one in Python write one (docs/writing-transformations.md)",
-    PluginKind.HEADER_CONVERTER: "for this one in Python write one (docs/writing-transformations.md)",
-}
+_WRITE: Final = "for this one in Python write one (docs/writing-transformations.md)"
+_USE_SQL: Final = "for this one in Python use SqlTransform or one of your own (docs/transformations.md)"
 _INSTEAD: Final = {
     "io.confluent.connect.replicator.util.ByteArrayConverter": "use org.apache.kafka.connect.converters.ByteArrayConverter",
     "io.confluent.connect.transforms.TombstoneHandler": "use the transformation Filter with the predicate RecordIsTombstone",

@@ -104,9 +104,8 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
             from airflow_provider_connect.runtime.plugins.loading.plugin_loader import make_way
 
             make_way(payload.locations)
-        from airflow_provider_connect.runtime.worker.task.task_body import (
-            run_task,  # after that; and the driver, which ships this, needs no Arrow
-        )
+        # after that; and the driver, which ships this, needs no Arrow
+        from airflow_provider_connect.runtime.worker.task.task_body import run_task
 
         if not keeps_log:
             yield run_task(payload, fenced=True)
