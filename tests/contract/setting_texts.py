@@ -50,6 +50,8 @@ WORKER = {
     "internal.topics.automatic.creation.enable": "`false`: internal topics and `offsets.storage.topic` of connectors are not created; one "
     "that is missing is an error ([topics](topics-and-clients.md#internal-topics)).",
     "key.converter": "The converter of keys, for connectors that name no other.",
+    "librdkafka.direct.access.enable": "Whether tasks pass whole Arrow columns to librdkafka through its C functions, for up to a third of "
+    "the CPU. `false`, and with a release of confluent-kafka that is not known to this package: records go through confluent-kafka's API.",
     "listeners": "Where the separate server and the standalone modes listen; one URL. Unset: `http://127.0.0.1:8083`.",
     "offset.flush.interval.ms": "How often a task commits offsets.",
     "offset.flush.timeout.ms": "How long a task and a run that end wait for their last statuses to be written.",

@@ -125,6 +125,7 @@ LIBRARIES = {
     "alembic": {"runtime/sql_mirror"},
     "duckdb": {"transforms/sql_sandbox"},
     "cachetools": {"dag_files/dag_checks", "rest/secrets"},
+    "ctypes": {"runtime/worker/delivery/librdkafka", "runtime/spark/parent_death"},
     "confluent_kafka": {"connectors/mirror_maker", "converters/registry/registry", "runtime/stores", "runtime/worker"},
     "pyspark": {"connectors/spark/frames", "connectors/spark/source", "runtime/worker", "runtime/spark"},
     "py4j": {"runtime/java", "runtime/worker", "runtime/spark"},

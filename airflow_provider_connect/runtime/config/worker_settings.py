@@ -105,6 +105,7 @@ class WorkerSettings:
     batch_max_records: int | None
     batch_max_duration_ms: int
     task_memory_max: int
+    librdkafka_direct_access_enable: bool
     transaction_boundary_poll_linger_ms: int
     schedule: str | None
     dag_limits: DagLimits
@@ -193,6 +194,7 @@ def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mappin
         batch_max_records=read.number("batch.max.records", 1, 1) if read.given("batch.max.records") is not None else None,
         batch_max_duration_ms=read.number("batch.max.duration.ms", 3_600_000, 1),
         task_memory_max=read.memory(TASK_MEMORY, DEFAULT_TASK_MEMORY),
+        librdkafka_direct_access_enable=read.flag("librdkafka.direct.access.enable", True),
         transaction_boundary_poll_linger_ms=read.number("transaction.boundary.poll.linger.ms", 200),
         schedule=_schedule(read),
         dag_limits=_dag_limits(read),

@@ -16,6 +16,7 @@ from airflow_provider_connect.connectors.mirror_maker.source import MirrorSource
 from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.worker.delivery.kafka_ranges import KafkaRanges
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import load_librdkafka
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
 from airflow_provider_connect.sdk.testing import MemorySourceContext, SourceConnectorSuite
 from airflow_provider_connect.sdk.testing.calls import started
@@ -31,7 +32,7 @@ class ReadingContext(MemorySourceContext):
 
     def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
         assert client_config is not None
-        return KafkaRanges(client_config, ranges)
+        return KafkaRanges(client_config, ranges, library=load_librdkafka())
 
 
 class TestMirrorSource(SourceConnectorSuite):

@@ -1,5 +1,5 @@
-"""``python -m tests.integration.worker.reads_a_deleted_topic SERVERS TOPIC``: reads a topic on and on, deletes it after its first records,
-and prints the errors that it hears until they name the topic as unknown."""
+"""``python -m tests.integration.worker.reads_a_deleted_topic SERVERS TOPIC WAY``: reads a topic, deletes it after its first records, and
+prints the errors that it gets until they name the topic as unknown. WAY is ``direct`` or ``objects``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import load_librdkafka
 
 UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 SECONDS = 60.0
 
 
-def main(servers: str, topic: str) -> None:
+def main(servers: str, topic: str, way: str) -> None:
     quick = {"topic.metadata.refresh.interval.ms": 200, "topic.metadata.propagation.max.ms": 500}
     consumer = Consumer({**READER_SETTINGS, **quick, "bootstrap.servers": servers, "group.id": topic})
     heard: list[int] = []
@@ -26,7 +27,8 @@ def main(servers: str, topic: str) -> None:
         print("heard", error.name(), error.str(), flush=True)
         heard.append(error.code())
 
-    reader = KafkaReader(consumer, {TopicPartition(topic, 0): (0, ENDLESS)}, frozenset(), hear)
+    library = load_librdkafka() if way == "direct" else None
+    reader = KafkaReader(consumer, {TopicPartition(topic, 0): (0, ENDLESS)}, frozenset(), hear, library=library)
     is_deleted, deadline = False, time.monotonic() + SECONDS
     try:
         while not UNKNOWN & set(heard) and time.monotonic() < deadline:

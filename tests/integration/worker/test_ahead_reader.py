@@ -1,7 +1,7 @@
 """Reading ahead while the records before are worked on, on a real broker."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.worker.delivery.kafka_reader import (
     AheadReader,
     KafkaReader,
 )
-from airflow_provider_connect.runtime.worker.delivery.native_messages import NativeMessages
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import load_librdkafka
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from tests.integration.worker.environment import make_topic, send
 from tests.kafka_topics import create_topic
@@ -44,7 +44,7 @@ def consumer(bootstrap: str, unique: str) -> Iterator[Consumer]:
 
 
 def ahead(consumer: Consumer, partitions: list[TopicPartition], records: int = RECORDS) -> AheadReader:
-    return AheadReader(KafkaReader(consumer, dict.fromkeys(partitions, (0, records)), frozenset()))
+    return AheadReader(KafkaReader(consumer, dict.fromkeys(partitions, (0, records)), frozenset(), library=load_librdkafka()))
 
 
 def numbers(raw: RawBatch) -> list[int]:
@@ -61,14 +61,16 @@ def test_everything_comes_once_and_positions_are_of_what_was_handed_out(consumer
     assert all(found == list(range(RECORDS)) for found in seen.values())
 
 
-@pytest.fixture(params=["native", "of the client"])
-def strict(request: pytest.FixtureRequest, bootstrap: str, unique: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Consumer]:
-    """A consumer as runs have it, whatever their settings ask for."""
-    if request.param != "native":
-        monkeypatch.setattr(NativeMessages, "of", lambda *_: None)
+Read = Callable[[dict[TopicPartition, tuple[int, int]]], KafkaReader]
+
+
+@pytest.fixture(params=["direct", "objects"])
+def strict(request: pytest.FixtureRequest, bootstrap: str, unique: str) -> Iterator[Read]:
+    """Opens a reader on a consumer as runs have it, whatever their settings ask for."""
+    library = load_librdkafka() if request.param == "direct" else None
     given = {"bootstrap.servers": bootstrap, "group.id": unique, "auto.offset.reset": "latest"}
     with closing(Consumer({**READER_SETTINGS, **given, **FORCED_SETTINGS})) as consumer:
-        yield consumer
+        yield lambda ranges: KafkaReader(consumer, ranges, frozenset(), library=library)
 
 
 @pytest.fixture
@@ -81,14 +83,18 @@ def few(bootstrap: str, unique: str) -> list[TopicPartition]:
 
 @pytest.mark.parametrize("end", [20, 100])
 def test_records_that_expire_before_they_are_read_are_named(
-    strict: Consumer, bootstrap: str, few: list[TopicPartition], caplog: pytest.LogCaptureFixture, end: int
+    strict: Read,
+    bootstrap: str,
+    few: list[TopicPartition],
+    caplog: pytest.LogCaptureFixture,
+    end: int,
 ) -> None:
     """The range was chosen before retention removed its beginning."""
     first, other = few
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
     admin.delete_records([ClientPartition(*first, 50)])[ClientPartition(*first, 50)].result(60)
     seen: dict[TopicPartition, list[int]] = {partition: [] for partition in few}
-    with closing(KafkaReader(strict, {first: (5, end), other: (0, 10)}, frozenset())) as reader:
+    with closing(strict({first: (5, end), other: (0, 10)})) as reader:
         while not reader.exhausted:
             for raw in reader.read(SECONDS):
                 seen[raw.partition] += numbers(raw)
@@ -97,9 +103,9 @@ def test_records_that_expire_before_they_are_read_are_named(
     assert f"Offsets 5 to {min(50, end) - 1} of {first} are gone, and were not delivered" in caplog.text
 
 
-def test_a_partition_that_ends_before_its_position_fails(strict: Consumer, few: list[TopicPartition]) -> None:
+def test_a_partition_that_ends_before_its_position_fails(strict: Read, few: list[TopicPartition]) -> None:
     """A topic that was created anew: nothing of it may count as what was to be read."""
-    with closing(KafkaReader(strict, {few[0]: (200, 300)}, frozenset())) as reader:
+    with closing(strict({few[0]: (200, 300)})) as reader:
         text = f"Offset 200 is after the end of {few[0]}, 100: the topic lost records"
         with pytest.raises(ConnectException, match=text):
             reader.read(SECONDS)

@@ -12,6 +12,7 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.data.schema import BYTES_SCHEMA
 from airflow_provider_connect.runtime.stores.kafka_errors import LastError, translating
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import FORCED_SETTINGS, READER_SETTINGS, AheadReader, KafkaReader
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkafka
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 
@@ -24,12 +25,14 @@ class KafkaRanges:
     """An ``AheadReader`` with a consumer of its own. ``client_config`` goes before the settings that make reading fast, but not before
     those that keep offsets out of the cluster."""
 
-    def __init__(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
+    def __init__(
+        self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]], *, library: Librdkafka | None
+    ) -> None:
         self._last_error = LastError()
         config = {**READER_SETTINGS, **client_config, **FORCED_SETTINGS, **self._last_error.callbacks()}
         with translating("creating a consumer"):
             self._consumer: Consumer | None = Consumer(config)
-        self._reader = AheadReader(KafkaReader(self._consumer, ranges, _COLUMNS, self._last_error))
+        self._reader = AheadReader(KafkaReader(self._consumer, ranges, _COLUMNS, self._last_error, library=library))
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:

@@ -18,7 +18,8 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.stores.kafka_errors import translating
 from airflow_provider_connect.runtime.worker.delivery.consumed import ClientMessages, Consumed
-from airflow_provider_connect.runtime.worker.delivery.native_messages import NativeMessages, OnError
+from airflow_provider_connect.runtime.worker.delivery.consumer_queue import ConsumerQueue
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkafka, OnError
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_TYPE, RawBatch
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,8 @@ class KafkaReader:
     nothing but transaction markers. One whose end is ``ENDLESS`` never is. ``positions`` are the offsets behind all that was passed, also
     behind markers and aborted records.
     ``held`` are the partitions of which nothing is read for now. ``columns`` names what is wanted besides the value: ``key``, ``headers``,
-    ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one.
+    ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without ``library``, records are
+    read as confluent-kafka's objects.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class KafkaReader:
         ranges: Mapping[TopicPartition, tuple[int, int]],
         columns: frozenset[str],
         on_error: OnError = lambda _: None,
+        *,
+        library: Librdkafka | None,
     ) -> None:
         self._consumer = consumer
         self._ends = {partition: end for partition, (_, end) in ranges.items()}
@@ -72,7 +76,7 @@ class KafkaReader:
         self.held: frozenset[TopicPartition] = frozenset()
         only = next(iter(ranges)) if len(ranges) == 1 else None
         self._client = ClientMessages(consumer, columns, only)
-        self._native = NativeMessages.of(consumer, columns, on_error)
+        self._native = None if library is None else ConsumerQueue(consumer, library, columns, on_error)
         try:
             self._assign()
         except BaseException:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from airflow_provider_connect.errors import RetriableException, StoreException
 from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException, cause_of, kafka_error, translated, translating
 from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
-from airflow_provider_connect.runtime.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.runtime.worker.delivery.producer_queue import ProducerQueue
 from airflow_provider_connect.runtime.worker.delivery.record_limits import RecordLimits
 from airflow_provider_connect.runtime.worker.delivery.refused_records import RefusedRecords
 
@@ -42,8 +42,9 @@ class KafkaWriter:
     The producer's queue never fills: writing waits while more than ``MAX_QUEUED_RECORDS`` records or ``MAX_QUEUED_BYTES`` bytes are on
     their way, because librdkafka goes on with the rest of a batch after a record that found the queue full, and order would be lost.
     ``give_up`` is asked while waiting; true ends the wait with RetriableException. ``native`` takes records from their columns; see
-    ``native_queue`` for the producers that may have one. ``refused`` takes records that are refused for what they are; without it they fail
-    the writer. ``limits``: a topic that takes less than the client's batches gets smaller ones, each acknowledged before the next.
+    ``ProducerQueue`` for the producers that may have one. ``refused`` accepts records that the broker refuses for their content; without it
+    they fail the writer. ``limits``: a topic that accepts less than the client's batches gets smaller ones, each acknowledged before the
+    next.
 
     Each topic is checked before its first record, which has the broker create it if it creates any: librdkafka drops records of a topic
     that never comes. One that is deleted later fails the writer by the delivery reports of its records.
@@ -53,7 +54,7 @@ class KafkaWriter:
         self,
         producer: Producer,
         *,
-        native: NativeQueue | None = None,
+        native: ProducerQueue | None = None,
         give_up: Callable[[], bool] = lambda: False,
         refused: RefusedRecords | None = None,
         limits: RecordLimits | None = None,
@@ -169,9 +170,9 @@ class KafkaWriter:
                 raise RetriableException("stopped while waiting for the broker to acknowledge records")
 
     @property
-    def _reports(self) -> NativeQueue | None:
+    def _reports(self) -> ProducerQueue | None:
         """Where delivery reports are read, if not by callbacks."""
-        return self._native if self._native is not None and self._native.hears_reports else None
+        return self._native if self._native is not None and self._native.reads_reports else None
 
     def _serve(self, timeout_seconds: float) -> None:
         reports = self._reports

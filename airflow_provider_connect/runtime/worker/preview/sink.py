@@ -112,7 +112,7 @@ class PreviewedSink:
             return found
         with (
             closing(Consumer({**READER_SETTINGS, **self._consumer, **FORCED_SETTINGS})) as consumer,
-            closing(KafkaReader(consumer, ranges, ALL_COLUMNS)) as reader,
+            closing(KafkaReader(consumer, ranges, ALL_COLUMNS, library=None)) as reader,
         ):
             while not reader.exhausted and time.monotonic() < self._deadline:
                 for raw in reader.read(_READ_SECONDS):

@@ -15,6 +15,7 @@ from airflow_provider_connect.runtime.model.connector_settings import Guarantee
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.worker.delivery.kafka_ranges import KafkaRanges
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkafka
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
@@ -32,6 +33,7 @@ class WorkersKafka:
     settings: WorkerSettings
     converters: Converters
     errors: Tolerance
+    library: Librdkafka | None = None
 
     def consumer_config(self) -> Mapping[str, Any]:
         name = self.checked.name
@@ -90,7 +92,8 @@ class TaskSourceContext:
         return [self._offsets.get(partition) for partition in partitions]
 
     def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
-        return KafkaRanges(self._workers().consumer_config() if client_config is None else client_config, ranges)
+        config = self._workers().consumer_config() if client_config is None else client_config
+        return KafkaRanges(config, ranges, library=None if self._kafka is None else self._kafka.library)
 
     def decode(self, batch: Batch) -> list[Batch]:
         return self._workers().decode(batch)

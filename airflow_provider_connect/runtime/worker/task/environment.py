@@ -17,6 +17,7 @@ from airflow_provider_connect.runtime.stores.backing import Backing
 from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
 from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkafka, load_librdkafka
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
@@ -78,6 +79,11 @@ class TaskEnvironment:
     @property
     def producer_overrides(self) -> Mapping[str, str]:
         return self.checked.producer_overrides(self.settings)
+
+    @property
+    def librdkafka(self) -> Librdkafka | None:
+        """None: records go through confluent-kafka's API."""
+        return load_librdkafka() if self.settings.librdkafka_direct_access_enable else None
 
     def note_position(self, position: str) -> None:
         """Called before the work on each batch, for the report of a task that reaches its memory fence."""

@@ -188,7 +188,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             delivery = CommitBeforePut(self._commit, environment.step)
         else:
             delivery = CommitAfterPut(self._commit, environment.step, check=self._refuse_new_topics)
-        reader = self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task))))
+        reader = self._open.enter_context(
+            AheadReader(KafkaReader(self._consumer, ranges, self._columns(task), library=environment.librdkafka))
+        )
 
         def distance() -> Distance | None:
             left = sum(max(0, end - reader.positions[at]) for at, (_, end) in ranges.items())

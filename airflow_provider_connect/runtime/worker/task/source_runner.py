@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.stores.offset_store import ProducedOffset,
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.runtime.worker.delivery.kafka_writer import KafkaWriter
-from airflow_provider_connect.runtime.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.runtime.worker.delivery.producer_queue import ProducerQueue
 from airflow_provider_connect.runtime.worker.delivery.record_limits import RecordLimits
 from airflow_provider_connect.runtime.worker.delivery.source_delivery import (
     AtLeastOnce,
@@ -132,7 +132,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             known,
             lambda: bool(environment.stop),
             requested,
-            kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors),
+            kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors, environment.librdkafka),
         )
         task = configure_task(connector.task_class(), connector, environment.converters.header)
         self._stop_at_end(task)
@@ -183,7 +183,9 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
             return ExactlyOnce(
                 owner,
-                KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up, limits=self._limits),
+                KafkaWriter(
+                    owner.producer, native=ProducerQueue.open(owner.producer, environment.librdkafka), give_up=give_up, limits=self._limits
+                ),
                 encode,
                 boundary=self._boundary,
                 flush_seconds=TAKE_OVER_SECONDS,

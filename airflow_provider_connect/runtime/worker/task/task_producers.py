@@ -13,7 +13,7 @@ from airflow_provider_connect.runtime.model.ids import transactional_id
 from airflow_provider_connect.runtime.stores.kafka_errors import LastError
 from airflow_provider_connect.runtime.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.runtime.worker.delivery.kafka_writer import KafkaWriter
-from airflow_provider_connect.runtime.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.runtime.worker.delivery.producer_queue import ProducerQueue
 from airflow_provider_connect.runtime.worker.delivery.record_limits import RecordLimits
 from airflow_provider_connect.runtime.worker.delivery.refused_records import RefusedRecords
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
@@ -97,7 +97,7 @@ def acknowledged_writer(
         return KafkaWriter(producer, give_up=give_up, refused=RefusedRecords(producer, errors.failed), limits=limits)
     producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
     is_native = is_idempotent and config.get("sasl.mechanism") != "OAUTHBEARER"  # whose tokens are renewed by a callback of the client
-    native = NativeQueue.of(producer, hears_reports=True) if is_native else None
+    native = ProducerQueue.open(producer, environment.librdkafka, reads_reports=True) if is_native else None
     return KafkaWriter(producer, native=native, give_up=give_up, limits=limits)
 
 

@@ -15,9 +15,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.runtime.worker.delivery import native_messages
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader
-from airflow_provider_connect.runtime.worker.delivery.native_library import native_library
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkafka, load_librdkafka
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from tests import raw_headers
 from tests.conftest import CHECKOUT
@@ -30,9 +29,9 @@ Ranges = dict[TopicPartition, tuple[int, int]]
 
 
 @contextmanager
-def reader_of(bootstrap: str, ranges: Ranges, columns: frozenset[str] = ALL) -> Iterator[KafkaReader]:
+def reader_of(bootstrap: str, ranges: Ranges, columns: frozenset[str] = ALL, *, library: Librdkafka | None) -> Iterator[KafkaReader]:
     settings = {**READER_SETTINGS, "bootstrap.servers": bootstrap, "group.id": "columns", "isolation.level": "read_committed"}
-    with closing(Consumer(settings)) as consumer, closing(KafkaReader(consumer, ranges, columns)) as reader:
+    with closing(Consumer(settings)) as consumer, closing(KafkaReader(consumer, ranges, columns, library=library)) as reader:
         yield reader
 
 
@@ -44,9 +43,9 @@ def rows_of(raw: RawBatch) -> Iterator[tuple[Any, ...]]:
         yield raw.partition, offset, key, value, found, timestamp, raw.timestamp_type
 
 
-def everything(bootstrap: str, ranges: Ranges, columns: frozenset[str] = ALL) -> list[tuple[Any, ...]]:
+def everything(bootstrap: str, ranges: Ranges, columns: frozenset[str] = ALL, *, library: Librdkafka | None) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    with reader_of(bootstrap, ranges, columns) as reader:
+    with reader_of(bootstrap, ranges, columns, library=library) as reader:
         deadline = time.monotonic() + SECONDS
         while not reader.exhausted:
             assert time.monotonic() < deadline, reader.positions
@@ -55,15 +54,14 @@ def everything(bootstrap: str, ranges: Ranges, columns: frozenset[str] = ALL) ->
 
 
 @pytest.fixture
-def both(monkeypatch: pytest.MonkeyPatch, bootstrap: str) -> Callable[..., list[tuple[Any, ...]]]:
+def both(bootstrap: str) -> Callable[..., list[tuple[Any, ...]]]:
     """Reads ranges both ways, and returns what both have found."""
 
     def read(ranges: Ranges, columns: frozenset[str] = ALL) -> list[tuple[Any, ...]]:
-        assert native_library() is not None, "this release of confluent-kafka is not known: check the structures, then add it to KNOWN"
-        found = everything(bootstrap, ranges, columns)
-        with monkeypatch.context() as patched:
-            patched.setattr(native_messages, "native_library", lambda: None)
-            assert everything(bootstrap, ranges, columns) == found
+        library = load_librdkafka()
+        assert library is not None, "this release of confluent-kafka is not known: check the structures, then add it to KNOWN"
+        found = everything(bootstrap, ranges, columns, library=library)
+        assert everything(bootstrap, ranges, columns, library=None) == found
         return found
 
     return read
@@ -138,7 +136,7 @@ def test_a_reader_that_is_closed_early_leaves_nothing_that_the_consumers_end_wai
     create_topic(bootstrap, unique)
     send_all(bootstrap, unique, (b"%d" % number for number in range(20_000)))
     started = time.monotonic()
-    with reader_of(bootstrap, {TopicPartition(unique, 0): (0, 20_000)}) as reader:
+    with reader_of(bootstrap, {TopicPartition(unique, 0): (0, 20_000)}, library=load_librdkafka()) as reader:
         assert sum(raw.num_records for raw in reader.read(SECONDS)) < 20_000
     assert time.monotonic() - started < SECONDS
     with pytest.raises(ValueError, match="closed"):
@@ -152,11 +150,12 @@ def send_all(bootstrap: str, topic: str, values: Iterable[bytes]) -> None:
     assert producer.flush(SECONDS) == 0
 
 
-def test_a_topic_that_is_deleted_while_it_is_read_does_not_end_the_process(bootstrap: str, unique: str) -> None:
+@pytest.mark.parametrize("way", ["direct", "objects"])
+def test_a_topic_that_is_deleted_while_it_is_read_does_not_end_the_process(bootstrap: str, unique: str, way: str) -> None:
     """librdkafka puts an error among the records then, and calls a callback."""
     create_topic(bootstrap, unique)
     send_all(bootstrap, unique, [b"one"])
-    command = [sys.executable, "-m", "tests.integration.worker.reads_a_deleted_topic", bootstrap, unique]
+    command = [sys.executable, "-m", "tests.integration.worker.reads_a_deleted_topic", bootstrap, unique, way]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert re.search("^(heard|raised) .*(UNKNOWN_TOPIC_OR_PART|UNKNOWN_PARTITION|UNKNOWN_TOPIC|nknown topic)", done.stdout, re.MULTILINE), (

@@ -1,14 +1,13 @@
-"""Consumed records as Arrow columns: no Python object for any record. Knows nothing of ranges.
+"""Consumed records as Arrow columns, without a Python object per record. Knows nothing of ranges.
 
-confluent-kafka's consumer makes an object of each record, and columns need objects of its key, value and timestamp besides. Here
-the library hands over pointers, which NumPy follows, and Arrow copies keys and values. ``native_library`` names what this trusts.
+confluent-kafka's consumer creates an object for each record, and columns need further objects for key, value and timestamp. Here the
+library returns pointers, which NumPy follows, and Arrow copies keys and values. ``librdkafka`` names what this trusts.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.worker.delivery.consumed import NO_TIMESTAMP, TIMESTAMP_TYPES, Consumed
 from airflow_provider_connect.runtime.worker.delivery.header_blocks import headers_of_blocks
-from airflow_provider_connect.runtime.worker.delivery.native_library import NativeLibrary, client_of, native_library
-from airflow_provider_connect.runtime.worker.delivery.native_memory import Words, binary_at, words_at
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkafka, OnError, Words, binary_at, client_of, text_at, words_at
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 
 MOST_RECORDS = 10_000  # at once
@@ -30,25 +28,7 @@ _KIND, _TIMESTAMP, _HEADERS_SIZE, _HEADERS = 11, 12, 15, 16  # and of rd_kafka_m
 _WORDS = 17
 
 
-OnError = Callable[[KafkaError], None]
-_listeners: dict[int, OnError] = {}  # by client; librdkafka's callbacks are functions of C, without an object
-
-
-def _report(client: int, code: int, reason: bytes | None, _: object) -> None:
-    listener = _listeners.get(client)
-    if listener is not None:
-        listener(_error(code, reason))
-
-
-def _error(code: int, reason: bytes | None) -> KafkaError:
-    return KafkaError(code, (reason or b"").decode(errors="replace"))
-
-
-# It lives as long as the module: closing a client calls it too.
-_ON_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(_report)
-
-
-class NativeMessages:
+class ConsumerQueue:
     """Takes what a consumer has fetched. Not thread-safe. To be closed before the consumer is: its end waits for its queues.
 
     The consumer's own queue has most of its errors, and its callbacks, still, so ``Consumer.poll`` must be called now and then. Where a
@@ -56,29 +36,22 @@ class NativeMessages:
     which every client has, ends the process outside of its calls; so ``on_error`` replaces it, for all errors of the client.
     """
 
-    def __init__(self, consumer: Consumer, library: NativeLibrary, columns: frozenset[str], on_error: OnError) -> None:
+    def __init__(self, consumer: Consumer, library: Librdkafka, columns: frozenset[str], on_error: OnError) -> None:
         self._consumer = consumer  # kept: the client lives as long as it does
-        self._waiting, self._quick = library.waiting, library.quick
+        self._library, self._waiting, self._quick = library, library.waiting, library.quick
         self._client = client_of(consumer)
         self._columns = columns
         self._queue: int | None = self._waiting.rd_kafka_queue_new(self._client)
         self._pointers = np.zeros(MOST_RECORDS, np.uint64)
         self._address = self._pointers.ctypes.data
-        _listeners[self._client] = on_error
-        self._waiting.rd_kafka_conf_set_error_cb(self._waiting.rd_kafka_conf(self._client), _ON_ERROR)
-
-    @classmethod
-    def of(cls, consumer: Consumer, columns: frozenset[str], on_error: OnError) -> NativeMessages | None:
-        """None where this release of confluent-kafka or this machine is not known."""
-        library = native_library()
-        return None if library is None else cls(consumer, library, columns, on_error)
+        self._library.listen(self._client, on_error)
 
     def close(self) -> None:
         """What was fetched and not taken is dropped, and errors are heard no more. No ``take`` may be under way."""
         queue, self._queue = self._queue, None
         if queue is not None:
             self._waiting.rd_kafka_queue_destroy(queue)
-            _listeners.pop(self._client, None)
+            self._library.end_listening(self._client)
 
     __del__ = close
 
@@ -144,8 +117,8 @@ class NativeMessages:
                 consumed.pieces.append(self._piece(partition, words[first:end]))
                 continue
             for row, code in zip(words[first:end], errors[first:end].tolist(), strict=True):
-                reason = ctypes.string_at(int(row[_VALUE]), int(row[_VALUE_SIZE])) if row[_VALUE] else None
-                consumed.add_error(_error(code, reason), partition, int(row[_OFFSET]))
+                reason = text_at(int(row[_VALUE]), int(row[_VALUE_SIZE]))
+                consumed.add_error(KafkaError(code, reason), partition, int(row[_OFFSET]))
         return consumed
 
     def _piece(self, partition: TopicPartition, words: Words) -> RawBatch:

@@ -14,7 +14,8 @@ from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingExc
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer, take_over
 from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.runtime.worker.delivery.kafka_writer import KafkaWriter
-from airflow_provider_connect.runtime.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import load_librdkafka
+from airflow_provider_connect.runtime.worker.delivery.producer_queue import ProducerQueue
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_TYPE
 from tests.kafka_topics import create_topic
 
@@ -34,8 +35,8 @@ def producer(bootstrap: str) -> Iterator[Producer]:
     made.close()
 
 
-def native(producer: Producer) -> NativeQueue:
-    queue = NativeQueue.of(producer, hears_reports=True)
+def native(producer: Producer) -> ProducerQueue:
+    queue = ProducerQueue.open(producer, load_librdkafka(), reads_reports=True)
     assert queue is not None, "the pinned release of confluent-kafka must be a known one"
     return queue
 
@@ -135,7 +136,7 @@ def test_a_transaction_with_records_of_a_topic_deleted_meanwhile_is_not_committe
     owner = TransactionalProducer(producer, timeout_seconds=60)
     owner.take_over()
     owner.begin()
-    writer = KafkaWriter(producer, native=NativeQueue.of(producer))
+    writer = KafkaWriter(producer, native=ProducerQueue.open(producer, load_librdkafka()))
     writer.write(EncodedBatch(topic, 1, pa.array([b"before"], pa.binary()), kafka_partition=2))
     _delete(bootstrap, topic)
     create_topic(bootstrap, topic, 1)
@@ -180,8 +181,8 @@ HEADERS: list[list[tuple[str, bytes | None]] | None] = [
 ]
 
 
-@pytest.mark.parametrize("hears_reports", [False, True])
-def test_headers_and_timestamps_arrive_as_by_way_of_python(bootstrap: str, topic: str, hears_reports: bool) -> None:
+@pytest.mark.parametrize("reads_reports", [False, True])
+def test_headers_and_timestamps_arrive_as_by_way_of_python(bootstrap: str, topic: str, reads_reports: bool) -> None:
     names = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "enable.gapless.guarantee": True}
     fast, slow = (Producer(names) for _ in range(2))
     headers = pa.array([row if row is None else [{"key": k, "value": v} for k, v in row] for row in HEADERS], HEADERS_TYPE)
@@ -190,7 +191,7 @@ def test_headers_and_timestamps_arrive_as_by_way_of_python(bootstrap: str, topic
     columns = {"value": pa.array(VALUES, pa.binary()), "key": pa.array(KEYS, pa.binary()), "timestamp": stamps}
     for given in ({**columns, "headers": headers}, columns, {"value": columns["value"], "headers": headers.slice(0, 6)}):
         batch = EncodedBatch(topic, len(VALUES), **given, kafka_partition=0)
-        by_native = KafkaWriter(fast, native=NativeQueue.of(fast, hears_reports=hears_reports))
+        by_native = KafkaWriter(fast, native=ProducerQueue.open(fast, load_librdkafka(), reads_reports=reads_reports))
         by_native.write(batch)
         by_native.write(batch.slice(2, 3))  # columns that begin within their buffers
         by_native.flush(120)
@@ -256,7 +257,7 @@ def test_a_fenced_producer_reports_fenced_whichever_call_finds_it_out(bootstrap:
     owner = TransactionalProducer(older, timeout_seconds=60)
     owner.take_over()
     owner.begin()
-    writer = KafkaWriter(older, native=NativeQueue.of(older) if by == "native" else None)
+    writer = KafkaWriter(older, native=ProducerQueue.open(older, load_librdkafka()) if by == "native" else None)
     batch = EncodedBatch(topic, 1, pa.array([b"value"], pa.binary()))
     writer.write(batch)
     writer.flush(60)

@@ -1,14 +1,13 @@
-"""Arrow columns straight into librdkafka's queue: no Python object for any record. Knows nothing of transactions or of who waits.
+"""Arrow columns straight into librdkafka's queue, without a Python object per record. Knows nothing of transactions or of waiting callers.
 
-confluent-kafka's own calls want bytes objects for each record. Records without timestamps and headers go by librdkafka's batch call:
-0.23 µs of one core each against 0.65 µs by way of Python, measured. That call takes neither, so records with them go by a call for each,
-whose description of the record is written as columns: 3,700 instructions a record more than the batch call takes, against 9,000 by way of
-Python. ``native_library`` names what this trusts.
+confluent-kafka's own calls need bytes objects for each record. Records without timestamps and headers use librdkafka's batch call: 0.23 µs
+of one core each, and 0.65 µs through Python, measured. That call accepts neither, so each record that has one is a call of its own, whose
+arguments are written as columns: 3,700 instructions more per record than the batch call; through Python 9,000 more.
+``librdkafka`` names what this trusts.
 """
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Iterable
 from itertools import pairwise, repeat
@@ -21,8 +20,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Producer
 
 from airflow_provider_connect.errors import DataException, RetriableException
-from airflow_provider_connect.runtime.worker.delivery.native_library import MESSAGE, NativeLibrary, client_of, native_library
-from airflow_provider_connect.runtime.worker.delivery.native_memory import Words
+from airflow_provider_connect.runtime.worker.delivery.librdkafka import EMPTY_ADDRESS, MESSAGE, Librdkafka, Words, client_of, pointer
 
 _COPY = 0x2  # RD_KAFKA_MSG_F_COPY: the buffers may go once the call returns
 _ANY_PARTITION = -1
@@ -32,32 +30,30 @@ _RKT, _PARTITION, _VALUE, _KEY, _FLAGS, _TIMESTAMP, _HEADER = 2, 3, 4, 5, 7, 8, 
 _PARTS = (_RKT, _PARTITION, _FLAGS, _VALUE, _TIMESTAMP, _KEY)  # of a record that is described, the last if it has a key; its headers follow
 _WORDS = 9  # of rd_kafka_vu_t: which part it is, then a union of 64 bytes
 _DESCRIBED = 1_000  # records at once: their descriptions stay in the processor's cache
-_EMPTY = ctypes.create_string_buffer(1)  # where an empty value points to: a null pointer would make it a tombstone
 
 
-class NativeQueue:
+class ProducerQueue:
     """The queue of one producer. Not thread-safe.
 
     confluent-kafka drops the delivery report of a record that has no Python callback, and a record that failed with it. So a queue that
-    ``hears_reports`` reads the client's events itself: from its first record on, ``serve`` replaces ``Producer.poll`` and
+    ``reads_reports`` reads the client's events itself: from its first record on, ``serve`` replaces ``Producer.poll`` and
     ``Producer.flush``, neither of which may be called, and the client's other callbacks are not called. Without it the queue is for
     transactional producers only: librdkafka counts failed deliveries itself and refuses to commit.
     """
 
-    def __init__(self, producer: Producer, library: NativeLibrary, *, hears_reports: bool) -> None:
+    def __init__(self, producer: Producer, library: Librdkafka, *, reads_reports: bool) -> None:
         self._producer = producer  # kept: the client lives as long as it does
-        self._library = library.waiting
+        self._librdkafka, self._library = library, library.waiting
         self._produce = library.quick.rd_kafka_produceva
         self._client = client_of(producer)
-        self._client_argument = ctypes.c_void_p(self._client)
-        self.hears_reports = hears_reports
+        self._client_argument = pointer(self._client)
+        self.reads_reports = reads_reports
         self.failure: KafkaError | None = None  # of the first record that was not delivered
 
     @classmethod
-    def of(cls, producer: Producer, *, hears_reports: bool = False) -> NativeQueue | None:
-        """The queue of ``producer``; None where this release of confluent-kafka or this machine is not known."""
-        library = native_library()
-        return None if library is None else cls(producer, library, hears_reports=hears_reports)
+    def open(cls, producer: Producer, library: Librdkafka | None, *, reads_reports: bool = False) -> ProducerQueue | None:
+        """The queue of ``producer``; None without a library."""
+        return None if library is None else cls(producer, library, reads_reports=reads_reports)
 
     def put(
         self,
@@ -135,10 +131,8 @@ class NativeQueue:
         return left
 
     def fatal_error(self) -> KafkaError | None:
-        """What ended the client for good; None: nothing has."""
-        text = ctypes.create_string_buffer(512)
-        code = self._library.rd_kafka_fatal_error(self._client, text, len(text))
-        return KafkaError(code, text.value.decode(errors="replace")) if code else None
+        """What ended the client for good, if anything has."""
+        return self._librdkafka.fatal_error(self._client)
 
     def _refusal(self, code: int) -> Exception:
         if code == KafkaError._QUEUE_FULL:
@@ -212,7 +206,7 @@ def _point(pointers: Words, lengths: Words, column: pa.Array | None) -> None:
         return
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    pointers[:] = ends[:-1] + (data.address if data is not None and data.size else ctypes.addressof(_EMPTY))
+    pointers[:] = ends[:-1] + (data.address if data is not None and data.size else EMPTY_ADDRESS)
     lengths[:] = np.diff(ends)
     if column.null_count:
         present = column.is_valid().to_numpy(zero_copy_only=False)
