@@ -23,7 +23,7 @@ from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.runtime.model.run import RunSpec, RunState
 from airflow_provider_connect.runtime.spark.cache import made_once
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.worker.application.application import Application
 from airflow_provider_connect.runtime.worker.task.task_body import run_task
 from tests.benchmark.measure import tree_seconds
@@ -191,7 +191,7 @@ class Course:
 
     def _check_letters(self, work: Work, queue: str, topic: str, connector: str, bad: Mapping[int, bytes]) -> None:
         """Each bad record, once, with what Connect reports about it."""
-        with TopicLog(queue, {"bootstrap.servers": self._bootstrap_servers, "group.id": "letters"}) as log:
+        with TopicReader(queue, {"bootstrap.servers": self._bootstrap_servers, "group.id": "letters"}, raw) as log:
             dead_letters = log.read_to_end()
         found = {}
         for dead_letter in dead_letters:

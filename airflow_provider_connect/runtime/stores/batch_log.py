@@ -1,7 +1,8 @@
 """The batch log: what each task delivered in each run, on a topic of ours. Lost group offsets are restored from it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from airflow_provider_connect.data.records import Distance, TopicPartition, may_be_same_topic
@@ -11,8 +12,9 @@ from airflow_provider_connect.runtime.model.batches import ALTERING, BatchRecord
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.model.run import Claim
-from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogRecord, SkippedRecords
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.decoders import decode_batch
+from airflow_provider_connect.runtime.stores.log_consumer import Closing
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 from airflow_provider_connect.runtime.wire import batch_topic
 
 TopicIds = Mapping[str, str]
@@ -49,23 +51,23 @@ class BatchLog(Closing):
 
     def __init__(self, settings: WorkerSettings) -> None:
         config = internal_client_config(settings, ClientKind.CONSUMER, "batches")
-        self._log = TopicLog(settings.batch_topic, config, forget=self._forget)
+        self._reader = TopicReader[BatchRecord | BatchReset | Unreadable](settings.batch_topic, config, decode_batch)
         self._entries: dict[ConnectorTaskId, BatchRecord] = {}
         self._delivered: dict[ConnectorTaskId, Delivered] = {}
-        self.skipped = SkippedRecords(settings.batch_topic)
+        self.skipped = self._reader.skipped
 
     def entries(self, connector: str) -> list[BatchRecord]:
         """The last entry of each of the connector's tasks, by task number. Raises TopicMissingException, StoreTimeoutException.
 
         Waits while an open transaction holds some of them; the first call reads the whole topic, later ones what is new.
         """
-        self._take(self._log.read_settled(lambda key: _is_of(connector, key)))
+        self._reader.read(self._apply, forget=self._forget, wait_for=partial(_is_of, connector))
         return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
 
     def delivered(self) -> dict[ConnectorTaskId, Delivered]:
         """What each task has delivered since the first call of this object, with the last run before that. Raises as ``entries`` does, and
         waits for no open transaction."""
-        self._take(self._log.read_to_end())
+        self._reader.read(self._apply, forget=self._forget)
         return dict(self._delivered)
 
     def last_entries(self) -> dict[ConnectorTaskId, BatchRecord]:
@@ -80,18 +82,16 @@ class BatchLog(Closing):
                 entries.setdefault(task.connector, []).append(entry)
         return {connector: positions_of(found) for connector, found in entries.items()}
 
-    def _take(self, records: Iterable[LogRecord]) -> None:
-        for record in records:
-            decoded = batch_topic.decode(record.key, record.value, record.headers, offset=record.offset)
-            match decoded:
-                case BatchRecord():
-                    entry = replace(decoded, timestamp=record.timestamp)
-                    self._delivered[entry.task] = Delivered.after(entry, self._entries.get(entry.task), self._delivered)
-                    self._entries[entry.task] = entry
-                case BatchReset():
-                    self._entries.pop(decoded.task, None)
-                case Unreadable():
-                    self.skipped.note(decoded.reason, decoded, partition=record.partition, offset=record.offset)
+    def _apply(self, entry: BatchRecord | BatchReset | Unreadable) -> str:
+        match entry:
+            case BatchRecord():
+                self._delivered[entry.task] = Delivered.after(entry, self._entries.get(entry.task), self._delivered)
+                self._entries[entry.task] = entry
+            case BatchReset():
+                self._entries.pop(entry.task, None)
+            case Unreadable():
+                return entry.reason
+        return ""
 
     def last(self, connector: str, topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
         """The positions in the connector's entries; of several for a partition that of the newest claim, then the furthest. Those of topics
@@ -161,7 +161,7 @@ class BatchLog(Closing):
         return _partition(settings), batch_topic.encode(BatchReset(ConnectorTaskId(connector, task))).key, None
 
     def close(self) -> None:
-        self._log.close()
+        self._reader.close()
         self._forget()
 
     def _forget(self) -> None:

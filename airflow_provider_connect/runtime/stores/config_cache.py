@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.runtime.config.internal_topics import UNKNOWN_SECONDS, absence_seconds
@@ -28,9 +27,10 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.model.cluster_state import connector_of
 from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot, Slice
 from airflow_provider_connect.runtime.model.records import ConfigRecord, FencingRecord, Unreadable
-from airflow_provider_connect.runtime.stores.log_consumer import BEGINNING, LogConsumer, LogRecord, LogTruncatedException, SkippedRecords
+from airflow_provider_connect.runtime.stores.decoders import decode_config
+from airflow_provider_connect.runtime.stores.log_consumer import BEGINNING, LogTruncatedException
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.runtime.wire import config_topic
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 
 _FORMAT = 2
 _MANY = 200  # so many records cost two milliseconds to read again, and a write to the file about as much
@@ -70,20 +70,21 @@ class ConfigCache:
         topic = settings.config_topic
         with closing(TopicAdmin(settings)) as admin:
             later = admin.describe_later([topic])[topic]
-            with LogConsumer(internal_client_config(settings, ClientKind.CONSUMER, "configs")) as consumer:
-                consumer.partition_count(topic, min(timeout_seconds, 10.0))
+            config = internal_client_config(settings, ClientKind.CONSUMER, "configs")
+            with TopicReader[ConfigRecord | Unreadable](topic, config, decode_config) as reader:
+                reader.partitions(min(timeout_seconds, 10.0))
                 topic_id = admin.described_id(topic, later)
                 file, retention = self._file(settings), partial(_retention_seconds, admin, topic)
                 reading = partial(_Reading, now=self._now, keep_seconds=retention)
                 try:
                     with _opened(file) as database:
-                        return reading(database, topic_id, connector, settings).to_end(consumer, timeout_seconds)
+                        return reading(database, topic_id, connector, reader).to_end(timeout_seconds)
                 except (sqlite3.Error, ValueError, TypeError, KeyError) as error:  # busy, full, torn, or not ours
                     _log.debug("The config topic is read without %s: %s", file, error)
                     if not isinstance(error, sqlite3.OperationalError):
                         file.unlink(missing_ok=True)
                 with _connected(":memory:") as database:
-                    return reading(database, topic_id, connector, settings).to_end(consumer, timeout_seconds)
+                    return reading(database, topic_id, connector, reader).to_end(timeout_seconds)
 
     def _file(self, settings: WorkerSettings) -> Path:
         """One for each host and cluster: the folder may lie on a disk that hosts share."""
@@ -157,7 +158,7 @@ class _Reading:
         database: sqlite3.Connection,
         topic_id: str,
         connector: str | None,
-        settings: WorkerSettings,
+        reader: TopicReader[ConfigRecord | Unreadable],
         *,
         now: Callable[[], float],
         keep_seconds: Callable[[], float],
@@ -165,33 +166,35 @@ class _Reading:
         self._database = database
         self._topic_id = topic_id
         self._connector = connector
-        self._partition = TopicPartition(settings.config_topic, 0)
+        self._reader = reader
         self._now = now
         self._keep_seconds = keep_seconds
         self._from = 0
         self._waiting = _Waiting()
-        self._skipped = SkippedRecords(settings.config_topic)
 
-    def to_end(self, consumer: LogConsumer, timeout_seconds: float) -> ConfigSnapshot:
+    def to_end(self, timeout_seconds: float) -> ConfigSnapshot:
         position = self._position() or self._begin()
         self._from = position.read_to
         try:
-            consumer.read({self._partition: position.read_to or BEGINNING}, timeout_seconds, self._take)
+            self._reader.start_at({0: position.read_to or BEGINNING})
+            self._reader.read(self._add, timeout_seconds)
         except LogTruncatedException:  # its id is the same, so records were removed
             self._waiting.clear()
             self._begin()
             self._from = 0
-            consumer.read({self._partition: BEGINNING}, timeout_seconds, self._take)
+            self._reader.rewind()
+            self._reader.read(self._add, timeout_seconds)
         except ConnectException:
             self._fold(is_kept=True)
             raise
         is_due = self._now() - position.read_at > min(_REFRESH_SECONDS, position.keep_seconds / 2)
         return self._fold(is_kept=self._waiting.taken >= _MANY or not position.read_to or is_due)
 
-    def _take(self, record: LogRecord) -> None:
-        self._waiting.add(config_topic.decode(record.key, record.value, record.headers, offset=record.offset))
+    def _add(self, record: ConfigRecord | Unreadable) -> str:
+        self._waiting.add(record)
         if self._waiting.taken >= _MOST_READ or len(self._waiting) >= _MOST_HELD:
             self._fold(is_kept=True)
+        return ""
 
     def _position(self) -> _Position | None:
         row = self._database.execute("SELECT topic_id, read_to, read_at, keep_seconds, common FROM position").fetchone()
@@ -222,7 +225,7 @@ class _Reading:
             log = ConfigSnapshot(self._topic_id, position.read_to, self._slices(wanted), json.loads(position.common)).log()
             for record in self._waiting:
                 if record.offset >= position.read_to:
-                    self._skipped.note(log.apply(record), record, offset=record.offset)
+                    self._reader.skipped.note(log.apply(record), record, offset=record.offset)
             self._waiting.clear()
             if is_kept:
                 self._keep(ConfigSnapshot.of(log, concerned), position)

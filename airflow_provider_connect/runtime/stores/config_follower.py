@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.log_levels import apply_levels
@@ -19,9 +20,9 @@ from airflow_provider_connect.runtime.model.records import (
 )
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.stores.decoders import decode_config
 from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogTruncatedException
-from airflow_provider_connect.runtime.stores.topic_log import TopicTail
-from airflow_provider_connect.runtime.wire import config_topic
+from airflow_provider_connect.runtime.stores.topic_reader import TopicTail
 
 _log = logging.getLogger(__name__)
 
@@ -60,20 +61,20 @@ class TopicConfigFollower(ConfigFollower):
         self._connector = connector
         self._claim = claim
         config = internal_client_config(settings, ClientKind.CONSUMER, "configs")
-        self._follower = TopicTail(settings.config_topic, config, {0: claim.offset + 1})
+        start = {TopicPartition(settings.config_topic, 0): claim.offset + 1}
+        self._tail = TopicTail[ConfigRecord | Unreadable](config, start, decode_config)
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
         try:
-            records = self._follower.poll(timeout_seconds)
+            records = self._tail.poll(timeout_seconds)
         except LogTruncatedException as error:
             _log.warning("Connector %s: %s", self._connector, error)
             return Change(ChangeKind.DELETED)
-        decoded = [config_topic.decode(record.key, record.value, record.headers, offset=record.offset) for record in records]
-        apply_levels(record for record in decoded if isinstance(record, LoggerRecord))
-        return gravest_change(decoded, self._connector, self._claim)
+        apply_levels(record for record in records if isinstance(record, LoggerRecord))
+        return gravest_change(records, self._connector, self._claim)
 
     def close(self) -> None:
-        self._follower.close()
+        self._tail.close()
 
 
 def gravest_change(records: Iterable[ConfigRecord | Unreadable], connector: str, claim: Claim) -> Change | None:

@@ -22,15 +22,16 @@ from airflow_provider_connect.runtime.config.client_settings import ClientKind, 
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState, ConfigLog
 from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.runtime.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.stores.backoff import Backoff
 from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges, Decide
 from airflow_provider_connect.runtime.stores.config_follower import TopicConfigFollower
 from airflow_provider_connect.runtime.stores.config_leader import ConfigLeader, NotWrittenException
-from airflow_provider_connect.runtime.stores.log_consumer import LogRecord, LogTruncatedException, SkippedRecords
+from airflow_provider_connect.runtime.stores.decoders import decode_config
+from airflow_provider_connect.runtime.stores.log_consumer import LogTruncatedException
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
-from airflow_provider_connect.runtime.wire import config_topic
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 
 _CONTENTION = Backoff(initial_ms=10, max_ms=500, multiplier=1.5, jitter=0.9)
 _CALL_SECONDS = 10.0
@@ -64,10 +65,12 @@ class ConfigStore(ConfigChanges):
         self._random = Random()
         self._lock = threading.RLock()
         self._admin = TopicAdmin(settings)
-        self._topic_log: TopicLog | None = None
+        config = internal_client_config(settings, ClientKind.CONSUMER, "configs")
+        self._reader = TopicReader[ConfigRecord | Unreadable](settings.config_topic, config, decode_config)
+        self._is_open = False  # the reader, with the topic's id and the position to start at
         self._leader: ConfigLeader | None = None
         self._fold = ConfigLog(only=only)
-        self.skipped = SkippedRecords(settings.config_topic)
+        self.skipped = self._reader.skipped
 
     def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
         """The state at the topic's end: everything committed before the call. Raises TopicMissingException, StoreTimeoutException."""
@@ -128,19 +131,16 @@ class ConfigStore(ConfigChanges):
 
     def _end_hidden(self, leader: ConfigLeader, deadline: float) -> None:
         """Ends the transaction that hides records, if one does, and reads to the end. Raises NotWrittenException, StoreTimeoutException."""
-        if not self._hides_records():
+        if not self._reader.hides_records:
             return
         leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))  # fenced, if another process is writing
         _log.warning("Config topic %s had a transaction without its marker; it was aborted", self._settings.config_topic)
         limit = min(deadline, time.monotonic() + _MARKER_SECONDS)
-        while self._hides_records():
+        while self._reader.hides_records:
             if time.monotonic() > limit:
                 raise NotWrittenException("an open transaction of another client hides records", is_transient=True)
             time.sleep(_POLL_SECONDS)
             self._read(_left(deadline))
-
-    def _hides_records(self) -> bool:
-        return self._topic_log is not None and self._topic_log.hides_records
 
     def _read_past(self, offsets: list[int], deadline: float) -> None:
         """Reads to the end, which must lie behind ``offsets``. Raises NotWrittenException."""
@@ -160,7 +160,7 @@ class ConfigStore(ConfigChanges):
         """The wait is short for a broker that has never answered, and long for one that has."""
         if self._leader is None:
             leader = ConfigLeader(self._settings)
-            leader.take_over(_CALL_SECONDS if self._topic_log is None else _left(deadline))
+            leader.take_over(_left(deadline) if self._is_open else _CALL_SECONDS)
             self._leader = leader
         return self._leader
 
@@ -173,44 +173,44 @@ class ConfigStore(ConfigChanges):
         """Brings the state up to the topic's end. Returns the ``awaited`` offsets that were new. What was read before a time-out counts."""
         seen: set[int] = set()
 
-        def take(record: LogRecord) -> None:
-            decoded = config_topic.decode(record.key, record.value, record.headers, offset=record.offset)
-            self.skipped.note(self._fold.apply(decoded), decoded, offset=record.offset)
+        def apply(record: ConfigRecord | Unreadable) -> str:
             if record.offset in awaited:
                 seen.add(record.offset)
+            return self._fold.apply(record)
 
         try:
-            (self._topic_log or self._opened(timeout_seconds)).read_on(take, timeout_seconds)
+            self._open(timeout_seconds)
+            self._reader.read(apply, timeout_seconds)
         except LogTruncatedException:
-            _log.warning("Config topic %s was created anew; reading it from its beginning", self._settings.config_topic)
-            self._close_log()
+            _log.warning("Config topic %s was recreated; reading it from its beginning", self._settings.config_topic)
+            self._close_reader()
             self._fold, self._known = ConfigLog(only=self._only), None
             seen.clear()
-            self._opened(timeout_seconds).read_on(take, timeout_seconds)
+            self._open(timeout_seconds)
+            self._reader.read(apply, timeout_seconds)
         return seen
 
-    def _opened(self, timeout_seconds: float) -> TopicLog:
-        """The log, not read yet. The topic's id, which makes its offsets claims, is requested meanwhile."""
+    def _open(self, timeout_seconds: float) -> None:
+        """Finds where to start to read. The topic's id, which makes its offsets claims, is requested meanwhile."""
+        if self._is_open:
+            return
         topic = self._settings.config_topic
         later = self._admin.describe_later([topic])[topic]
-        log = TopicLog(topic, internal_client_config(self._settings, ClientKind.CONSUMER, "configs"))
         try:
-            log.partitions(min(timeout_seconds, _CALL_SECONDS))
+            self._reader.partitions(min(timeout_seconds, _CALL_SECONDS))
             topic_id = self._admin.described_id(topic, later)
-            if self._known is not None and self._known.topic_id == topic_id:
-                self._fold = self._known.log(self._only)
-                log.start_at(self._known.offset)
-            self._fold.topic_id = topic_id
         except ConnectException:
-            log.close()
+            self._close_reader()
             raise
-        self._topic_log = log
-        return log
+        if self._known is not None and self._known.topic_id == topic_id:
+            self._fold = self._known.log(self._only)
+            self._reader.start_at({0: self._known.offset})
+        self._fold.topic_id = topic_id
+        self._is_open = True
 
-    def _close_log(self) -> None:
-        if self._topic_log is not None:
-            self._topic_log.close()
-        self._topic_log = None
+    def _close_reader(self) -> None:
+        self._reader.close()
+        self._is_open = False
 
     def follow(self, connector: str, claim: Claim) -> TopicConfigFollower:
         return TopicConfigFollower(self._settings, connector, claim)
@@ -218,7 +218,7 @@ class ConfigStore(ConfigChanges):
     def close(self) -> None:
         with self._lock:
             self._drop_leader()
-            self._close_log()
+            self._close_reader()
             self._admin.close()
 
 

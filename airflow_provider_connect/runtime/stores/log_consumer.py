@@ -1,10 +1,8 @@
 """A Kafka consumer that never joins a group: reads partitions from given offsets to their ends, and asks for ends and committed offsets.
 
-Between reads nothing is assigned, so an open LogConsumer costs the broker nothing. Not thread-safe. ``SkippedRecords`` counts the records
-that a reader could not use.
+Between reads nothing is assigned, so an open LogConsumer costs the broker nothing. Not thread-safe.
 """
 
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +15,6 @@ from confluent_kafka import TopicPartition as _KafkaPartition
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import StoreException, StoreTimeoutException
 from airflow_provider_connect.runtime.config.client_settings import ClientConfig
-from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.stores.kafka_errors import (
     NO_LEADER,
     QUICK,
@@ -280,27 +277,3 @@ def _reading(partitions: Iterable[TopicPartition]) -> str:
 def _named(topics: Iterable[str]) -> str:
     names = sorted(set(topics))
     return ("topic " if len(names) == 1 else "topics ") + ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-
-
-_MOST_REASONS = 100
-_log = logging.getLogger(__name__)
-
-
-class SkippedRecords:
-    """Those of one reader of one topic. Takes as much memory for a million records as for a hundred."""
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-        self._reasons: set[str] = set()
-        self.count = 0
-
-    def note(self, reason: str, record: object, *, partition: int = 0, offset: int) -> None:
-        """Count a record that was skipped. An empty ``reason``: it was not."""
-        if not reason:
-            return
-        self.count += 1
-        if reason in self._reasons or len(self._reasons) >= _MOST_REASONS:
-            return
-        self._reasons.add(reason)
-        level = logging.WARNING if isinstance(record, Unreadable) else logging.DEBUG  # a readable record without effect is no news
-        _log.log(level, "Skipping a record of topic %s, partition %d, offset %d: %s", self._topic, partition, offset, reason)

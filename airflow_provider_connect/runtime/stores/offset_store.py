@@ -14,8 +14,9 @@ from airflow_provider_connect.runtime.config.client_settings import ClientConfig
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.ids import partition_for
 from airflow_provider_connect.runtime.model.offsets import OffsetRecord, normalised
-from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogRecord, SkippedRecords
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.decoders import decode_offset
+from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogRecord
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.wire import offset_topic
 
 _log = logging.getLogger(__name__)
@@ -92,12 +93,12 @@ class OffsetStore(Closing):
         self._config = _consumer_config(settings, overrides)
         self._timeout_seconds = timeout_seconds
         self._settle_seconds = timeout_seconds if settle_seconds is None else settle_seconds
-        self._log = TopicLog(self.topic, self._config, forget=self._forget)
+        self._reader = TopicReader(self.topic, self._config, raw)  # what is replaced later is never decoded
         self._connector: str | None = None
         self._records: dict[tuple[int, bytes], LogRecord] = {}  # of that connector
         self._bytes = 0
         self._unreadable: set[tuple[int, bytes]] = set()
-        self.skipped = SkippedRecords(self.topic)
+        self.skipped = self._reader.skipped
 
     def read(self, connector: str) -> SourceOffsets:
         """The connector's committed offsets. Waits while an open transaction holds some of them; other connectors' are not waited for.
@@ -108,7 +109,7 @@ class OffsetStore(Closing):
         self._catch_up(connector)
         by_key: dict[bytes, OffsetRecord] = {}
         for (partition, key), record in self._records.items():
-            decoded = offset_topic.decode(key, record.value, offset=record.offset)
+            decoded = decode_offset(record)
             if not isinstance(decoded, OffsetRecord):
                 if (partition, key) not in self._unreadable:  # each record is decoded at each read, and counts once
                     self._unreadable.add((partition, key))
@@ -119,7 +120,7 @@ class OffsetStore(Closing):
 
     def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
         """What to produce so that the partitions have these offsets; None removes one. Keys lie where Java's partitioner puts them."""
-        count = self._log.partitions()
+        count = self._reader.partitions()
         return [
             ProducedOffset(partition_for(wire.key, count), wire.key, wire.value)
             for wire in (offset_topic.encode(connector, partition, offset) for partition, offset in offsets)
@@ -135,12 +136,13 @@ class OffsetStore(Closing):
         self._catch_up(connector)
         last: dict[tuple[int, bytes], LogRecord] = {}
 
-        def take(record: LogRecord) -> None:
+        def keep(record: LogRecord) -> str:
             if record.key is not None and _is_of(connector, record.key):
                 last[record.partition, record.key] = record
+            return ""
 
-        with TopicLog(self.topic, self._config, read_committed=False) as log:
-            log.read_on(take, self._timeout_seconds)
+        with TopicReader(self.topic, self._config, raw, read_committed=False) as uncommitted:
+            uncommitted.read(keep, self._timeout_seconds)
         again = []
         for (partition, key), record in last.items():
             committed = self._records.get((partition, key))
@@ -154,16 +156,21 @@ class OffsetStore(Closing):
     def _catch_up(self, connector: str) -> None:
         """Of other connectors nothing is kept: a config may name any topic for its offsets, however large it is."""
         if connector != self._connector:
-            self._log.rewind()
+            self._reader.rewind()
             self._forget()
             self._connector = connector
-        wanted = partial(_is_of, connector)
-        self._log.read_settled(wanted, self._timeout_seconds, settle_seconds=self._settle_seconds, take=self._take)
+        self._reader.read(
+            self._keep,
+            self._timeout_seconds,
+            forget=self._forget,
+            wait_for=partial(_is_of, connector),
+            settle_seconds=self._settle_seconds,
+        )
 
-    def _take(self, record: LogRecord) -> None:
+    def _keep(self, record: LogRecord) -> str:
         if record.key is None:
-            self.skipped.note("record has no key", record, partition=record.partition, offset=record.offset)
-        elif _is_of(str(self._connector), record.key):
+            return "record has no key"
+        if _is_of(str(self._connector), record.key):
             before = self._records.get((record.partition, record.key))
             self._records[record.partition, record.key] = record
             self._unreadable.discard((record.partition, record.key))
@@ -173,12 +180,13 @@ class OffsetStore(Closing):
                     f"Connector {self._connector} has more than {MOST_BYTES >> 20} MiB of offsets on topic {self.topic} "
                     f"({len(self._records)} source partitions so far), and no more are read. Reset them, or divide the connector"
                 )
+        return ""
 
     def _forget(self) -> None:
         self._records, self._bytes, self._unreadable = {}, 0, set()
 
     def close(self) -> None:
-        self._log.close()
+        self._reader.close()
         self._forget()
 
 

@@ -9,40 +9,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError
-from confluent_kafka import TopicPartition as _KafkaPartition
+from confluent_kafka import KafkaError
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, DataException, StoreException, StoreTimeoutException
 from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.runtime.config.internal_topics import absence_seconds
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.batches import BatchRecord, BatchReset
-from airflow_provider_connect.runtime.model.offsets import OffsetRecord
-from airflow_provider_connect.runtime.model.records import ConfigRecord, Unreadable
+from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.model.run import Claim
-from airflow_provider_connect.runtime.model.status import StatusRecord
-from airflow_provider_connect.runtime.stores.kafka_errors import LastError, TopicMissingException, translated
-from airflow_provider_connect.runtime.stores.log_consumer import (
-    Closing,
-    LogRecord,
-    LogTruncatedException,
-    SkippedRecords,
-    log_consumer_config,
-    log_record,
-)
+from airflow_provider_connect.runtime.stores.decoders import StateValue, by_topic, decode_offset
+from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogRecord, LogTruncatedException
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, TopicIdentity
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
-from airflow_provider_connect.runtime.wire import batch_topic, config_topic, offset_topic, status_topic
+from airflow_provider_connect.runtime.stores.topic_reader import SkippedRecords, TopicReader, TopicTail, raise_if_lost
 from airflow_provider_connect.runtime.wire.record import author_of, claim_of
 
 KEPT_MS = 86_400_000
 """Kafka's default of ``delete.retention.ms``."""
 
 _FETCH_WAIT_MS = 2000  # for an idle reader; a new record arrives at once all the same
-_MOST_RECORDS = 2000
-
-StateValue = ConfigRecord | StatusRecord | OffsetRecord | BatchRecord | BatchReset
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +59,8 @@ class StateStream(Closing):
         self._settings = settings
         self._config = internal_client_config(settings, ClientKind.CONSUMER, "mirror")
         self._admin = TopicAdmin(settings)
-        self._consumer: Consumer | None = None
+        self._decoders = by_topic(settings)
+        self._tail: TopicTail[StateRecord] | None = None
         self._skipped: dict[str, SkippedRecords] = {}
 
     def identities(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
@@ -112,70 +99,37 @@ class StateStream(Closing):
 
     def read_whole(self, topic: str) -> list[StateRecord]:
         """Every record that the topic holds now, in the order of each partition. Raises StoreTimeoutException, UnreadableTopicException."""
-        found: list[StateRecord] = []
-        with _named(topic), TopicLog(topic, self._config) as log:
-            log.read_on(lambda record: found.extend(self._decoded([record])))
-        return found
+        with _named(topic), TopicReader(topic, self._config, self._decode) as reader:
+            return reader.read_to_end()
 
     def follow(self, starts: Mapping[TopicPartition, int]) -> None:
-        """``poll`` gives records from these offsets on, and of no other partition."""
-        if self._consumer is None:
-            quiet = {**log_consumer_config(self._config, read_committed=True), "fetch.wait.max.ms": _FETCH_WAIT_MS}
-            self._consumer = Consumer({**quiet, **LastError().callbacks()})
-        self._consumer.assign([_KafkaPartition(*at, offset) for at, offset in starts.items()])
+        """From now on, ``poll`` returns the records from these offsets on, and those of no other partition."""
+        self.unfollow()
+        self._tail = TopicTail(self._config, starts, self._decode, fetch_wait_ms=_FETCH_WAIT_MS, reports_ends=True, refuse=_refuse)
 
     def unfollow(self) -> None:
-        """Costs nothing from now on, until ``follow``."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        """Ends ``follow``: the stream costs nothing until it is called again."""
+        if self._tail is not None:
+            self._tail.close()
+            self._tail = None
 
     def poll(self, timeout_seconds: float) -> tuple[list[StateRecord], dict[TopicPartition, int]]:
-        """What came since the last call, and for each partition that moved where it is read on: behind what was skipped too.
+        """The records since the last call, and the next offset to read of each partition, after skipped records too.
 
-        Waits up to ``timeout_seconds`` for a first record. While a broker is away, nothing is returned. Raises LogTruncatedException
-        when an offset to read from is no longer there, UnreadableTopicException.
+        Waits for a first record, ``timeout_seconds`` at most. While a broker is away, nothing is returned. Raises LogTruncatedException
+        when an offset to read from is no longer on its topic, UnreadableTopicException.
         """
-        assert self._consumer is not None, "follow first"
-        first = self._consumer.poll(timeout_seconds)
-        messages = [] if first is None else [first, *self._consumer.consume(_MOST_RECORDS, 0)]
-        found: list[LogRecord] = []
-        following: dict[TopicPartition, int] = {}
-        for message in messages:
-            error, at = message.error(), TopicPartition(str(message.topic()), int(message.partition() or 0))
-            if error is None:
-                found.append(log_record(message))
-                following[at] = found[-1].offset + 1
-            elif error.code() == KafkaError._PARTITION_EOF:
-                following[at] = int(message.offset() or 0)
-            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID):
-                raise LogTruncatedException(f"Partition {at} no longer holds the offset to follow from: {error.str()}")
-            elif isinstance(failure := translated(error, f"following {at}"), StoreTimeoutException):
-                continue
-            else:
-                raise UnreadableTopicException(at.topic, failure) from failure
-        return self._decoded(found), following
+        assert self._tail is not None, "follow first"
+        return self._tail.poll(timeout_seconds), dict(self._tail.positions)
 
-    def _decoded(self, records: Iterable[LogRecord]) -> list[StateRecord]:
-        decoded = []
-        for record in records:
-            value = self._value(record)
-            at = TopicPartition(record.topic, record.partition)
-            if isinstance(value, Unreadable):
-                skipped = self._skipped.setdefault(record.topic, SkippedRecords(record.topic))
-                skipped.note(value.reason, value, partition=record.partition, offset=record.offset)
-            else:
-                decoded.append(StateRecord(at, record.offset, record.timestamp, value, _claim(record), author_of(record.headers)))
-        return decoded
-
-    def _value(self, record: LogRecord) -> StateValue | Unreadable:
-        if record.topic == self._settings.config_topic:
-            return config_topic.decode(record.key, record.value, record.headers, offset=record.offset)
-        if record.topic == self._settings.status_topic:
-            return status_topic.decode(record.key, record.value, record.headers, offset=record.offset, timestamp=record.timestamp)
-        if record.topic == self._settings.batch_topic:
-            return batch_topic.decode(record.key, record.value, record.headers, offset=record.offset)
-        return offset_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+    def _decode(self, record: LogRecord) -> StateRecord | None:
+        value = self._decoders.get(record.topic, decode_offset)(record)
+        if isinstance(value, Unreadable):
+            skipped = self._skipped.setdefault(record.topic, SkippedRecords(record.topic))
+            skipped.note(value.reason, value, partition=record.partition, offset=record.offset)
+            return None
+        at = TopicPartition(record.topic, record.partition)
+        return StateRecord(at, record.offset, record.timestamp, value, _claim(record), author_of(record.headers))
 
     def close(self) -> None:
         self.unfollow()
@@ -191,6 +145,18 @@ def _named(topic: str) -> Iterator[None]:
         raise
     except StoreException as error:
         raise UnreadableTopicException(topic, error) from error
+
+
+def _refuse(partition: TopicPartition, error: KafkaError) -> None:
+    """Raises the exception for the error of a followed partition; returns if the error is one of a broker that is away."""
+    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID):
+        raise LogTruncatedException(f"Partition {partition} no longer holds the offset to follow from: {error.str()}")
+    try:
+        raise_if_lost(partition, error)
+    except LogTruncatedException:
+        raise
+    except ConnectException as failure:
+        raise UnreadableTopicException(partition.topic, failure) from failure
 
 
 def _claim(record: LogRecord) -> Claim | None:

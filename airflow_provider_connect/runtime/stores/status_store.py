@@ -12,14 +12,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from airflow_provider_connect.errors import MOST_CHARACTERS, shortened
 from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.status import StatusRecord, StatusState, TopicReset, TopicStatus
 from airflow_provider_connect.runtime.stores.backoff import Backoff
+from airflow_provider_connect.runtime.stores.decoders import decode_status
 from airflow_provider_connect.runtime.stores.kafka_errors import QUICK, LastError, is_retriable, kafka_error
 from airflow_provider_connect.runtime.stores.large_records import is_too_large
-from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogRecord, SkippedRecords
+from airflow_provider_connect.runtime.stores.log_consumer import Closing, LogRecord
 from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 from airflow_provider_connect.runtime.wire import status_topic
 from airflow_provider_connect.runtime.wire.record import WireRecord
 
@@ -209,25 +211,26 @@ class StatusStore(Closing):
 
     def __init__(self, settings: WorkerSettings, *, only: str | None = None) -> None:
         config = internal_client_config(settings, ClientKind.CONSUMER, "statuses")
-        self._log = TopicLog(settings.status_topic, config, forget=self._forget)
+        self._reader = TopicReader[StatusRecord | Unreadable](settings.status_topic, config, self._decode)
         self._only = only
         self._state = StatusState()
-        self.skipped = SkippedRecords(settings.status_topic)
+        self.skipped = self._reader.skipped
 
     def read(self) -> StatusState:
         """The statuses at the topic's end; the same object each time, up to date. Raises TopicMissingException,
         StoreTimeoutException."""
-        self._log.read_on(self._take)
+        self._reader.read(self._apply, forget=self._forget)
         return self._state
 
-    def _take(self, record: LogRecord) -> None:
-        if self._only is not None and not status_topic.concerns(record.key, self._only):
-            return
-        decoded = status_topic.decode(record.key, record.value, record.headers, offset=record.offset, timestamp=record.timestamp)
-        self.skipped.note(self._state.apply(decoded), decoded, partition=record.partition, offset=record.offset)
+    def _apply(self, status: StatusRecord | Unreadable) -> str:
+        return self._state.apply(status)
+
+    def _decode(self, record: LogRecord) -> StatusRecord | Unreadable | None:
+        is_concerned = self._only is None or status_topic.concerns(record.key, self._only)
+        return decode_status(record) if is_concerned else None
 
     def close(self) -> None:
-        self._log.close()
+        self._reader.close()
         self._forget()
 
     def _forget(self) -> None:

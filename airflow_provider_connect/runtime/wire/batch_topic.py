@@ -45,32 +45,32 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
 
 
 def decode(
-    key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1
+    key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1, timestamp: int = -1
 ) -> BatchRecord | BatchReset | Unreadable:
-    """The record's content, or why it cannot be read. Never raises, whatever the bytes. Headers mean nothing here."""
+    """The record's content, or why it cannot be read. Never raises. Headers have no meaning here; ``timestamp`` is the record's, in ms."""
     try:
         if key is None:
             raise DataException("record has no key")
         match loads(key):
             case [str(connector), int(task)] if not isinstance(task, bool):
-                return _entry(ConnectorTaskId(connector, task), value, offset)
+                return _entry(ConnectorTaskId(connector, task), value, offset, timestamp)
             case _:
                 raise DataException('key must be ["«connector»",«task»]')
     except DataException as error:
         return Unreadable(f"{shown(key)}: {error}", key, offset)
 
 
-def _entry(task: ConnectorTaskId, value: bytes | None, offset: int) -> BatchRecord | BatchReset:
+def _entry(task: ConnectorTaskId, value: bytes | None, offset: int, timestamp: int) -> BatchRecord | BatchReset:
     values = None if value is None else loads(value)
     if values is None:
         return BatchReset(task, offset)
     try:
-        return _read(task, map_of(values, "value"), offset)
+        return _read(task, map_of(values, "value"), offset, timestamp)
     except ValueError as error:  # a claim, a type, or a partition
         raise DataException(f"entry cannot be read: {error}") from None
 
 
-def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int) -> BatchRecord:
+def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int, timestamp: int) -> BatchRecord:
     run, claim, kind = (text_of(values.get(name), name) for name in ("run", "claim", "type"))
     records, size = (integer_of(values.get(name), name) for name in ("records", "bytes"))
     seconds, cpu_seconds = (number_of(values.get(name), name) for name in ("seconds", "cpu_seconds"))
@@ -85,7 +85,7 @@ def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int) -
     ids = {topic: cut(text_of(id, "topic id")) for topic, id in map_of(values.get("topic_ids", {}), "topic_ids").items()}
     failed, error = integer_of(values.get("failed", 0), "failed"), cut(text_of(values.get("error", ""), "error"), LONGEST_NOTE)
     written_to = cut(text_of(values.get("destination", ""), "destination"))
-    found = *measured, ranges, known, distance, ids, failed, error, written_to, offset
+    found = *measured, ranges, known, distance, ids, failed, error, written_to, offset, timestamp
     return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *found)
 
 

@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.model.status import TaskStatus
 from airflow_provider_connect.runtime.stores import status_store
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.wire import status_topic
 from tests.conftest import worker_properties
 
@@ -252,7 +252,7 @@ def _formula_problems(writer: Watched, settings: WorkerSettings) -> list[str]:
 def _on_topic(settings: WorkerSettings, connector: str) -> dict[int, list[str]]:
     """The values on the topic, by task, in their order: all that were ever written, for nothing is compacted so soon."""
     found: dict[int, list[str]] = defaultdict(list)
-    with TopicLog(settings.status_topic, internal_client_config(settings, ClientKind.CONSUMER, "oracle")) as log:
+    with TopicReader(settings.status_topic, internal_client_config(settings, ClientKind.CONSUMER, "oracle"), raw) as log:
         for record in log.read_to_end():
             status = status_topic.decode(record.key, record.value, record.headers, offset=record.offset, timestamp=record.timestamp)
             if isinstance(status, TaskStatus) and status.connector == connector:

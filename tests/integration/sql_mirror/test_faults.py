@@ -39,7 +39,7 @@ from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from tests import raw_batches
 from tests.conftest import CACHE, CHECKOUT, worker_properties
 from tests.integration.sql_mirror.conftest import Follow, open_database, until
@@ -317,7 +317,7 @@ def test_a_connector_created_again_while_no_process_followed_has_no_tasks_of_the
         def is_compacted() -> bool:
             store.claim("orders")  # the newest segment is never compacted
             time.sleep(0.6)
-            with TopicLog(settings.config_topic, internal_client_config(settings, ClientKind.CONSUMER, "test")) as log:
+            with TopicReader(settings.config_topic, internal_client_config(settings, ClientKind.CONSUMER, "test"), raw) as log:
                 return [record.key for record in log.read_to_end()].count(b"connector-orders") == 1
 
         until(is_compacted, seconds=120)
@@ -331,5 +331,5 @@ def keys_on(settings: WorkerSettings) -> list[bytes | None]:
         writer.put_connector(ConnectorStatus("stays", State.RUNNING, "host:1"))
         assert writer.flush(60)
     time.sleep(0.6)
-    with TopicLog(settings.status_topic, internal_client_config(settings, ClientKind.CONSUMER, "test")) as log:
+    with TopicReader(settings.status_topic, internal_client_config(settings, ClientKind.CONSUMER, "test"), raw) as log:
         return [record.key for record in log.read_to_end()]

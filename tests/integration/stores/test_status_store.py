@@ -14,7 +14,7 @@ from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicStatus
 from airflow_provider_connect.runtime.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.wire import status_topic
 from tests.conftest import CACHE, worker_properties
 from tests.integration.stores.conftest import Produce
@@ -92,7 +92,7 @@ def test_bytes_are_connects_but_for_the_header(settings: WorkerSettings) -> None
         writer.put_connector(ConnectorStatus("c", State.RUNNING, "h:8083"))
     from airflow_provider_connect.runtime.config.client_settings import internal_client_config
 
-    with TopicLog(settings.status_topic, internal_client_config(settings, "consumer", "x")) as log:
+    with TopicReader(settings.status_topic, internal_client_config(settings, "consumer", "x"), raw) as log:
         (record,) = log.read_to_end()
     assert record.key == b"status-connector-c"
     assert record.value == b'{"state":"RUNNING","trace":null,"worker_id":"h:8083","generation":0,"version":null}'

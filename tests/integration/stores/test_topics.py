@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingExc
 from airflow_provider_connect.runtime.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, TopicSpec
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog, TopicTail
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, TopicTail, raw
 from airflow_provider_connect.runtime.stores.topic_warnings import compaction_warning, replication_warnings
 from airflow_provider_connect.runtime.worker.application.readiness import check_readiness
 from tests.conftest import WorkerSettings as MakeSettings
@@ -176,7 +176,7 @@ def test_broker_that_is_not_there_is_reported_in_time(free_port: int, capfd: pyt
     with pytest.raises(StoreTimeoutException, match=f"bootstrap.servers=127.0.0.1:{free_port}"):
         TopicAdmin(settings, connection=AdminConnection.of(settings, timeout_seconds=2)).ensure_internal_topics()
     with (
-        TopicLog("x", internal_client_config(settings, "consumer", "x")) as log,
+        TopicReader("x", internal_client_config(settings, "consumer", "x"), raw) as log,
         pytest.raises(StoreTimeoutException, match=str(free_port)),
     ):
         log.read_to_end(1)
@@ -187,7 +187,7 @@ def test_broker_that_is_not_there_is_reported_in_time(free_port: int, capfd: pyt
 def test_missing_topic_is_reported_at_once(settings: WorkerSettings) -> None:
     started = time.monotonic()
     with (
-        TopicLog("nowhere", internal_client_config(settings, "consumer", "x")) as log,
+        TopicReader("nowhere", internal_client_config(settings, "consumer", "x"), raw) as log,
         pytest.raises(TopicMissingException, match="nowhere"),
     ):
         log.read_to_end()
@@ -198,7 +198,7 @@ def test_missing_topic_is_reported_at_once(settings: WorkerSettings) -> None:
 
 
 def test_log_gives_what_is_new(settings: WorkerSettings, produce: Produce) -> None:
-    with TopicLog(settings.offset_topic, internal_client_config(settings, "consumer", "x")) as log:
+    with TopicReader(settings.offset_topic, internal_client_config(settings, "consumer", "x"), raw) as log:
         assert log.read_to_end() == []
         produce(settings.offset_topic, [(b"k%d" % number, b"v", [("h", b"x")]) for number in range(50)])
         first = log.read_to_end()
@@ -267,7 +267,7 @@ def test_offsets_are_read_though_connections_are_cut(settings: WorkerSettings, b
 
 def test_topic_made_anew_is_noticed(settings: WorkerSettings, produce: Produce) -> None:
     produce(settings.batch_topic, [(b"k", b"v")] * 10)
-    with TopicLog(settings.batch_topic, internal_client_config(settings, "consumer", "x")) as log:
+    with TopicReader(settings.batch_topic, internal_client_config(settings, "consumer", "x"), raw) as log:
         assert len(log.read_to_end()) == 10
         _delete_and_make(settings)
         produce(settings.batch_topic, [(b"k", b"v")] * 3)
@@ -303,7 +303,7 @@ def _delete_and_make(settings: WorkerSettings) -> None:
 
 def test_follower_waits_and_costs_nothing(settings: WorkerSettings, produce: Produce) -> None:
     produce(settings.batch_topic, [(b"k", b"0"), (b"k", b"1")])
-    with TopicTail(settings.batch_topic, internal_client_config(settings, "consumer", "x"), {0: 1}) as follower:
+    with TopicTail(internal_client_config(settings, "consumer", "x"), {TopicPartition(settings.batch_topic, 0): 1}, raw) as follower:
         assert [record.value for record in follower.poll(60)] == [b"1"]
         produce(settings.batch_topic, [(b"k", b"2")])
         assert [record.value for record in follower.poll(60)] == [b"2"]
@@ -323,7 +323,7 @@ def test_a_read_to_the_end_reads_every_partition_and_leaves_nothing_behind(
     before = _threads()
     for topic in (settings.config_topic, wide.offset_topic):
         for _ in range(5):
-            with TopicLog(topic, internal_client_config(settings, "consumer", "x")) as log:
+            with TopicReader(topic, internal_client_config(settings, "consumer", "x"), raw) as log:
                 assert len(log.read_to_end()) == 100
     deadline = time.monotonic() + 60
     while _threads() > before and time.monotonic() < deadline:

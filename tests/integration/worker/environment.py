@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingExc
 from airflow_provider_connect.runtime.stores.log_consumer import CommittedOffset, LogRecord
 from airflow_provider_connect.runtime.stores.offset_store import OffsetStore, SourceOffsets
 from airflow_provider_connect.runtime.stores.status_store import StatusStore
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.worker.application.application import Application
 from airflow_provider_connect.runtime.worker.application.readiness import LEFT_OPEN, Readiness, check_readiness
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
@@ -228,9 +228,9 @@ def _send(bootstrap: str, topic: str, records: Iterable[tuple[str | None, str | 
 
 def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True, start: int | None = None) -> list[LogRecord]:
     """Every record of a topic, by partition and offset; from offset ``start`` on, of a long topic of one partition."""
-    with TopicLog(topic, {"bootstrap.servers": bootstrap, "group.id": "reader"}, read_committed=read_committed) as log:
+    with TopicReader(topic, {"bootstrap.servers": bootstrap, "group.id": "reader"}, raw, read_committed=read_committed) as log:
         if start is not None:
-            log.start_at(start)
+            log.start_at({0: start})
         records = log.read_to_end()
     return sorted(records, key=lambda record: (record.partition, record.offset))
 

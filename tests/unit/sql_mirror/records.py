@@ -8,7 +8,8 @@ from airflow_provider_connect.runtime.model.records import CommitRecord, Connect
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicReset, TopicStatus
-from airflow_provider_connect.runtime.stores.state_stream import StateRecord, StateValue
+from airflow_provider_connect.runtime.stores.decoders import StateValue
+from airflow_provider_connect.runtime.stores.state_stream import StateRecord
 
 
 def stream(topic: str, *values: StateValue) -> list[StateRecord]:

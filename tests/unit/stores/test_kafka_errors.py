@@ -7,7 +7,7 @@ from airflow_provider_connect.errors import ConnectException, FencedException, S
 from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.stores.config_leader import NotWrittenException, delivered_offsets
 from airflow_provider_connect.runtime.stores.kafka_errors import LastError, TopicMissingException, is_retriable, kafka_error, translated
-from airflow_provider_connect.runtime.stores.log_consumer import SkippedRecords
+from airflow_provider_connect.runtime.stores.topic_reader import SkippedRecords
 
 
 @pytest.mark.parametrize(

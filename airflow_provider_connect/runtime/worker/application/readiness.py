@@ -41,7 +41,7 @@ from airflow_provider_connect.runtime.stores.offset_location import OffsetLocati
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.runtime.stores.topic_log import OpenTransactionException
+from airflow_provider_connect.runtime.stores.topic_reader import OpenTransactionException
 from airflow_provider_connect.runtime.worker.bounded_call import connector_class, within
 from airflow_provider_connect.runtime.worker.delivery.sink_positions import is_fresh
 from airflow_provider_connect.runtime.worker.missing import missing_of, missing_topics, warn_of_missing

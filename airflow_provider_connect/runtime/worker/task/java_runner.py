@@ -30,7 +30,7 @@ from airflow_provider_connect.runtime.stores.backing import repairs
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation, sink_admin_overrides
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, known_ids
-from airflow_provider_connect.runtime.stores.topic_log import TopicLog
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.runtime.worker.bounded_call import within
 from airflow_provider_connect.runtime.worker.delivery.kafka_ends import last_records
@@ -338,9 +338,9 @@ class JavaSinkRunner(JavaTaskRunner):
 
     def _records_of(self, topic: str, positions: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, int, bytes | None]]:
         config = client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}-control")
-        with TopicLog(topic, {**config, "group.id": self._group}) as log_of_events:
-            log_of_events.start_behind({partition.partition: offset for partition, offset in positions.items() if partition.topic == topic})
-            return [(TopicPartition(topic, each.partition), each.offset, each.value) for each in log_of_events.read_to_end()]
+        with TopicReader(topic, {**config, "group.id": self._group}, raw) as events:
+            events.start_at({partition.partition: offset for partition, offset in positions.items() if partition.topic == topic})
+            return [(TopicPartition(topic, each.partition), each.offset, each.value) for each in events.read_to_end()]
 
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
         self._open.callback(self._leave, worker)

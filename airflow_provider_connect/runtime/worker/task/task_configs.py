@@ -12,7 +12,7 @@ from airflow_provider_connect.runtime.config.worker_settings import MAX_TASKS_SE
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.secret_keys import SHORTEST
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
-from airflow_provider_connect.runtime.stores.topic_log import OpenTransactionException
+from airflow_provider_connect.runtime.stores.topic_reader import OpenTransactionException
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.connector import listed_tasks, task_texts
