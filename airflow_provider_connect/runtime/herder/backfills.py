@@ -181,32 +181,3 @@ def _bounded(asked: AskedRange, counts: Mapping[str, int], admin: TopicAdmin) ->
         if range_ is not None:
             found[at] = range_
     return found
-
-
-class BackfillVerbs:
-    """The verbs of a herder about backfills. The herder sets all attributes."""
-
-    settings: WorkerSettings
-    _topics: Topics
-    _connectors: ConnectorConfigs
-    _offsets: OffsetKeeper
-    _author: str | None
-
-    def backfills(self, name: str) -> list[Backfill]:
-        """The backfills of a connector that there are, by name. See ``Backfills.of``."""
-        return self._backfills().of(name)
-
-    def create_backfill(
-        self,
-        name: str,
-        request: BackfillRequest,
-        restored: Restored = lambda patch, _: patch,
-        *,
-        dry_run: bool = False,
-        author: str | None = None,
-    ) -> Backfill:
-        """Deliver ranges of a sink's topics again, beside the live connector. See ``Backfills.create``."""
-        return self._backfills().create(name, request, restored, dry_run=dry_run, author=author or self._author)
-
-    def _backfills(self) -> Backfills:
-        return Backfills(self.settings, self._topics, self._connectors, self._offsets)

@@ -9,7 +9,7 @@ from typing import Final
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.runtime.herder.ports import RecordedChanges
 from airflow_provider_connect.runtime.herder.snapshot import SnapshotReader, config_of
-from airflow_provider_connect.runtime.model.cost import DEFAULT_DAYS, MOST_DAYS, ConnectorCosts, Costs, Prices, Span, connector_costs, costs
+from airflow_provider_connect.runtime.model.cost import MOST_DAYS, ConnectorCosts, Costs, Prices, Span, connector_costs, costs
 
 MOST_ROWS: Final = 50_000
 MOST_RUNS: Final = 1000
@@ -54,17 +54,3 @@ class RecordedCosts:
         if self._recorded is None:
             raise BadRequestException(_NO_RUNS)
         return self._recorded
-
-
-class CostVerbs:
-    """The verbs of a herder about costs. ``_costs`` is set by the herder."""
-
-    _costs: RecordedCosts
-
-    def costs(self, *, days: int = DEFAULT_DAYS, readable: Readable = lambda names: names) -> Costs:
-        """By connector and day, of today and the days before. ``readable`` picks those of some connectors that the user may read."""
-        return self._costs.of_all(days, readable)
-
-    def connector_costs(self, name: str, *, days: int = DEFAULT_DAYS) -> ConnectorCosts:
-        """By day and by run. Deleted connectors have their costs still."""
-        return self._costs.of_one(name, days)

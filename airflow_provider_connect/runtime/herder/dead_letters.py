@@ -1,19 +1,21 @@
 """The dead letter queue of a sink, as people read it: its topic, which of its records are the connector's, and what is shown of each.
 
-The config names the topic, and other connectors may use the same. Knows neither who asks nor where secrets come from.
+The config names the topic, and other connectors may use the same. Knows neither who asks nor how variables are resolved.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.codecs.dead_letters import CONNECTOR_HEADER, PREFIX
-from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.runtime.config.client_settings import ClientKind, connector_overrides
+from airflow_provider_connect.runtime.config.config_providers import is_public, variables
 from airflow_provider_connect.runtime.config.internal_topics import KAFKAS_OWN
-from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.history import Shown
 from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import DEAD_LETTERS
 from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
@@ -21,6 +23,8 @@ from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere
 
 CONTEXT_HEADERS: Final = "errors.deadletterqueue.context.headers.enable"
 Row = dict[str, Any]  # Any: JSON
+SecretsOf = Callable[[str, Mapping[str, str], Shown], set[str]]
+"""What of a connector's config must not be shown, by its name, its config, and the config as it may be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,25 @@ def dead_letter_topic(name: str, config: Mapping[str, str], settings: WorkerSett
     if is_elsewhere(settings, connector_overrides(config, ClientKind.PRODUCER)):
         raise BadRequestException(f"The dead letter queue of connector {name} is on another cluster than the worker's")
     return topic
+
+
+class SinkSecrets:
+    """A ``SecretsOf``. ``values_of`` returns the values of variables of a connector, in their order, or raises ConfigException."""
+
+    def __init__(self, settings: WorkerSettings, values_of: Callable[[str, Sequence[str]], list[str]]) -> None:
+        self._settings = settings
+        self._values_of = values_of
+
+    def __call__(self, name: str, config: Mapping[str, str], shown: Shown) -> set[str]:
+        """Raises BadRequestException where a variable has no value here: its secret could not be hidden."""
+        visible, providers = shown(config), self._settings.config_providers(name)
+        secret = [text for text in variables(config) if not is_public(text, providers)]
+        try:
+            values = self._values_of(name, secret) if secret else []
+        except ConfigException as error:
+            text = f"Dead letters are not shown, for this server cannot hide the values of the config's variables: {error.message}"
+            raise BadRequestException(text) from error
+        return {value for key, value in config.items() if visible.get(key) != value} | config_secrets(config) | set(values)
 
 
 def has_context_headers(config: Mapping[str, str]) -> bool:

@@ -17,12 +17,13 @@ from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, ForbiddenException, NotFoundException
 from airflow_provider_connect.runtime.config.dag_settings import PREFIX, DagCheck, steering_errors
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.herder.backfills import BackfillVerbs
+from airflow_provider_connect.runtime.herder.backfills import Backfills
 from airflow_provider_connect.runtime.herder.checks import with_own_values
 from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.runtime.herder.corrections import Corrections
-from airflow_provider_connect.runtime.herder.costs import CostVerbs, RecordedCosts
-from airflow_provider_connect.runtime.herder.history import ConnectorHistory, HistoryVerbs
+from airflow_provider_connect.runtime.herder.costs import Readable, RecordedCosts
+from airflow_provider_connect.runtime.herder.dead_letters import SinkSecrets
+from airflow_provider_connect.runtime.herder.history import ConnectorHistory
 from airflow_provider_connect.runtime.herder.lifecycle import Lifecycle
 from airflow_provider_connect.runtime.herder.metrics import (
     BatchLogMetrics,
@@ -34,20 +35,26 @@ from airflow_provider_connect.runtime.herder.metrics import (
 from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.runtime.herder.plugin_facts import ChosenVersions, KnownPlugins
 from airflow_provider_connect.runtime.herder.ports import Launcher, Previewer, Probe, RecordedChanges
-from airflow_provider_connect.runtime.herder.replays import Replays, ReplayVerbs
+from airflow_provider_connect.runtime.herder.replays import Replays
 from airflow_provider_connect.runtime.herder.restarts import RestartRequest, Restarts
-from airflow_provider_connect.runtime.herder.sinks import SinkVerbs
+from airflow_provider_connect.runtime.herder.sinks import Sinks
 from airflow_provider_connect.runtime.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.runtime.herder.statuses import StatusKeeper
-from airflow_provider_connect.runtime.herder.upgrades import Upgrades, UpgradeVerbs
+from airflow_provider_connect.runtime.herder.upgrades import Upgrades
 from airflow_provider_connect.runtime.herder.views import ConnectorViews, SlotNotes, shown, task_view, workers_of
+from airflow_provider_connect.runtime.model.backfill_request import Backfill, BackfillRequest
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.contradictions import RunFacts
+from airflow_provider_connect.runtime.model.cost import DEFAULT_DAYS, ConnectorCosts, Costs
+from airflow_provider_connect.runtime.model.history import ConfigHistory, OffsetHistory, OffsetUndo, Shown
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
-from airflow_provider_connect.runtime.model.page import ConnectorClass
+from airflow_provider_connect.runtime.model.page import ConnectorClass, ConnectorLag, DeadLetters
+from airflow_provider_connect.runtime.model.preview_comparison import Comparison
 from airflow_provider_connect.runtime.model.previews import Preview
 from airflow_provider_connect.runtime.model.records import LoggerRecord
+from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest
 from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.model.upgrades import Upgrade
 from airflow_provider_connect.runtime.model.views import (
     ConfigKeyView,
     ConnectorInfo,
@@ -63,7 +70,7 @@ from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import Plug
 from airflow_provider_connect.runtime.stores.backing import Backing, TopicBacking
 
 
-class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, UpgradeVerbs):
+class Herder:
     """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
@@ -89,30 +96,53 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         backing = backing or TopicBacking(settings)
-        self._batch_log = BatchLogMetrics(backing.batch_log())
-        self._task_metrics = task_metrics or self._batch_log.read
-        self._with_records = self._batch_log.with_records if task_metrics is None else partial(with_counted_records, task_metrics)
-        self._plugins = plugins = KnownPlugins(catalog := PluginCatalog(settings.plugin_path))
-        self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
-        self.settings, self._launcher, self._probe, self._previewer = settings, launcher, probe, previewer
-        self.retained_wal = SlotNotes()
-        warnings = self._batch_log.warnings if task_metrics is None else partial(counted_warnings, task_metrics)
-        self._views = ConnectorViews(plugins, self.retained_wal, warnings)
-        self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
-        self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
-        self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)
-        seconds = settings.task_shutdown_graceful_timeout_ms / 1000
-        self._offsets = OffsetKeeper(settings, backing, topics, launcher, probe=probe, facts_of=plugins.of, resolve=resolve, sleep=sleep)
-        settle = self._offsets.settle
-        self._lifecycle = Lifecycle(topics, self._statuses, launcher, settle=settle, graceful_seconds=seconds, sleep=sleep)
+        self.settings, self._launcher, self._probe, self._previewer, self._author = settings, launcher, probe, previewer, author
         self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
-        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check, with_topics=self._offsets.with_topics)
-        self._past, self._author = ConnectorHistory(topics, self._connectors, self._offsets, recorded, sleep=sleep), author
+        self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
+
+        self._batch_log = batch_log = BatchLogMetrics(backing.batch_log())
+        self._task_metrics = task_metrics or batch_log.read
+        self._with_records = batch_log.with_records if task_metrics is None else partial(with_counted_records, task_metrics)
+        warnings = batch_log.warnings if task_metrics is None else partial(counted_warnings, task_metrics)
+
+        catalog = PluginCatalog(settings.plugin_path)
+        self._plugins = plugins = KnownPlugins(catalog)
+        self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
+        self.retained_wal = SlotNotes()
+        self._views = ConnectorViews(plugins, self.retained_wal, warnings)
+
+        self._statuses = statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
+        self._offsets = offsets = OffsetKeeper(
+            settings, backing, topics, launcher, probe=probe, facts_of=plugins.of, resolve=resolve, sleep=sleep
+        )
+        self._lifecycle = lifecycle = Lifecycle(
+            topics,
+            statuses,
+            launcher,
+            settle=offsets.settle,
+            graceful_seconds=settings.task_shutdown_graceful_timeout_ms / 1000,
+            sleep=sleep,
+        )
+        self._connectors = connectors = ConnectorConfigs(topics, lifecycle, probe, self._dag_check, with_topics=offsets.with_topics)
+        self._corrections = Corrections(topics, statuses, lifecycle, launcher)
+        self._restarts = Restarts(topics, statuses, lifecycle, launcher, plugins, sleep=sleep)
+
+        self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)
+        self._past = ConnectorHistory(topics, connectors, offsets, recorded, sleep=sleep)
         self._costs = RecordedCosts(topics.reader, recorded, settings.prices)
-        own, previewer_of = (self._connectors, self._offsets, self._lifecycle), self._require_previewer
-        self._replays = Replays(settings, topics, *own, previewer=previewer_of, dag_check=self._dag_check, secrets=self._secrets)
-        self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
-        self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins, sleep=sleep)
+        self._backfills = Backfills(settings, topics, connectors, offsets)
+        secrets = SinkSecrets(settings, offsets.values_of)
+        self._replays = Replays(
+            settings,
+            topics,
+            connectors,
+            offsets,
+            lifecycle,
+            previewer=self._require_previewer,
+            dag_check=self._dag_check,
+            secrets=secrets,
+        )
+        self._sinks = Sinks(settings, topics, offsets, batch_log, secrets=secrets, replayed=self._replays.replayed)
 
     # ── connectors ──
 
@@ -190,10 +220,6 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
     ) -> ConnectorInfo:
         """Merge ``patch`` into the raw config: None removes a key (KIP-477). ``restored`` puts secrets in, for each config merged into."""
         return self._written(name, self._connectors.patch(name, patch, restored, author or self._author))
-
-    def rollback_config(self, name: str, revision: int, restored: Restored, *, author: str | None = None) -> ConnectorInfo:
-        """Give the connector the config of an earlier revision. See ``ConnectorHistory.roll_back``."""
-        return self._written(name, self._past.roll_back(name, revision, restored, author or self._author))
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
         """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it. ``version``: the
@@ -300,6 +326,118 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
         """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
         return self._offsets.reset(name, author or self._author)
 
+    def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
+        """How far the sinks among ``names`` are behind their topics. See ``Sinks.lags``."""
+        return self._sinks.lags(names)
+
+    def partition_lags(self, name: str) -> ConnectorLag:
+        """The sink's lag now, by partition. See ``Sinks.partition_lags``."""
+        return self._sinks.partition_lags(name)
+
+    def distances(self, names: Collection[str]) -> dict[str, Distance]:
+        """How far those of ``names`` are from the end of what they read. See ``Sinks.distances``."""
+        return self._sinks.distances(names)
+
+    # ── dead-letter records and backfills ──
+
+    def dead_letters(self, name: str, *, limit: int, shown: Shown) -> DeadLetters:
+        """The newest records of the sink's dead letter queue. See ``Sinks.dead_letters``."""
+        return self._sinks.dead_letters(name, limit=limit, shown=shown)
+
+    def dead_letter_replay(self, name: str) -> Replay:
+        """The last replay of the sink's dead-letter records. Raises NotFoundException where there was none."""
+        return self._replays.state(name)
+
+    def replay_dead_letters(
+        self,
+        name: str,
+        asked: ReplayRequest,
+        *,
+        dry_run: bool = False,
+        records: int = 10,
+        author: str | None = None,
+        shown: Shown = dict,
+    ) -> Replay:
+        """Write dead-letter records of a sink back, each once. See ``Replays.request``; a dry run returns the first ``records``.
+        ``shown`` hides more secrets of a config than those that its keys are named after."""
+        if dry_run:
+            return self._replays.preview(name, asked, records=records, shown=shown)
+        return self._replays.request(name, asked, author or self._author, shown=shown)
+
+    def backfills(self, name: str) -> list[Backfill]:
+        """The backfills of a connector, by name. See ``Backfills.of``."""
+        return self._backfills.of(name)
+
+    def create_backfill(
+        self,
+        name: str,
+        request: BackfillRequest,
+        restored: Restored = lambda patch, _: patch,
+        *,
+        dry_run: bool = False,
+        author: str | None = None,
+    ) -> Backfill:
+        """Deliver ranges of a sink's topics again, next to the live connector. See ``Backfills.create``."""
+        return self._backfills.create(name, request, restored, dry_run=dry_run, author=author or self._author)
+
+    # ── history and costs ──
+
+    def config_history(self, name: str, *, limit: int = 50, before: int | None = None, shown: Shown = dict) -> ConfigHistory:
+        """The configs that the connector had, the newest first; ``shown`` hides more secrets than are hidden already."""
+        return self._past.configs(name, limit=limit, before=before, shown=shown)
+
+    def rollback_config(self, name: str, revision: int, restored: Restored, *, author: str | None = None) -> ConnectorInfo:
+        """Give the connector the config of an earlier revision. See ``ConnectorHistory.roll_back``."""
+        return self._written(name, self._past.roll_back(name, revision, restored, author or self._author))
+
+    def offsets_history(self, name: str, *, limit: int = 100, before: int | None = None) -> OffsetHistory:
+        """The changes of the connector's offsets, the newest first; ``limit`` counts partitions."""
+        return self._past.offsets(name, limit=limit, before=before)
+
+    def undo_offsets(
+        self, name: str, *, to: str | int | None = None, entry: int | None = None, dry_run: bool = False, author: str | None = None
+    ) -> OffsetUndo:
+        """Set the offsets of an earlier instant. See ``ConnectorHistory.undo``."""
+        return self._past.undo(name, to=to, entry=entry, dry_run=dry_run, author=author or self._author)
+
+    def costs(self, *, days: int = DEFAULT_DAYS, readable: Readable = lambda names: names) -> Costs:
+        """By connector and day, of today and the days before. ``readable`` picks those of some connectors that the user may read."""
+        return self._costs.of_all(days, readable)
+
+    def connector_costs(self, name: str, *, days: int = DEFAULT_DAYS) -> ConnectorCosts:
+        """By day and by run. Deleted connectors still have their costs."""
+        return self._costs.of_one(name, days)
+
+    # ── previews and upgrades ──
+
+    def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview:
+        """A dry run: what the next run would plan and read first. ``config`` None: the connector's own. See ``Previewer``.
+
+        Raises NotFoundException for an unknown connector without a config.
+        """
+        given = config
+        if given is None:
+            state = self.config_state()
+            given, version = config_of(state, name), version or state.version_in_force(name)
+        return self._require_previewer().preview(name, {**given, "name": name}, records=records, version=version)
+
+    def upgrade(self, name: str) -> Upgrade:
+        """The upgrade that was requested last. Raises NotFoundException."""
+        return self._upgrades.get(name)
+
+    def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False, author: str | None = None) -> Upgrade:
+        """Have the next run use another version of the connector's plugin, if nothing prevents it. See ``Upgrades.request``."""
+        by = author or self._author
+        return self._upgrades.request(name, to, canary=canary, accept_schema_change=accept_schema_change, author=by)
+
+    def compare_versions(self, name: str, to: str, *, records: int) -> Comparison:
+        """What the next run would compare before it used another version. Changes nothing."""
+        return self._upgrades.compare(name, to, records=records)
+
+    def forget_upgrade(self, name: str, *, author: str | None = None) -> None:
+        """From now on the config alone decides which version runs. Raises NotFoundException."""
+        self._upgrades.forget(name, author or self._author)
+
     # ── for the reconciler ──
 
     def correct(self, name: str, facts: RunFacts) -> bool:
@@ -330,17 +468,6 @@ class Herder(HistoryVerbs, CostVerbs, SinkVerbs, ReplayVerbs, BackfillVerbs, Upg
 
     def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
         return list(self._require_probe().config_keys(plugin, version, location))
-
-    def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview:
-        """A dry run: what the next run would plan and read first. ``config`` None: the connector's own. See ``Previewer``.
-
-        Raises NotFoundException for an unknown connector without a config.
-        """
-        given = config
-        if given is None:
-            state = self.config_state()
-            given, version = config_of(state, name), version or state.version_in_force(name)
-        return self._require_previewer().preview(name, {**given, "name": name}, records=records, version=version)
 
     def put_log_level(self, logger: str, level: str, *, author: str | None = None) -> None:
         """Ask all workers that are up now to set the level of a logger (KIP-976)."""

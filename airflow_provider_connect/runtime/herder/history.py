@@ -163,24 +163,3 @@ def _patch_to(wanted: Mapping[str, str], revision: int, restored: Restored, _: G
             reason = f"its value is hidden in revision {revision}, and the connector has none now; put the config with the value itself"
             raise ConfigException.of(key, value, reason)
     return patch
-
-
-class HistoryVerbs:
-    """The verbs of a herder about the past. ``_past`` and ``_author`` are set by the herder."""
-
-    _past: ConnectorHistory
-    _author: str | None
-
-    def config_history(self, name: str, *, limit: int = 50, before: int | None = None, shown: Shown = dict) -> ConfigHistory:
-        """The configs that the connector had, the newest first; ``shown`` hides more secrets than are hidden already."""
-        return self._past.configs(name, limit=limit, before=before, shown=shown)
-
-    def offsets_history(self, name: str, *, limit: int = 100, before: int | None = None) -> OffsetHistory:
-        """The changes of the connector's offsets, the newest first; ``limit`` counts partitions."""
-        return self._past.offsets(name, limit=limit, before=before)
-
-    def undo_offsets(
-        self, name: str, *, to: str | int | None = None, entry: int | None = None, dry_run: bool = False, author: str | None = None
-    ) -> OffsetUndo:
-        """Set the offsets of an earlier instant. See ``ConnectorHistory.undo``."""
-        return self._past.undo(name, to=to, entry=entry, dry_run=dry_run, author=author or self._author)

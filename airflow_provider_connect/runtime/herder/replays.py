@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.config.dag_settings import SCHEDULE, DagCh
 from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs
-from airflow_provider_connect.runtime.herder.dead_letters import CONTEXT_HEADERS, dead_letter_topic, has_context_headers
+from airflow_provider_connect.runtime.herder.dead_letters import CONTEXT_HEADERS, SecretsOf, dead_letter_topic, has_context_headers
 from airflow_provider_connect.runtime.herder.lifecycle import Lifecycle
 from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper
 from airflow_provider_connect.runtime.herder.ports import Previewer
@@ -48,7 +48,6 @@ _CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override."
 _OF_ONE_GROUP: Final = frozenset({"consumer.override.group.id", "consumer.override.isolation.level"})
 _STEERING: Final = ("airflow.engine", "airflow.pool", "airflow.queue", "airflow.owner")
 _CHANGES: Final = ("transforms", "predicates")
-SecretsOf = Callable[[str, Mapping[str, str], Shown], set[str]]
 _LONGEST_LINE: Final = 500
 _LONGEST: Final = 256 * 1024  # characters of a setting, as in any config that REST takes
 
@@ -217,33 +216,6 @@ class Replays:
         state, failure = _worst(snapshot, name)
         until = [f"{partition}:{end}" for partition, end in ends.items()]
         return Replay(name, config[_REPLAY], config[_TOPIC], until, records, is_done, state, failure)
-
-
-class ReplayVerbs:
-    """The verbs of a herder about replays. ``_replays`` and ``_author`` are set by the herder."""
-
-    _replays: Replays
-    _author: str | None
-
-    def dead_letter_replay(self, name: str) -> Replay:
-        """The last replay of the sink's dead-letter records. Raises NotFoundException where there was none."""
-        return self._replays.state(name)
-
-    def replay_dead_letters(
-        self,
-        name: str,
-        asked: ReplayRequest,
-        *,
-        dry_run: bool = False,
-        records: int = 10,
-        author: str | None = None,
-        shown: Shown = dict,
-    ) -> Replay:
-        """Write dead-letter records of a sink back, each once. See ``Replays.request``; a dry run shows the first ``records``.
-        ``shown`` hides more secrets of a config than those that its keys are named after."""
-        if dry_run:
-            return self._replays.preview(name, asked, records=records, shown=shown)
-        return self._replays.request(name, asked, author or self._author, shown=shown)
 
 
 def is_replay(config: Mapping[str, str], sink: str) -> bool:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+from airflow_provider_connect.codecs.dead_letters import OffsetRanges
 from airflow_provider_connect.data.records import Distance
-from airflow_provider_connect.errors import BadRequestException, ConfigException, NotFoundException
-from airflow_provider_connect.runtime.config.config_providers import is_public, variables
-from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
+from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.herder.dead_letters import Part, dead_letter_topic, has_context_headers, is_of, is_shown_whole, row_of
+from airflow_provider_connect.runtime.herder.dead_letters import (
+    Part,
+    SecretsOf,
+    dead_letter_topic,
+    has_context_headers,
+    is_of,
+    is_shown_whole,
+    row_of,
+)
 from airflow_provider_connect.runtime.herder.metrics import BatchLogMetrics, sink_lags
 from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper
-from airflow_provider_connect.runtime.herder.replays import Replays
 from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
 from airflow_provider_connect.runtime.model.history import Shown
 from airflow_provider_connect.runtime.model.page import ConnectorLag, DeadLetters
@@ -31,35 +38,46 @@ _MOST_OFFSETS: Final = 20_000
 _PART: Final = Part(text=2000, name=100, headers=25)
 
 
-class SinkVerbs:
-    """The verbs of a herder about sinks. The herder sets all attributes."""
+class Sinks:
+    """See the module. ``replayed`` returns, by partition of a dead letter queue, the records that were replayed for a connector."""
 
-    settings: WorkerSettings
-    _topics: Topics
-    _offsets: OffsetKeeper
-    _batch_log: BatchLogMetrics
-    _replays: Replays
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        topics: Topics,
+        offsets: OffsetKeeper,
+        batch_log: BatchLogMetrics,
+        *,
+        secrets: SecretsOf,
+        replayed: Callable[[str, str], Mapping[int, OffsetRanges]],
+    ) -> None:
+        self._settings = settings
+        self._reader = topics.reader
+        self._offsets = offsets
+        self._batch_log = batch_log
+        self._secrets = secrets
+        self._replayed = replayed
 
-    def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
+    def lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
         """How far the sinks among ``names`` are behind their topics, by Connect's metric names; see ``metrics.sink_lags``."""
-        known = self._topics.reader.configs().connector_configs
+        known = self._reader.configs().connector_configs
         configs = {name: self._offsets.with_topics(name, known[name]) for name in names if name in known}
-        return sink_lags(self.settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
+        return sink_lags(self._settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
 
     def distances(self, names: Collection[str]) -> dict[str, Distance]:
         """How far those of ``names`` are from their ends: sinks by ``sink_lags``, sources by what the last batch log entries hold."""
         sources = {name: found for name, found in self._batch_log.source_distances().items() if name in names}
-        return {name: Distance(int(found["records-lag"])) for name, found in self.sink_lags(names).items()} | sources
+        return {name: Distance(int(found["records-lag"])) for name, found in self.lags(names).items()} | sources
 
     def partition_lags(self, name: str) -> ConnectorLag:
         """The sink's lag now, from what its group has committed.
 
         Raises NotFoundException; BadRequestException for a source, and for a sink that reads another cluster than the worker's.
         """
-        config = self._offsets.with_topics(name, config_of(self._topics.reader.configs(), name))
+        config = self._offsets.with_topics(name, config_of(self._reader.configs(), name))
         if self._offsets.reads_elsewhere(name, config):
             raise BadRequestException(f"Connector {name} reads another cluster than the worker's, so its lag is not known here")
-        found = partition_lags(self.settings, config, self._offsets.offsets(name))
+        found = partition_lags(self._settings, config, self._offsets.offsets(name))
         furthest = sorted(found, key=lambda each: -each.lag)[:MOST_PARTITIONS]
         shown = sorted(furthest, key=lambda each: (each.topic, each.partition))
         return ConnectorLag(shown, sum(each.lag for each in found), len(found) - len(shown))
@@ -73,11 +91,11 @@ class SinkVerbs:
         """
         if not 1 <= limit <= MOST_DEAD_LETTERS:
             raise BadRequestException(f"limit is a number from 1 to {MOST_DEAD_LETTERS}, not {limit}")
-        config = self._offsets.with_topics(name, config_of(self._topics.reader.configs(), name))
+        config = self._offsets.with_topics(name, config_of(self._reader.configs(), name))
         has_headers = has_context_headers(config)
         if not config.get(DEAD_LETTERS, "").strip():
             return DeadLetters(None, has_headers, [], True, 0)
-        topic = dead_letter_topic(name, config, self.settings)
+        topic = dead_letter_topic(name, config, self._settings)
         mask = Mask(self._secrets(name, config, shown))
         search = RecordSearch(
             limit,
@@ -86,24 +104,14 @@ class SinkVerbs:
             most_offsets=_MOST_OFFSETS,
         )
         try:
-            found = search.run(self.settings, topic, SECONDS)
+            found = search.run(self._settings, topic, SECONDS)
         except NotFoundException:  # no record has failed yet
             return DeadLetters(topic, has_headers, [], True, 0)
-        replayed = self._replays.replayed(name, topic)
+        replayed = self._replayed(name, topic)
         for row in found.kept:
             row["is_replayed"] = row["offset"] in replayed.get(row["partition"], ())
         rows = fitting(list(reversed(found.kept)), MOST_BYTES)
         return DeadLetters(topic, has_headers, rows, found.is_whole, len(found.kept) - len(rows))
-
-    def _secrets(self, name: str, config: Mapping[str, str], shown: Shown) -> set[str]:
-        visible, providers = shown(config), self.settings.config_providers(name)
-        named = [text for text in variables(config) if not is_public(text, providers)]
-        try:
-            values = self._offsets.values_of(name, named) if named else []
-        except ConfigException as error:
-            text = f"Dead letters are not shown, for this server cannot hide the values of the config's variables: {error.message}"
-            raise BadRequestException(text) from error
-        return {value for key, value in config.items() if visible.get(key) != value} | config_secrets(config) | set(values)
 
 
 def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> list[Mapping[str, Any]]:

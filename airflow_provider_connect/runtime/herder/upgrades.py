@@ -151,27 +151,3 @@ def _upgrade_of(state: ClusterConfigState, name: str) -> Upgrade:
     if name not in state.upgrades:
         raise NotFoundException(f"No upgrade of connector {name} was asked for")
     return state.upgrades[name]
-
-
-class UpgradeVerbs:
-    """The verbs of a herder about upgrades. ``_upgrades`` and ``_author`` are set by the herder."""
-
-    _upgrades: Upgrades
-    _author: str | None
-
-    def upgrade(self, name: str) -> Upgrade:
-        """The upgrade that was requested last. Raises NotFoundException."""
-        return self._upgrades.get(name)
-
-    def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False, author: str | None = None) -> Upgrade:
-        """Have the next run go to another version of the connector's plugin, if nothing stands in the way. See ``Upgrades``."""
-        by = author or self._author
-        return self._upgrades.request(name, to, canary=canary, accept_schema_change=accept_schema_change, author=by)
-
-    def compare_versions(self, name: str, to: str, *, records: int) -> Comparison:
-        """What the next run would compare before it went to another version. Changes nothing."""
-        return self._upgrades.compare(name, to, records=records)
-
-    def forget_upgrade(self, name: str, *, author: str | None = None) -> None:
-        """From now on the config alone decides which version runs. Raises NotFoundException."""
-        self._upgrades.forget(name, author or self._author)
