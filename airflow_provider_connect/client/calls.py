@@ -36,16 +36,15 @@ class Call(Generic[T]):
     body: Any = None  # whatever JSON can hold
 
 
-def call(
-    verb: str, *names: object, query: Sequence[tuple[str, str]] = (), body: Any = None, read: Callable[[Answer], Any] | None = None
-) -> Call[Any]:
-    """The call of a verb; ``names`` are those in its path. ``read`` None: the answer is the value that the verb's type describes."""
+def call(verb: str, *names: object, body: Any = None, read: Callable[[Answer], Any] | None = None, **query: object) -> Call[Any]:
+    """The call of a verb; ``names`` are those in its path, ``query`` has its query parameters by argument, None: not given. ``read`` None:
+    the answer is the value that the verb's type describes."""
     found = VERBS[verb]
 
     def answer_of_verb(answer: Answer) -> Any:
         return None if found.answer is None else of_json(found.answer, answer.body)
 
-    return Call(found, _path(found, names), read or answer_of_verb, query, body)
+    return Call(found, _path(found, names), read or answer_of_verb, found.query_of(query), body)
 
 
 def _path(verb: Verb, names: Sequence[object]) -> str:

@@ -95,15 +95,15 @@ class _Verbs:
     @verb
     def expanded(self, info: bool = True, status: bool = True) -> Call[dict[str, Views]]:
         """All connectors with their ``info``, ``status`` or both, in one request. One that is just being deleted has no info."""
-        wanted = [("expand", name) for name, is_wanted in (("info", info), ("status", status)) if is_wanted]
-        return call("connectors", query=wanted, read=_expanded)
+        wanted = [name for name, is_wanted in (("info", info), ("status", status)) if is_wanted]
+        return call("connectors", expand=wanted, read=_expanded)
 
     @verb
     def statuses(self) -> Call[dict[str, ConnectorStatusView]]:
         """The states of all connectors and their tasks, in one request; a connector that has no status yet is left out."""
         return call(
             "connectors",
-            query=[("expand", "status")],
+            expand="status",
             read=lambda answer: {name: views["status"] for name, views in _expanded(answer).items() if "status" in views},
         )
 
@@ -149,7 +149,7 @@ class _Verbs:
     def config_history(self, name: str, *, limit: int = 50, before: int | None = None) -> Call[ConfigHistory]:
         """The configs that the connector had, the newest first, secrets hidden; ``before``: only revisions below this number. A real Kafka
         Connect has no such route: NotFoundException, as for the three verbs of history below."""
-        return call("config_history", name, query=_page(limit, before))
+        return call("config_history", name, limit=limit, before=before)
 
     @verb
     def rollback_config(self, name: str, revision: int) -> Call[ConnectorInfo]:
@@ -179,8 +179,13 @@ class _Verbs:
     @verb
     def restart_connector(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> Call[ConnectorStatusView | None]:
         """Restart the connector (KIP-745). With a flag: what will restart, at once. Without: None, when it has restarted."""
-        query = [("includeTasks", _flag(include_tasks)), ("onlyFailed", _flag(only_failed))]
-        return call("restart_connector", name, query=query, read=lambda answer: of_json(ConnectorStatusView | None, answer.body))
+        return call(
+            "restart_connector",
+            name,
+            include_tasks=include_tasks,
+            only_failed=only_failed,
+            read=lambda answer: of_json(ConnectorStatusView | None, answer.body),
+        )
 
     @verb
     def task_infos(self, name: str) -> Call[list[TaskInfo]]:
@@ -230,7 +235,7 @@ class _Verbs:
     @verb
     def offsets_history(self, name: str, *, limit: int = 50, before: int | None = None) -> Call[OffsetHistory]:
         """The changes of the connector's offsets, the newest first; ``limit`` counts partitions that changed."""
-        return call("offsets_history", name, query=_page(limit, before))
+        return call("offsets_history", name, limit=limit, before=before)
 
     @verb
     def undo_offsets(self, name: str, *, to: str | int | None = None, entry: int | None = None, dry_run: bool = False) -> Call[OffsetUndo]:
@@ -268,23 +273,22 @@ class _Verbs:
     def costs(self, *, days: int = DEFAULT_DAYS) -> Call[Costs]:
         """What connectors have used and cost, by connector and day of UTC, today included. A real Kafka Connect has no such route:
         NotFoundException, as for the next verb."""
-        return call("costs", query=[("days", str(days))])
+        return call("costs", days=days)
 
     @verb
     def connector_costs(self, name: str, *, days: int = DEFAULT_DAYS) -> Call[ConnectorCosts]:
         """The same of one connector, by day and by run."""
-        return call("connector_costs", name, query=[("days", str(days))])
+        return call("connector_costs", name, days=days)
 
     @verb
     def plugins(self, connectors_only: bool = True) -> Call[list[PluginView]]:
         """The installed plugins."""
-        return call("plugins", query=[("connectorsOnly", _flag(connectors_only))])
+        return call("plugins", connectors_only=connectors_only)
 
     @verb
     def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> Call[list[ConfigKeyView]]:
         """The settings of a plugin, of a version or range where one is given (KIP-891), and of the location of that name."""
-        asked = {"version": version, "location": location}
-        return call("plugin_config", plugin, query=[(name, text) for name, text in asked.items() if text is not None])
+        return call("plugin_config", plugin, version=version, location=location)
 
     @verb
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Call[Validation]:
@@ -304,8 +308,8 @@ class _Verbs:
     @verb
     def set_logger_level(self, name: str, level: str, *, whole_cluster: bool = False) -> Call[list[str]]:
         """Set a level; the loggers that changed, or none for the whole cluster (KIP-976)."""
-        query = [("scope", "cluster" if whole_cluster else "worker")]
-        return call("set_logger_level", name, query=query, body={"level": level}, read=lambda a: of_json(list[str] | None, a.body) or [])
+        scope = "cluster" if whole_cluster else "worker"
+        return call("set_logger_level", name, scope=scope, body={"level": level}, read=lambda a: of_json(list[str] | None, a.body) or [])
 
     @verb
     def preview(
@@ -375,11 +379,3 @@ def _validation(answer: Answer) -> Validation:
 
 def _message(answer: Answer) -> str:
     return str(answer.body["message"])
-
-
-def _page(limit: int, before: int | None) -> list[tuple[str, str]]:
-    return [("limit", str(limit)), *([] if before is None else [("before", str(before))])]
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"

@@ -58,11 +58,6 @@ def query(request: Request, name: str, default: str) -> str:
     return values[0] if values and values[0] else default
 
 
-def is_true(text: str) -> bool:
-    """As Java reads a boolean: ``true`` in any case, and nothing else."""
-    return text.lower() == "true"
-
-
 def json_bytes(value: object) -> bytes:
     """``value`` without white space. Half a surrogate pair, which some other writer may have left on a topic, becomes a question mark.
 

@@ -6,12 +6,13 @@ from contextlib import AbstractAsyncContextManager
 from fastapi import FastAPI
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.rest import backfills, connectors, costs, dead_letters, lags, metrics, page, server_routes
+from airflow_provider_connect.rest import backfills, connectors, dead_letters, lags, metrics, page, server_routes
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.connectors import Listing
 from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, Runs
 from airflow_provider_connect.rest.request_checks import RequestChecks
+from airflow_provider_connect.rest.routes import remaining_routes
 from airflow_provider_connect.rest.server_routes import Loggers
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import ServerView
@@ -24,7 +25,6 @@ _ROUTERS = (
     connectors.router,
     dead_letters.router,
     backfills.router,
-    costs.router,
     page.router,
     lags.router,
 )
@@ -62,7 +62,8 @@ def create_app(
     app.state.calls = calls = Calls(herder, access)
     app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
     app.state.warnings, app.state.page = warnings, PageFacts(calls, runs or NoRuns())
-    routers = (*_ROUTERS, *((server_routes.admin_router,) if has_admin else ()), *((page.page_router,) if has_page else ()))
+    routers = [*_ROUTERS, *([server_routes.admin_router] if has_admin else []), *([page.page_router] if has_page else [])]
+    routers.append(remaining_routes(routers, has_admin=has_admin))
     for router in routers:
         app.include_router(router)
     routes = [route for router in routers for route in router.routes]  # app.routes has them from FastAPI 0.137 on inside of others

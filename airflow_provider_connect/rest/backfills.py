@@ -18,7 +18,7 @@ from airflow_provider_connect.rest.routes import Connector, serves
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.backfill import backfill_name
 
-router = APIRouter(tags=["connectors"])
+router = APIRouter()
 
 
 @serves(router, "backfills")

@@ -17,10 +17,10 @@ from starlette.responses import Response
 from airflow_provider_connect.errors import BadRequestException, ForbiddenException, NotFoundException
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
-from airflow_provider_connect.rest.answers import answer, empty, is_true, json_bytes, query
+from airflow_provider_connect.rest.answers import answer, empty, json_bytes
 from airflow_provider_connect.rest.calls import SECONDS, Calls, author_of, calls_of, known_config, user_of
 from airflow_provider_connect.rest.request_checks import location_segment
-from airflow_provider_connect.rest.routes import Connector, Task, changes, reads, serves
+from airflow_provider_connect.rest.routes import Connector, Task, answers, query_of, serves
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.view_json import to_json
@@ -39,10 +39,9 @@ from airflow_provider_connect.runtime.model.views import (
 View = ConnectorInfo | ConnectorStatusView
 _ABSENT: Final = object()
 
-router = APIRouter(tags=["connectors"])
+router = APIRouter()
 
 _SIGNATURE, _ALGORITHM = "X-Connect-Authorization", "X-Connect-Request-Signature-Algorithm"
-_ENTRIES, _MOST_ENTRIES, _MOST_DIGITS = 50, 1000, 18
 _ALGORITHMS = ("HmacSHA256",)
 
 
@@ -108,62 +107,27 @@ async def patch_config(request: Request, connector: Connector) -> Response:
     return await calls.change_by(request, connector, bodies.config_patch, patch)
 
 
-@serves(router, "config_history")
-async def get_config_history(request: Request, connector: Connector) -> Response:
-    calls, (limit, before) = calls_of(request), _page(request)
-
-    def read(herder: Herder) -> Response:
-        return answer(herder.config_history(connector, limit=limit, before=before, shown=calls.secrets.shown))
-
-    return await calls.read(request, connector, read)
-
-
-@serves(router, "rollback_config", body=bodies.AskedRollback.model_json_schema())
-async def rollback_config(request: Request, connector: Connector) -> Response:
-    calls = calls_of(request)
-
-    def roll_back(herder: Herder, asked: bodies.AskedRollback) -> Response:
-        info = herder.rollback_config(connector, asked.revision, calls.secrets.patched, author=author_of(request))
-        return answer(calls.secrets.masked(info))
-
-    return await calls.change_by(request, connector, bodies.AskedRollback.of, roll_back)
-
-
 @serves(router, "restart_connector")
 async def restart_connector(request: Request, connector: Connector) -> Response:
-    tasks, failed = (is_true(query(request, name, "false")) for name in ("includeTasks", "onlyFailed"))
+    asked = query_of(request, "restart_connector")
 
     def restart(herder: Herder) -> Response:
-        plan = herder.restart_connector(connector, include_tasks=tasks, only_failed=failed, author=author_of(request))
-        return answer(plan, 202) if tasks or failed else empty(204)
+        plan = herder.restart_connector(connector, **asked, author=author_of(request))
+        return answer(plan, 202) if any(asked.values()) else empty(204)
 
     return await calls_of(request).change(request, connector, restart)
 
 
-reads(router, "connector_info", lambda calls, info: calls.secrets.masked(info))
-reads(router, "connector_config", lambda calls, config: calls.secrets.shown(config))
-reads(router, "connector_status")
-changes(router, "pause")
-changes(router, "resume")
-changes(router, "stop")
-changes(router, "delete_connector", right=Right.DELETE)
-
-
-def _page(request: Request) -> tuple[int, int | None]:
-    """How many entries of a history, and below which number. Raises BadRequestException."""
-    limit, before = (_number(request, name) for name in ("limit", "before"))
-    if limit is not None and not 1 <= limit <= _MOST_ENTRIES:
-        raise BadRequestException(f"'limit' must be a number from 1 to {_MOST_ENTRIES}, not {limit}")
-    return limit or _ENTRIES, before
-
-
-def _number(request: Request, name: str) -> int | None:
-    text = query(request, name, "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
-        raise BadRequestException(f"'{name}' must be a whole number, not '{text[:40]}'")
-    return int(text)
+answers(router, "connector_info", view=lambda calls, info: calls.secrets.masked(info))
+answers(router, "connector_config", view=lambda calls, config: calls.secrets.shown(config))
+answers(router, "config_history", given=lambda calls: {"shown": calls.secrets.shown})
+answers(
+    router,
+    "rollback_config",
+    body=bodies.AskedRollback,
+    given=lambda calls: {"restored": calls.secrets.patched},
+    view=lambda calls, info: calls.secrets.masked(info),
+)
 
 
 def _named(name: str, config: bodies.Config) -> bodies.Config:
@@ -264,28 +228,11 @@ def _status(herder: Herder, connector: str, task: int) -> TaskView | None:
         return None
 
 
-@serves(router, "task_status")
-async def get_task_status(request: Request, connector: Connector, task: Task) -> Response:
-    return await calls_of(request).read(request, connector, lambda herder: answer(herder.task_status(connector, task)))
-
-
-@serves(router, "restart_task")
-async def restart_task(request: Request, connector: Connector, task: Task) -> Response:
-    def restart(herder: Herder) -> None:
-        herder.restart_task(connector, task, author=author_of(request))
-
-    await calls_of(request).change(request, connector, restart)
-    return empty(204)
-
-
 @serves(router, "active_topics")
 async def get_active_topics(request: Request, connector: Connector) -> Response:
     return await calls_of(request).read(
         request, connector, lambda herder: answer({connector: ActiveTopics(herder.active_topics(connector))})
     )
-
-
-changes(router, "reset_active_topics")
 
 
 @router.post("/connectors/{connector}/tasks", include_in_schema=False)
@@ -312,7 +259,9 @@ async def refuse_internal_request(request: Request, connector: Connector) -> Res
 # ── offsets ──
 
 
-reads(router, "offsets", lambda _, offsets: ConnectorOffsets(offsets))
+answers(router, "offsets", view=lambda _, offsets: ConnectorOffsets(offsets))
+answers(router, "reset_offsets", view=lambda _, message: Message(message))
+answers(router, "undo_offsets", body=bodies.AskedUndo)
 
 
 @serves(router, "alter_offsets", body=documents.OFFSETS)
@@ -321,30 +270,6 @@ async def alter_offsets(request: Request, connector: Connector) -> Response:
         return answer(Message(herder.alter_offsets(connector, offsets, author=author_of(request))))
 
     return await calls_of(request).change_by(request, connector, bodies.offsets, alter)
-
-
-@serves(router, "reset_offsets")
-async def reset_offsets(request: Request, connector: Connector) -> Response:
-    def reset(herder: Herder) -> Response:
-        return answer(Message(herder.reset_offsets(connector, author=author_of(request))))
-
-    return await calls_of(request).change(request, connector, reset)
-
-
-@serves(router, "offsets_history")
-async def get_offsets_history(request: Request, connector: Connector) -> Response:
-    limit, before = _page(request)
-    return await calls_of(request).read(
-        request, connector, lambda herder: answer(herder.offsets_history(connector, limit=limit, before=before))
-    )
-
-
-@serves(router, "undo_offsets", body=bodies.AskedUndo.model_json_schema())
-async def undo_offsets(request: Request, connector: Connector) -> Response:
-    def undo(herder: Herder, asked: bodies.AskedUndo) -> Response:
-        return answer(herder.undo_offsets(connector, to=asked.to, entry=asked.entry, dry_run=asked.dry_run, author=author_of(request)))
-
-    return await calls_of(request).change_by(request, connector, bodies.AskedUndo.of, undo)
 
 
 # ── previews and upgrades ──
@@ -364,22 +289,5 @@ async def preview_connector(request: Request, connector: Connector) -> Response:
     return await calls.change_by(request, connector, bodies.AskedPreview.of, preview)
 
 
-@serves(router, "request_upgrade", body=bodies.AskedUpgrade.model_json_schema())
-async def put_upgrade(request: Request, connector: Connector) -> Response:
-    def put(herder: Herder, asked: bodies.AskedUpgrade) -> Response:
-        author, accepts = author_of(request), asked.accept_schema_change
-        return answer(herder.request_upgrade(connector, asked.to, canary=asked.canary, accept_schema_change=accepts, author=author), 202)
-
-    return await calls_of(request).change_by(request, connector, bodies.AskedUpgrade.of, put)
-
-
-@serves(router, "compare_versions", body=bodies.AskedComparison.model_json_schema())
-async def compare_versions(request: Request, connector: Connector) -> Response:
-    def compare(herder: Herder, asked: bodies.AskedComparison) -> Response:
-        return answer(herder.compare_versions(connector, asked.to, records=asked.records))
-
-    return await calls_of(request).change_by(request, connector, bodies.AskedComparison.of, compare)
-
-
-reads(router, "upgrade")
-changes(router, "forget_upgrade")
+answers(router, "request_upgrade", body=bodies.AskedUpgrade)
+answers(router, "compare_versions", body=bodies.AskedComparison)

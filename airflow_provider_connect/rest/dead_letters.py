@@ -21,7 +21,7 @@ from airflow_provider_connect.rest.routes import Connector, serves
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest, replay_connector
 
-router = APIRouter(tags=["connectors"])
+router = APIRouter()
 
 
 class _Edit(BaseModel):

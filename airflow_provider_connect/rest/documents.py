@@ -30,8 +30,8 @@ def described(verb: Verb, body: Mapping[str, object] | None = None) -> dict[str,
         extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     if verb.query:
         extra["parameters"] = [
-            {"name": name, "in": "query", "required": False, "description": meaning, "schema": {"type": "string"}}
-            for name, meaning in verb.query.items()
+            {"name": name, "in": "query", "required": False, "description": each.about, "schema": {"type": "string"}}
+            for name, each in verb.query.items()
         ]
     responses: dict[int | str, dict[str, Any]] = {
         code: {"description": "Done", **({} if kind is None else {"model": _model(kind)})}
@@ -42,6 +42,7 @@ def described(verb: Verb, body: Mapping[str, object] | None = None) -> dict[str,
     of_nothing = {"response_class": Response} if verb.answer is None else {}  # else an empty answer would be described as JSON
     return {
         "name": verb.name,
+        "tags": [_tag(verb)],
         "description": verb.about,
         "status_code": verb.status,
         "responses": responses,
@@ -49,6 +50,12 @@ def described(verb: Verb, body: Mapping[str, object] | None = None) -> dict[str,
         "openapi_extra": extra or None,
         **of_nothing,
     }
+
+
+def _tag(verb: Verb) -> str:
+    if verb.is_admin:
+        return "loggers"
+    return "connectors" if verb.path.startswith(("/connectors", "/costs")) else "server"
 
 
 @functools.cache

@@ -25,8 +25,9 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.rest.access import SAFE_METHODS, Access
 from airflow_provider_connect.rest.answers import HttpException, error_answer
 from airflow_provider_connect.rest.calls import USER
+from airflow_provider_connect.runtime.model.verbs import VERBS
 
-_SHOWN_PARAMETERS = ("expand", "includeTasks", "onlyFailed", "connectorsOnly", "version", "scope", "forward")
+_SHOWN_PARAMETERS = {name for verb in VERBS.values() for name in verb.query} | {"forward"}  # of Kafka Connect's workers among themselves
 _MEDIA_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*(;.*)?", re.DOTALL)
 _JSON = (("application", "json"), ("application", "*"), ("*", "*"))
 _MOST_HEADER_BYTES = 32 * 1024

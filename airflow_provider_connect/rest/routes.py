@@ -1,10 +1,15 @@
-"""How routes follow from the table of verbs: path, method and document of each; those that only read or change one connector as a whole."""
+"""Routes from the table of verbs: path, method, parameters, rights, status and document of each.
+
+A verb needs no code here: its route calls the herder's method of its name. ``answers`` gives a verb a body, or an answer of another form;
+``serves`` is for a verb whose route is written out.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Path
@@ -12,12 +17,13 @@ from pydantic import AfterValidator, BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import HttpException, answer, empty
 from airflow_provider_connect.rest.calls import Calls, author_of, calls_of
 from airflow_provider_connect.rest.documents import described
 from airflow_provider_connect.runtime.herder.herder import Herder
-from airflow_provider_connect.runtime.model.verbs import VERBS
+from airflow_provider_connect.runtime.model.verbs import VERBS, Verb
 
 Route = TypeVar("Route", bound=Callable[..., Awaitable[Response]])
 _MOST = 2**31
@@ -36,30 +42,76 @@ Connector = Annotated[str, Path(description="The connector's name, percent-encod
 Task = Annotated[int, Path(description="The number of the task"), BeforeValidator(_task_number)]
 Plugin = Annotated[str, Path(description="Class name or alias of a plugin"), AfterValidator(unquote)]
 Logger = Annotated[str, Path(description="The logger's name, or 'root'"), AfterValidator(unquote)]
+_NAMES: Final[Mapping[str, Any]] = {"connector": Connector, "task": Task, "plugin": Plugin, "logger": Logger}
+_DELETED: Final = VERBS["delete_connector"]
 
 
 def serves(router: APIRouter, verb: str, *, body: Mapping[str, object] | None = None) -> Callable[[Route], Route]:
-    """The decorated function is the route of ``verb``; ``body`` is the schema of what it takes."""
+    """The decorated function is the route of ``verb``; ``body`` is the schema of its body."""
     found = VERBS[verb]
     return router.api_route(found.path, methods=[found.method], **described(found, body))
 
 
-def reads(router: APIRouter, verb: str, view: Callable[[Calls, Any], object] = lambda _, found: found) -> None:
-    """The route of a verb that reads one connector: the herder's method of this name, whose result ``view`` puts into its answer."""
+def answers(
+    router: APIRouter,
+    verb: str,
+    *,
+    body: type[bodies.Asked] | None = None,
+    given: Callable[[Calls], Mapping[str, object]] = lambda _: {},
+    view: Callable[[Calls, Any], object] = lambda _, found: found,
+) -> None:
+    """The route of a verb that calls the herder's method of its name.
 
-    @serves(router, verb)
-    async def read(request: Request, connector: Connector) -> Response:
-        calls = calls_of(request)
-        return await calls.read(request, connector, lambda herder: answer(view(calls, getattr(herder, verb)(connector))))
+    The arguments are the names in the path, the query parameters, the fields of ``body``, those of ``given``, and the author of a change.
+    ``view`` returns the answer for what the method returned.
+    """
+    found = VERBS[verb]
+
+    async def route(request: Request, **names: object) -> Response:
+        calls, asked = calls_of(request), query_of(request, verb)
+
+        def act(herder: Herder, fields: Mapping[str, object]) -> Response:
+            author = {"author": author_of(request)} if found.changes else {}
+            result = getattr(herder, verb)(*names.values(), **asked, **fields, **given(calls), **author)
+            return empty(found.status) if found.answer is None else answer(view(calls, result), found.status)
+
+        return await _carry_out(request, found, str(names.get("connector", "")), body, act)
+
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=_NAMES[name]) for name in found.path_names]
+    first = Parameter("request", Parameter.POSITIONAL_OR_KEYWORD, annotation=Request)
+    route.__signature__ = Signature([first, *parameters])  # type: ignore[attr-defined]
+    serves(router, verb, body=None if body is None else body.model_json_schema())(route)
 
 
-def changes(router: APIRouter, verb: str, *, right: Right = Right.CHANGE) -> None:
-    """The route of a verb that changes one connector without a body, and whose answer is empty."""
+async def _carry_out(
+    request: Request,
+    verb: Verb,
+    connector: str,
+    body: type[bodies.Asked] | None,
+    act: Callable[[Herder, Mapping[str, object]], Response],
+) -> Response:
+    """``act`` with the fields of the body, for a user who has the right that the verb needs."""
+    calls = calls_of(request)
+    if body is not None:
+        return await calls.change_by(request, connector, body.of, lambda herder, asked: act(herder, dict(asked)))
+    if verb.method != "GET":
+        right = Right.DELETE if verb is _DELETED else Right.CHANGE
+        return await calls.change(request, connector, lambda herder: act(herder, {}), right=right)
+    if connector:
+        return await calls.read(request, connector, lambda herder: act(herder, {}))
+    return await calls.ask(request, lambda herder: act(herder, {}))
 
-    @serves(router, verb)
-    async def change(request: Request, connector: Connector) -> Response:
-        def act(herder: Herder) -> Response:
-            getattr(herder, verb)(connector, author=author_of(request))
-            return empty(VERBS[verb].status)
 
-        return await calls_of(request).change(request, connector, act, right=right)
+def remaining_routes(routers: Iterable[APIRouter], *, has_admin: bool) -> APIRouter:
+    """The routes of all verbs for which the routers have none; ``has_admin``: of verbs for admins too."""
+    router, served = APIRouter(), {getattr(route, "name", None) for each in routers for route in each.routes}
+    for verb in VERBS.values():
+        if verb.name not in served and (has_admin or not verb.is_admin):
+            answers(router, verb.name)
+    return router
+
+
+def query_of(request: Request, verb: str) -> dict[str, Any]:
+    """The values of the verb's query parameters, by argument. Raises BadRequestException."""
+    found = VERBS[verb]
+    return found.arguments({name: request.query_params.getlist(name) for name in found.query})

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from fastapi import APIRouter
@@ -16,17 +16,17 @@ from starlette.responses import Response
 from airflow_provider_connect.errors import ConnectException, ForbiddenException, NotFoundException
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
-from airflow_provider_connect.rest.answers import answer, empty, is_true, query
+from airflow_provider_connect.rest.answers import answer, empty
 from airflow_provider_connect.rest.calls import HEALTH_SECONDS, author_of, calls_of, known_config, user_of
-from airflow_provider_connect.rest.routes import Logger, Plugin, serves
+from airflow_provider_connect.rest.routes import Logger, Plugin, query_of, serves
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.log_levels import checked_level, level_word, logger_name, logger_names, logger_of, set_level
 from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
 from airflow_provider_connect.runtime.model.views import HealthView, LoggerView
 
-router = APIRouter(tags=["server"])
-admin_router = APIRouter(tags=["loggers"])
+router = APIRouter()
+admin_router = APIRouter()
 
 _HEALTHY = "Worker has completed startup and is ready to handle requests."
 _STARTING = "Worker is still starting up."
@@ -71,19 +71,18 @@ async def get_workers(request: Request) -> Response:
     return await calls.ask(request, shown)
 
 
+@serves(router, "costs")
+async def get_costs(request: Request) -> Response:
+    """Connectors that the user may not read are in no sum."""
+    calls, user, asked = calls_of(request), user_of(request), query_of(request, "costs")
+
+    def readable(names: Collection[str]) -> Collection[str]:
+        return calls.access.readable(user, names)
+
+    return await calls.ask(request, lambda herder: answer(herder.costs(**asked, readable=readable)))
+
+
 # ── plugins ──
-
-
-@serves(router, "plugins")
-async def list_plugins(request: Request) -> Response:
-    only = is_true(query(request, "connectorsOnly", "true"))
-    return await calls_of(request).ask(request, lambda herder: answer(herder.plugins(only)))
-
-
-@serves(router, "plugin_config")
-async def get_plugin_config(request: Request, plugin: Plugin) -> Response:
-    asked = [next(iter(request.query_params.getlist(name)), None) for name in ("version", "location")]
-    return await calls_of(request).ask(request, lambda herder: answer(herder.plugin_config(plugin, *asked)))
 
 
 @serves(router, "validate", body=documents.CONFIG)
@@ -118,7 +117,7 @@ async def get_logger(request: Request, logger: Logger) -> Response:
 @serves(admin_router, "set_logger_level", body=documents.LOG_LEVEL)
 async def put_logger(request: Request, logger: Logger) -> Response:
     calls, loggers = calls_of(request), _loggers(request)
-    is_for_all = query(request, "scope", "worker").lower() == "cluster"
+    is_for_all = query_of(request, "set_logger_level")["scope"].lower() == "cluster"
 
     def put(level: str) -> Response:
         if not is_for_all:

@@ -217,7 +217,7 @@ def rest_page() -> str:
     rows = []
     for verb in VERBS.values():
         statuses = ", ".join(map(str, (verb.status, *sorted(verb.also))))
-        query = "; ".join(f"`{name}`: {text}" for name, text in verb.query.items())
+        query = "; ".join(f"`{name}`: {each.about}" for name, each in verb.query.items())
         about = verb.about.replace("``", "`") + (f" Parameters: {query}." if query else "") + (" For admins." if verb.is_admin else "")
         rows.append((f"`{verb.method} {verb.path}`", statuses, about, f"`{verb.name}`"))
     return "\n".join(

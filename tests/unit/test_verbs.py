@@ -7,23 +7,28 @@ from typing import Any, cast
 
 import pytest
 from airflow.sdk import BaseHook
+from starlette.routing import Route
 
 from airflow_provider_connect.client.calls import call
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
 from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
+from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.hooks.connect import AsyncConnectHook, ConnectHook
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
+from airflow_provider_connect.rest.routes import remaining_routes
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.backfill_request import BackfillRequest
 from airflow_provider_connect.runtime.model.replays import ReplayRequest
-from airflow_provider_connect.runtime.model.verbs import VERBS
+from airflow_provider_connect.runtime.model.verbs import VERBS, argument_of
 
 CLI = Path(__file__).resolve().parents[2] / "airflow_provider_connect" / "cli"
 BESIDE_THE_TABLE = {("get", "/metrics")}
 OF_CLIENTS = {"expanded", "statuses"}  # the verb ``connectors`` with a parameter
 OF_SERVERS = {"server_info", "health", "loggers", "logger", "set_logger_level", "task"}  # the herder is no server
 NOT_COMMANDS = {"server_info", "health", "logger", "task", "task_status"}
+READ_BY_METHODS = {"expand", "scope"}
+"""Query parameters for which the methods have other arguments."""
 BESIDE_VERBS = {"expanded", "get_settings", "server_info", "settings", "sink_lag"}
 """What commands ask of hooks and herders besides."""
 
@@ -63,6 +68,59 @@ def test_a_method_asks_for_the_verb_of_its_name(kind: type) -> None:
         method: Any = getattr(kind, name)
         needed = [each.name for each in inspect.signature(method).parameters.values() if each.default is each.empty][1:]
         assert method.call(**{each: arguments[each] for each in needed}).verb is VERBS[name]
+
+
+@pytest.mark.parametrize("kind", [ConnectVerbs, Herder])
+def test_methods_take_the_query_parameters_of_the_table(kind: type) -> None:
+    for verb in VERBS.values():
+        wanted = {argument_of(name) for name in verb.query} - READ_BY_METHODS
+        if wanted and callable(getattr(kind, verb.name, None)):
+            assert wanted <= set(inspect.signature(getattr(kind, verb.name)).parameters), verb.name
+
+
+def test_clients_have_the_defaults_of_the_table() -> None:
+    for verb in VERBS.values():
+        taken = inspect.signature(getattr(ConnectVerbs, verb.name)).parameters
+        for name, parameter in verb.query.items():
+            if (argument := argument_of(name)) not in READ_BY_METHODS:
+                assert taken[argument].default == parameter.default, (verb.name, name)
+
+
+def test_query_parameters_are_read_as_they_are_sent() -> None:
+    verb = VERBS["restart_connector"]
+    for arguments in ({"include_tasks": True, "only_failed": False}, {"include_tasks": False, "only_failed": True}):
+        sent = verb.query_of(arguments)
+        assert verb.arguments({name: [text] for name, text in sent}) == arguments
+    assert VERBS["config_history"].query_of({"limit": 5, "before": None}) == [("limit", "5")]
+    assert VERBS["config_history"].arguments({}) == {"limit": 50, "before": None}
+    assert VERBS["connectors"].query_of({"expand": ["info", "status"]}) == [("expand", "info"), ("expand", "status")]
+    with pytest.raises(TypeError, match="restart_connector has the query parameters"):
+        verb.query_of({"tasks": True})
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "text", "message"),
+    [
+        ("config_history", "limit", "0", "'limit' must be a number from 1 to 1000, not 0"),
+        ("config_history", "limit", "x", "'limit' must be a number from 1 to 1000, not x"),
+        ("config_history", "before", "-1", "'before' must be a whole number, not -1"),
+        ("costs", "days", "367", "'days' must be a number from 1 to 366, not 367"),
+        ("costs", "days", "\u0661", "'days' must be a number from 1 to 366"),
+    ],
+)
+def test_wrong_numbers_in_a_query_are_refused(verb: str, name: str, text: str, message: str) -> None:
+    with pytest.raises(BadRequestException, match=message):
+        VERBS[verb].arguments({name: [text]})
+
+
+def test_an_empty_query_parameter_counts_as_not_given() -> None:
+    assert VERBS["config_history"].arguments({"limit": [""]}) == {"limit": 50, "before": None}
+    assert VERBS["plugins"].arguments({"connectorsOnly": [""]}) == {"connectors_only": True}
+    assert VERBS["plugins"].arguments({"connectorsOnly": ["yes"]}) == {"connectors_only": False}
+
+
+def test_a_verb_without_code_of_its_own_has_a_route() -> None:
+    assert {route.name for route in remaining_routes([], has_admin=True).routes if isinstance(route, Route)} == set(VERBS)
 
 
 def test_the_herder_carries_out_every_verb_of_connectors_and_plugins() -> None:

@@ -1,16 +1,20 @@
-"""The verbs of Kafka Connect's REST API, and ours beside them: one table for routes, clients, hooks and command line (contract §3).
+"""The verbs of Kafka Connect's REST API, and our own: one table for routes, clients, hooks and command line (contract §3).
 
-A verb's name is that of its method of the herder and of the clients.
+A verb's name is the name of its method of the herder and of the clients. The table gives a verb its route (``rest.routes``) and its request
+(``client.calls``); what differs from the table is written out there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.runtime.model.backfill_request import Backfill
-from airflow_provider_connect.runtime.model.cost import ConnectorCosts, Costs
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.cost import DEFAULT_DAYS, MOST_DAYS, ConnectorCosts, Costs
 from airflow_provider_connect.runtime.model.history import ConfigHistory, OffsetHistory, OffsetUndo
 from airflow_provider_connect.runtime.model.preview_comparison import Comparison
 from airflow_provider_connect.runtime.model.previews import Preview
@@ -39,14 +43,44 @@ WARNINGS_HEADER: Final = "X-Config-Warnings"
 """Of the answer to ``validate``: ``Validation.warnings`` as a JSON list in ASCII. Without warnings there is no such header."""
 
 
+_MOST_DIGITS: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter. ``about`` is for the OpenAPI document. ``default`` is its value when it is not given, or given without a value;
+    ``span`` has the first and last allowed number."""
+
+    about: str
+    kind: type[str] | type[int] | type[bool] = str
+    default: str | int | bool | None = None
+    span: tuple[int, int] | None = None
+
+    def read(self, name: str, texts: Sequence[str]) -> str | int | bool | None:
+        """The value of the first of the texts in a query, as Kafka Connect reads it. Raises BadRequestException."""
+        text = texts[0] if texts else None
+        if self.kind is str and text is not None:
+            return text
+        if not text:
+            return self.default
+        if self.kind is bool:
+            return text.lower() == "true"  # as Java reads a boolean
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
+        if self.span is not None and (number is None or not self.span[0] <= number <= self.span[1]):
+            raise BadRequestException(f"'{name}' must be a number from {self.span[0]} to {self.span[1]}, not {cut(text)}")
+        if number is None:
+            raise BadRequestException(f"'{name}' must be a whole number, not {cut(text)}")
+        return number
+
+
 @dataclass(frozen=True, slots=True)
 class Verb:
     """One verb. ``path`` has the names of its parameters in braces; ``about`` is for the OpenAPI document.
 
-    ``answer`` is a type for ``view_json``, None: an empty answer. ``also`` has further statuses with theirs; those from 400 on are answers
-    and no errors. ``query`` has the meanings of query parameters by name. ``is_repeatable``: a request whose answer was lost may be sent
-    again; ``removes``: status 404 to such a request means that the first one was carried out. ``is_trial``: it changes nothing, whatever
-    its method.
+    ``answer`` is a type for ``view_json``, None: an empty answer. ``also`` has the types of further statuses; those from 400 on are
+    answers, not errors. ``query`` has the query parameters by name. ``is_repeatable``: a request whose answer was lost may be sent again;
+    ``removes``: status 404 to such a request means that the first one was carried out. ``is_trial``: the verb changes nothing, whatever its
+    method.
     """
 
     name: str
@@ -56,21 +90,58 @@ class Verb:
     about: str
     status: int = 200
     also: Mapping[int, Any] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Parameter] = field(default_factory=dict)
     is_repeatable: bool = True
     removes: bool = False
     is_admin: bool = False
     is_trial: bool = False
 
+    @property
+    def changes(self) -> bool:
+        """Whether the method of the herder takes an ``author``: it changes something."""
+        return self.method != "GET" and not self.is_trial
+
+    @property
+    def path_names(self) -> list[str]:
+        """The names of the parameters in the path, in their order."""
+        return re.findall(r"{(\w+)}", self.path)
+
+    def arguments(self, texts: Mapping[str, Sequence[str]]) -> dict[str, str | int | bool | None]:
+        """The values of the query parameters as arguments of the verb's methods, from the texts in a query by name. Raises
+        BadRequestException."""
+        return {argument_of(name): each.read(name, texts.get(name, ())) for name, each in self.query.items()}
+
+    def query_of(self, arguments: Mapping[str, object]) -> list[tuple[str, str]]:
+        """The reverse: names and texts of a query. None is left out; a list is given as often as it has entries."""
+        named = [(name, arguments[argument]) for name in self.query if (argument := argument_of(name)) in arguments]
+        if len(named) < len(arguments):
+            raise TypeError(f"{self.name} has the query parameters {list(self.query)}, not {list(arguments)}")
+        pairs = [(name, one) for name, value in named for one in (value if isinstance(value, list) else [value])]
+        return [(name, str(one).lower() if isinstance(one, bool) else str(one)) for name, one in pairs if one is not None]
+
+
+def argument_of(parameter: str) -> str:
+    """The argument of the verb's methods that a query parameter is: ``only_failed`` for ``onlyFailed``."""
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", parameter)
+
 
 _CONNECTOR: Final = "/connectors/{connector}"
 _PLUGIN: Final = "/connector-plugins/{plugin}/config"
 _PAGE: Final = {
-    "limit": "How many at the most, from 1 to 1000; 50 when not given. Of offsets it counts partitions that changed. There are fewer in an "
-    "answer where they would be more than 1 MiB of configs or offsets",
-    "before": "Only those below this number, which an answer names as 'next_before'",
+    "limit": Parameter(
+        "How many at the most, from 1 to 1000; 50 when not given. Of offsets it counts partitions that changed. There are fewer in an "
+        "answer where they would be more than 1 MiB of configs or offsets",
+        int,
+        50,
+        (1, 1000),
+    ),
+    "before": Parameter("Only those below this number, which an answer names as 'next_before'", int),
 }
-_DAYS: Final = {"days": "How many days of UTC, today's the last, from 1 to 366; 7 when not given"}
+_DAYS: Final = {
+    "days": Parameter(
+        f"How many days of UTC, today's the last, from 1 to {MOST_DAYS}; {DEFAULT_DAYS} when not given", int, DEFAULT_DAYS, (1, MOST_DAYS)
+    )
+}
 _VERBS = (
     Verb("server_info", "GET", "/", ServerView, "This server's version, and the Kafka cluster behind it."),
     Verb(
@@ -88,7 +159,7 @@ _VERBS = (
         "/connectors",
         list[str] | dict[str, ExpandedConnector],
         "The connectors that the user may read.",
-        query={"expand": "'info' or 'status', also both by giving it twice: an object by name instead of a list of names"},
+        query={"expand": Parameter("'info' or 'status', also both by giving it twice: an object by name instead of a list of names")},
     ),
     Verb(
         "create_connector",
@@ -142,7 +213,10 @@ _VERBS = (
         "Restart the connector; with a parameter that is true, the answer has the states of all that restarts (KIP-745).",
         status=204,
         also={202: ConnectorStatusView},
-        query={"includeTasks": "'true': its tasks too", "onlyFailed": "'true': only what has FAILED"},
+        query={
+            "includeTasks": Parameter("'true': its tasks too", bool, False),
+            "onlyFailed": Parameter("'true': only what has FAILED", bool, False),
+        },
         is_repeatable=False,
     ),
     Verb("pause", "PUT", f"{_CONNECTOR}/pause", None, "Pause the connector after the batch in progress.", status=202),
@@ -285,7 +359,7 @@ _VERBS = (
         "/connector-plugins",
         list[PluginView],
         "The plugins that are installed, by kind, class and version.",
-        query={"connectorsOnly": "'true', the default: only connectors"},
+        query={"connectorsOnly": Parameter("'true', the default: only connectors", bool, True)},
     ),
     Verb(
         "plugin_config",
@@ -293,7 +367,10 @@ _VERBS = (
         _PLUGIN,
         list[ConfigKeyView],
         "The settings of a plugin.",
-        query={"version": "A version or range of versions", "location": "The name of a location in plugin.path"},
+        query={
+            "version": Parameter("A version or range of versions"),
+            "location": Parameter("The name of a location in plugin.path"),
+        },
     ),
     Verb(
         "validate",
@@ -328,7 +405,7 @@ _VERBS = (
         list[str],
         "Set the level of a logger and of those below it, until this server is restarted.",
         also={204: None},
-        query={"scope": "'worker', the default: this server process; 'cluster': all of them"},
+        query={"scope": Parameter("'worker', the default: this server process; 'cluster': all of them", str, "worker")},
         is_admin=True,
     ),
 )
