@@ -60,12 +60,12 @@ class CommitChain:
         self._writer = uuid.uuid4().hex
         self._last: Link | None = None
 
-    def take(self, owned: object, claimant: OffsetRow) -> OffsetRow:
+    def take(self, owned: object, claimant: OffsetRow, *, adopts: str | None = None) -> OffsetRow:
         """Become the one that commits, as ``claimant``; the row found. 1 finish the newest commit 2 append a link with the claim 3 remove
         what older claims have left. Raises as ``OffsetRow.taken``."""
         for _ in range(_ATTEMPTS):
             newest = self._newest()
-            row = (claimant if newest is None else newest.row).taken(owned, claimant)
+            row = (claimant if newest is None else newest.row).taken(owned, claimant, adopts=adopts)
             if newest is not None:
                 self._publish(newest)  # 1
             number = 0 if newest is None else newest.number + 1

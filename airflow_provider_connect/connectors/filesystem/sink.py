@@ -46,7 +46,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
-from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
+from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow, scope_of
 from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class FileSystemSinkTask(SinkTask):
             if not self.context.exactly_once:
                 files.chain.forget()
                 continue
-            row = files.chain.take(partition, OffsetRow.of_task(self.context, partition.topic))
+            row = files.chain.take(partition, OffsetRow.of_task(self.context, partition.topic), adopts=self.context.config.get(ADOPT))
             if row.next_offset is not None:
                 found[partition] = row.next_offset
         return found if self.context.exactly_once else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -82,6 +83,21 @@ def test_offsets_of_another_cluster_are_refused_by_name(environment: RunEnvironm
     assert adopted == scope or kind is KINDS["delta"], "a Delta table keeps numbers alone"
     delivers(other, given | {"destination.adopt": adopted})
     assert kind.ids(environment.folder) == [*range(10), *range(100, 105)]
+
+
+def test_files_that_were_moved_away_let_a_connector_of_another_cluster_adopt_their_folder(environment: RunEnvironment, unique: str) -> None:
+    kind = KINDS["files"]
+    given = with_ten(environment, unique, kind)
+    make_again(environment, unique)
+    other = in_another_cluster(environment, unique)
+    send(environment.bootstrap, unique, notes(5, 100))
+    remedy = re.search(r"; or move the files of \S+ elsewhere, and remove (\S+)", refusal(other, given))
+    assert remedy is not None
+    for path in [*environment.folder.rglob(f"{unique}+0+*"), environment.folder / remedy[1]]:
+        path.unlink()
+    adopted = refusal(other, given).partition("destination.adopt=")[2].partition(":")[0]
+    delivers(other, given | {"destination.adopt": adopted})
+    assert kind.ids(environment.folder) == list(range(100, 105))
 
 
 @every_kind
