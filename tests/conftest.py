@@ -59,10 +59,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-process", action="store_true", help="skip each test that starts a process, as soon as it does")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--durations-file")
     if path is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations(path))
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if isinstance(terminal, pytest.TerminalReporter) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailureNames(terminal))
     if LINE_COVERAGE is not None:
         config.pluginmanager.register(LINE_COVERAGE)
     if config.getoption("--no-process"):
@@ -73,6 +77,18 @@ def _skip_a_process(event: str, _: object) -> None:
     """In the thread of the test: a server that runs in another one may start what it likes."""
     if event in STARTS and "PYTEST_CURRENT_TEST" in os.environ and threading.current_thread() is threading.main_thread():
         pytest.skip("starts a process")
+
+
+class FailureNames:
+    """Prints the name of each failed test at once: a run of hours may end without its summary."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line(f"\nFAILED {report.nodeid}: {report.when}", red=True)
 
 
 class Durations:
