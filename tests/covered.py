@@ -14,7 +14,7 @@ from coverage.exceptions import NoDataError
 from tests.line_coverage import DATA, PACKAGE
 
 CHECKOUT = PACKAGE.parent
-ROOMS = ("runtime/worker", "runtime/stores", "runtime/herder")
+ROOMS = ("runtime/worker", "runtime/java/task", "runtime/java/config", "runtime/stores", "runtime/herder")
 FLOOR = 85.0
 
 

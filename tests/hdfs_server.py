@@ -14,8 +14,8 @@ from fsspec.implementations.webhdfs import WebHDFS  # type: ignore[import-untype
 from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, free_ports
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.runtime.java.jvm import Jvm
-from airflow_provider_connect.runtime.java.runtime_jars import runtime_jars
+from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
+from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
 from tests.conftest import CACHE

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_connect.cli import plugins
-from airflow_provider_connect.runtime.java.runtime_jars import runtime_jars
-from airflow_provider_connect.runtime.plugins.catalog.java_installation import SERVICES_JAR
+from airflow_provider_connect.runtime.java.installation.installation import SERVICES_JAR
+from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.cache import made_once
 from airflow_provider_connect.runtime.spark.jar_cache import check_files, fetch_jars
 from airflow_provider_connect.runtime.spark.java_runtime import find_java

@@ -16,7 +16,8 @@ from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
 from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.java.debezium.replication_slot import RetainedWal
+from airflow_provider_connect.runtime.java.bounded.replication_slot import RetainedWal
+from airflow_provider_connect.runtime.java.bounded.sources import BoundedSource, bounded_source
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import RetainedWalView
@@ -24,7 +25,6 @@ from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import Plug
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.worker.bounded_call import within
-from airflow_provider_connect.runtime.worker.task.bounded_sources import BoundedSource, bounded_source
 
 MANY_BYTES = 1 << 30
 _SUBJECT = "slots"

@@ -25,7 +25,7 @@ from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.ids import dag_id_for
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.sql_mirror.lag_rows import forget_distances, write_distances
 from airflow_provider_connect.runtime.sql_mirror.queries import drop_lease, hold_lease
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin

@@ -14,7 +14,7 @@ from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, wor
 from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.page import ConnectorRow, row_of
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 

@@ -11,13 +11,13 @@ from airflow_provider_connect.cli.printing import errors_printed, print_rows
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
-from airflow_provider_connect.runtime.plugins.catalog import java_installation
+from airflow_provider_connect.runtime.java.installation import installation as java_installation
+from airflow_provider_connect.runtime.model.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.runtime.plugins.catalog.package_installer import PackageInstaller, Tool
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.plugins.catalog.plugin_installation import InstalledPlugins
 from airflow_provider_connect.runtime.plugins.catalog.plugin_installation import install as install_plugin
 from airflow_provider_connect.runtime.plugins.catalog.plugin_installation import remove as remove_plugin
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.jar_cache import announce, fetch_libraries
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
@@ -121,7 +121,7 @@ def _fetch(settings: Path | None, libraries: Sequence[str]) -> java_installation
 
 
 def _scan(location: Path) -> list[Declared]:
-    from airflow_provider_connect.runtime.java.plugin_scan import scan as scan_by_java
+    from airflow_provider_connect.runtime.java.installation.scan import scan as scan_by_java
 
     cache = cache_directory()
     found = scan_by_java(location, cache, find_java(cache=cache), notify=announce)

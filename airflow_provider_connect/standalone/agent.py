@@ -21,7 +21,7 @@ from airflow_provider_connect.rest.server import RestListener, rest_server
 from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
 from airflow_provider_connect.runtime.config.masking import Mask, mask_output
 from airflow_provider_connect.runtime.model.log_lines import escape_unprintable, quiet_libraries
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
 from airflow_provider_connect.standalone.files import opened_backing, read_connector_file, read_properties, standalone_settings

@@ -24,11 +24,11 @@ from airflow_provider_connect.runtime.stores.backing import Backing
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.runtime.worker.application.task_body import TaskHost
 from airflow_provider_connect.runtime.worker.errors.traces import without_framework
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
-from airflow_provider_connect.runtime.worker.task.task_body import TaskHost
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 

@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.config.masking import Mask, mask_logs
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from airflow_provider_connect.sdk.connector import SourceConnector

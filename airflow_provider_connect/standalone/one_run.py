@@ -25,6 +25,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
 from airflow_provider_connect.runtime.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.batches import nothing_delivered
 from airflow_provider_connect.runtime.model.log_lines import escape_unprintable, quiet_libraries
 from airflow_provider_connect.runtime.model.run import RunResult, RunSpec, RunState
@@ -42,7 +43,6 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import (
     guarantee_of,
     warn_unused_settings,
 )
-from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.standalone.files import (
     ConnectorFile,

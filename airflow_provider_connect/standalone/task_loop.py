@@ -22,9 +22,9 @@ from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.model.status import TaskStatus
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
+from airflow_provider_connect.runtime.worker.application.task_body import TaskHost, run_task
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, StopEvent, StopReason
-from airflow_provider_connect.runtime.worker.task.task_body import TaskHost, run_task
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from airflow_provider_connect.sdk.connector import SourceConnector
 

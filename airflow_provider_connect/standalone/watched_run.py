@@ -25,7 +25,7 @@ END_SECONDS: Final = 10.0
 
 _PACKAGE: Final = "airflow_provider_connect"
 _LOADED: Final = (
-    *("standalone.preview", "runtime.worker.task.task_body", "runtime.worker.task.source_runner", "runtime.worker.task.sink_runner"),
+    *("standalone.preview", "runtime.worker.application.task_body", "runtime.worker.task.source_runner", "runtime.worker.task.sink_runner"),
     *("runtime.plugins.catalog.location_reader", "runtime.plugins.loading.plugin_loader", "converters.json.converter", "converters.plain"),
     *("sdk.functions.source", "sdk.functions.sink", "sdk.functions.transformation"),
 )

@@ -25,7 +25,7 @@ from airflow_provider_connect.runtime.model.run import RunSpec, RunState
 from airflow_provider_connect.runtime.spark.cache import made_once
 from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.worker.application.application import Application
-from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from tests.benchmark.measure import tree_seconds
 from tests.benchmark.tables import Tables, rows_file
 from tests.benchmark.topics import Topics

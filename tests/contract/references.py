@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.config import dag_settings, worker_setting
 from airflow_provider_connect.runtime.config.dag_settings import DagSettings
 from airflow_provider_connect.runtime.config.key_values import schedule_of
 from airflow_provider_connect.runtime.config.settings_reader import SettingsReader
-from airflow_provider_connect.runtime.java import manifests
+from airflow_provider_connect.runtime.java.catalog import manifests
 from airflow_provider_connect.runtime.model.connector_keys import common_config_def, own_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.runtime.model.verbs import VERBS
 from airflow_provider_connect.sdk.config_def import ConfigDef

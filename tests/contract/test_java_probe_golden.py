@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from tests.conftest import CACHE
 from tests.contract import test_plugin_probe_golden as recorded
 from tests.contract.plugin_versions import PLACEHOLDERS

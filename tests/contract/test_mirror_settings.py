@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from tests.contract.record_mirror_settings import CASES, CONNECTORS, class_name, listed, read_recorded
 
 RECORDED = read_recorded()

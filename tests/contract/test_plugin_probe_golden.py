@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.views import ConfigKeyView, Validation
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from tests.contract.plugin_versions import PLACEHOLDERS, install_versions
 from tests.contract.rest.profiles import versions
 from tests.contract.rest.scenarios import Step, filled, scenarios

@@ -21,7 +21,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "airflow_provider_connect"
 
-# Which units (a top-level module or package with all that is in it; in runtime/, each of its packages) a unit may import, floor by floor.
+# Which units a unit may import, floor by floor. A unit is a top-level module or package with all that is in it; in runtime/, each of its
+# packages. A part of such a package that has a row of its own is a unit too: Java's parts are below, between and above others.
 GROUND = {
     "__init__": "",
     "errors": "",
@@ -45,12 +46,30 @@ RULES = {
 STATE = {
     "runtime/stores": "data errors runtime/config runtime/model runtime/wire",
     "runtime/spark": "errors runtime/model",
-    "runtime/java": "connectors data errors sdk runtime/spark",
-    "runtime/plugins": "data errors kafka_client sdk runtime/config runtime/java runtime/model runtime/spark",
+    "runtime/java/config": "errors kafka_client sdk runtime/config runtime/model",
+    "runtime/java/catalog": "errors runtime/model",
+    "runtime/java/jvm": "errors runtime/spark",
+    "runtime/java/bounded": "connectors data errors sdk runtime/java/config runtime/java/jvm",
+    "runtime/java": "runtime/java/jvm runtime/spark",
+    "runtime/plugins": "data errors kafka_client sdk runtime/config runtime/java/catalog runtime/java/config runtime/model runtime/spark",
+    "runtime/java/installation": "errors runtime/java/catalog runtime/java/jvm runtime/model runtime/plugins runtime/spark",
+    "runtime/java/probe": (
+        "errors runtime/config runtime/java/catalog runtime/java/config runtime/java/jvm runtime/model runtime/plugins runtime/spark"
+    ),
+    "runtime/plugins/probe": "errors runtime/config runtime/java/probe runtime/model runtime/plugins",
 }
 PROGRAMS = {
     "runtime/worker": (
-        "codecs data errors kafka_client sdk runtime/config runtime/java runtime/model runtime/plugins runtime/spark runtime/stores"
+        "codecs data errors sdk runtime/config runtime/java/catalog runtime/java/config runtime/java/jvm runtime/model "
+        "runtime/plugins runtime/spark runtime/stores"
+    ),
+    "runtime/java/task": (
+        "data errors runtime/config runtime/java/bounded runtime/java/catalog runtime/java/config runtime/java/jvm runtime/model "
+        "runtime/spark runtime/stores runtime/worker"
+    ),
+    "runtime/worker/application": (
+        "data errors sdk runtime/config runtime/java/bounded runtime/java/catalog runtime/java/jvm runtime/java/task runtime/model "
+        "runtime/plugins runtime/spark runtime/stores runtime/worker"
     ),
     "runtime/herder": "codecs data errors runtime/config runtime/model runtime/plugins runtime/stores",
     "runtime/sql_mirror": "data runtime/config runtime/model runtime/stores",
@@ -58,7 +77,10 @@ PROGRAMS = {
 ENTRY_POINTS = {
     "client": "data errors sdk runtime/model",
     "rest": "errors runtime/config runtime/herder runtime/model",
-    "standalone": "errors rest sdk runtime/config runtime/herder runtime/model runtime/plugins runtime/stores runtime/worker",
+    "standalone": (
+        "errors rest sdk runtime/config runtime/herder runtime/java/jvm runtime/model runtime/plugins runtime/plugins/probe "
+        "runtime/stores runtime/worker runtime/worker/application"
+    ),
     "dev": "errors sdk runtime/config runtime/model runtime/spark runtime/stores",
     "skeleton": "errors",
 }
@@ -66,17 +88,17 @@ AIRFLOW = {
     "hooks": "client data errors sdk runtime/config runtime/model runtime/stores",
     "triggers": "client errors hooks",
     "sensors": "client hooks triggers",
-    "operators": "client errors hooks sdk triggers runtime/config runtime/model runtime/spark runtime/stores runtime/worker",
+    "operators": "client errors hooks sdk triggers runtime/config runtime/model runtime/spark runtime/stores runtime/worker/application",
     "dag_files": "errors hooks operators runtime/config runtime/model runtime/stores runtime/worker",
 }
 SERVER = {
     "api_server": (
-        "dag_files errors hooks operators rest runtime/config runtime/herder runtime/java runtime/model runtime/plugins "
-        "runtime/sql_mirror runtime/stores runtime/worker"
+        "dag_files errors hooks operators rest runtime/config runtime/herder runtime/java/bounded runtime/model runtime/plugins "
+        "runtime/plugins/probe runtime/sql_mirror runtime/stores runtime/worker"
     ),
     "cli": (
         "api_server client dag_files data dev errors hooks operators rest skeleton standalone runtime/config runtime/herder "
-        "runtime/java runtime/model runtime/plugins runtime/spark runtime/stores runtime/worker"
+        "runtime/java/installation runtime/model runtime/plugins runtime/plugins/probe runtime/spark runtime/stores runtime/worker"
     ),
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BUILT_IN, RULES, STATE, PROGRAMS, ENTRY_POINTS, AIRFLOW, SERVER)
@@ -126,7 +148,7 @@ LIBRARIES = {
     "duckdb": {"transforms/sql_sandbox"},
     "cachetools": {"dag_files/dag_checks", "rest/secrets"},
     "ctypes": {"runtime/worker/delivery/librdkafka", "runtime/spark/parent_death"},
-    "confluent_kafka": {"connectors/mirror_maker", "converters/registry/registry", "runtime/stores", "runtime/worker"},
+    "confluent_kafka": {"connectors/mirror_maker", "converters/registry/registry", "runtime/java/task", "runtime/stores", "runtime/worker"},
     "pyspark": {"connectors/spark/frames", "connectors/spark/source", "runtime/worker", "runtime/spark"},
     "py4j": {"runtime/java", "runtime/worker", "runtime/spark"},
     "pyarrow": {"data/arrow", "runtime/worker"},
@@ -181,7 +203,7 @@ MAY_IMPORT_LATE = {
     "runtime/worker/application/task_processes": "what a task needs comes after its plugins: compiled code of theirs comes before Arrow",
     "runtime/worker/task/memory_watch": "it is a process beside each task: what its end alone needs would cost each start milliseconds",
     "runtime/worker/application/task_threads": "what tasks need comes after the plugins, whose compiled code may have to come first",
-    "runtime/worker/task/task_body": "one kind of task is hosted",
+    "runtime/worker/application/task_body": "one kind of task is hosted",
     "runtime/worker/application/upgrade_trial": "most runs compare no versions",
     "connectors/jdbc/sink/array_texts": "polars, only where arrays hold bytes",
     "standalone/one_run": "what tasks and previews need comes after the plugins, whose compiled code may have to come first",
@@ -291,7 +313,10 @@ def unit_of(name: str) -> str | None:
     if name != PACKAGE and not name.startswith(f"{PACKAGE}."):
         return None
     _, first, *others = [*name.split("."), ""] if "." in name else ("", "__init__")
-    return f"{first}/{others[0]}" if first == "runtime" and others[0] not in ("", "__init__") else first
+    if first != "runtime" or others[0] in ("", "__init__"):
+        return first
+    paths = ["/".join([first, *others[: count + 1]]) for count in range(len(others))]
+    return next((path for path in reversed(paths) if path in MAY_IMPORT), paths[0])
 
 
 def test_every_module_has_a_floor() -> None:
@@ -444,8 +469,9 @@ def test_every_entry_names_what_there_is() -> None:
 
 
 def test_worker_and_herder_do_not_know_each_other() -> None:
-    assert "runtime/herder" not in MAY_IMPORT["runtime/worker"]
-    assert "runtime/worker" not in MAY_IMPORT["runtime/herder"]
+    worker = {"runtime/worker", "runtime/worker/application", "runtime/java/task"}
+    assert [unit for unit in worker if "runtime/herder" in MAY_IMPORT[unit]] == []
+    assert worker & MAY_IMPORT["runtime/herder"] == set()
 
 
 def test_built_in_plugins_use_the_same_entry_point_as_plugins_of_others() -> None:

@@ -1,1 +1,1 @@
-"""Java plugins: what their jars declare; the JVM with Kafka Connect's own classes that runs them (py4j)."""
+"""Java plugins, each part on a floor of its own; the command ``prepare``, which fetches what they need."""

@@ -15,10 +15,10 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 
-from airflow_provider_connect.runtime.java.class_data import PREFIX, connect_class_data
-from airflow_provider_connect.runtime.java.connect_herder import ConnectHerder
-from airflow_provider_connect.runtime.java.jvm import Jvm
-from airflow_provider_connect.runtime.java.runtime_jars import runtime_jars
+from airflow_provider_connect.runtime.java.jvm.class_data import PREFIX, connect_class_data
+from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerder
+from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
+from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.cache import cache_directory, forget_old, made_once
 from airflow_provider_connect.runtime.spark.class_data import ClassData
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java

@@ -1,1 +1,1 @@
-"""Plan, tasks, delivery, errors: inside the Spark application (pyspark); readiness and previews outside."""
+"""Tasks: pipelines, delivery, errors (confluent_kafka); and previews."""

@@ -8,7 +8,7 @@ import pytest
 from airflow_provider_connect.rest.server import rest_server
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.conftest import worker_properties

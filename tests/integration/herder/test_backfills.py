@@ -28,7 +28,7 @@ from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.backfill_request import AskedRange, Backfill, BackfillRequest
 from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.runtime.model.states import State, TargetState
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from tests.integration.herder.conftest import RunsByHand, shown, views

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.errors import ConfigException, RetriableException
-from airflow_provider_connect.runtime.java.debezium.binary_log import BinaryLog, LogPosition
+from airflow_provider_connect.runtime.java.bounded.binary_log import BinaryLog, LogPosition
 from airflow_provider_connect.runtime.worker.bounded_call import within
 from tests.integration.java.conftest import DEBEZIUM_PASSWORD, DEBEZIUM_USER
 from tests.mariadb_server import MariadbServer

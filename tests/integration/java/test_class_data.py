@@ -7,10 +7,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_connect.runtime.java.class_data import connect_class_data
-from airflow_provider_connect.runtime.java.jvm import Jvm
+from airflow_provider_connect.runtime.java.jvm.class_data import connect_class_data
+from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
+from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.java.prepare import ensure_archive
-from airflow_provider_connect.runtime.java.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.class_data import ClassData
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.conftest import CACHE

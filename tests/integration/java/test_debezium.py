@@ -14,11 +14,11 @@ from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.runtime.herder.herder import Herder
-from airflow_provider_connect.runtime.java.debezium.postgres import CLASS
+from airflow_provider_connect.runtime.java.bounded.debezium_postgres import CLASS
+from airflow_provider_connect.runtime.java.catalog.location import write_record
+from airflow_provider_connect.runtime.model.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.runtime.model.upgrades import UpgradeState
-from airflow_provider_connect.runtime.plugins.catalog.java_location import write_record
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns, drop_capture

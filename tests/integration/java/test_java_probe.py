@@ -22,12 +22,12 @@ from airflow_provider_connect.cli import plugins as commands
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
-from airflow_provider_connect.runtime.java import config_rules
+from airflow_provider_connect.runtime.java.config import rules
+from airflow_provider_connect.runtime.java.installation.installation import SERVICES_JAR
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import ConfigValueView, Validation
-from airflow_provider_connect.runtime.plugins.catalog.java_installation import SERVICES_JAR
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from tests.conftest import CACHE
 from tests.integration.java.processes import children
 from tests.java_plugins import DEBEZIUM, FILE, installed_plugins
@@ -130,7 +130,7 @@ def test_two_versions_of_a_plugin_answer_in_one_jvm_and_no_secret_is_shown(probe
 
 def test_a_source_whose_runs_have_no_end_is_refused_in_its_validation(probe: PluginProbe, monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is that for PostgreSQL, as if its end was not known."""
-    monkeypatch.setattr(config_rules, "ENDING_DEBEZIUM", frozenset())
+    monkeypatch.setattr(rules, "ENDING_DEBEZIUM", frozenset())
     found = errors(probe.validate(None, {"name": "rows", "connector.class": POSTGRES, "topic.prefix": "p"}))
     assert "Debezium's sources read in threads of their own" in found["connector.class"][0]
     monkeypatch.undo()

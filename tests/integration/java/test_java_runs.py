@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_connect.runtime.java.bounded import sources
 from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, WORK, check_readiness
-from airflow_provider_connect.runtime.worker.task import bounded_sources
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import wait_for
@@ -52,7 +52,7 @@ def test_a_source_that_only_a_run_can_ask_is_asked_as_often_as_its_config_wants(
     java_runs: JavaRuns, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The source is FileStream's, without its gate."""
-    monkeypatch.setattr(bounded_sources, "bounded_source", lambda _: None)
+    monkeypatch.setattr(sources, "bounded_source", lambda _: None)
     java_runs.input.write_text("one\n")
     java_runs.make_topic(unique)
     often, seldom = f"{unique}-often", f"{unique}-seldom"

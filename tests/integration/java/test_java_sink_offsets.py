@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.states import TargetState
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin

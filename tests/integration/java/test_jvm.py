@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from airflow_provider_connect.errors import MOST_CHARACTERS, RetriableException
-from airflow_provider_connect.runtime.java.jvm import Jvm
-from airflow_provider_connect.runtime.java.runtime_jars import runtime_jars
+from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
+from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 

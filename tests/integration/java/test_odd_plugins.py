@@ -14,7 +14,7 @@ from airflow_provider_connect.rest.server import rest_server
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import ServerView
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from tests.conftest import CACHE
 from tests.java_plugins import installed_validated
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns

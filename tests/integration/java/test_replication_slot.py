@@ -14,10 +14,10 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import Datab
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.runtime.java.debezium import database_server
-from airflow_provider_connect.runtime.java.debezium.database_server import DatabaseServer
-from airflow_provider_connect.runtime.java.debezium.postgres import DebeziumPostgres
-from airflow_provider_connect.runtime.java.debezium.replication_slot import ReplicationSlot
+from airflow_provider_connect.runtime.java.bounded import database_server
+from airflow_provider_connect.runtime.java.bounded.database_server import DatabaseServer
+from airflow_provider_connect.runtime.java.bounded.debezium_postgres import DebeziumPostgres
+from airflow_provider_connect.runtime.java.bounded.replication_slot import ReplicationSlot
 from airflow_provider_connect.runtime.worker.bounded_call import within
 from tests.integration.java.conftest import drop_capture
 from tests.integration.standalone.agent import wait_for

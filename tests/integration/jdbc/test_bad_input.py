@@ -12,7 +12,7 @@ from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSource
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import Connector
 from tests.integration.jdbc.sinks import UPSERT, Sink, TargetDatabase
 from tests.integration.jdbc.sources import Source

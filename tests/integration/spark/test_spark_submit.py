@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
-from airflow_provider_connect.runtime.java.class_data import PREFIX
+from airflow_provider_connect.runtime.java.jvm.class_data import PREFIX
 from airflow_provider_connect.runtime.spark.class_data import ClassData, build_behind, ensure_archive, note_exit
 from airflow_provider_connect.runtime.spark.submit_options import SubmitOptions, submit_options
 from tests.spark_cluster import SparkCluster

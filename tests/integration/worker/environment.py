@@ -30,8 +30,8 @@ from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.worker.application.application import Application
 from airflow_provider_connect.runtime.worker.application.readiness import LEFT_OPEN, Readiness, check_readiness
+from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
-from airflow_provider_connect.runtime.worker.task.task_body import run_task
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.kafka_topics import create_topic
 

@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.model.run import (
 )
 from airflow_provider_connect.runtime.worker.application import driver
 from airflow_provider_connect.runtime.worker.application.plan_process import write_private
-from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
 

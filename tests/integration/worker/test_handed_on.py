@@ -12,7 +12,7 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
 from airflow_provider_connect.runtime.wire import config_topic
 from airflow_provider_connect.runtime.worker.application.application import Application
-from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import RunEnvironment, values_of
 

@@ -22,7 +22,7 @@ CONNECTORS_LOGGER = "tests.integration.worker.plugins"
 DRIVERS_LOGGER = "airflow_provider_connect.runtime.worker.application.application"
 BODY = """
 import pickle, sys
-from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.application.task_body import run_task
 sys.stdout.buffer.write(pickle.dumps(run_task(pickle.load(sys.stdin.buffer))))
 """
 

@@ -13,8 +13,8 @@ from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.application.application import Application
+from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
-from airflow_provider_connect.runtime.worker.task.task_body import run_task
 from tests.conftest import CHECKOUT
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 

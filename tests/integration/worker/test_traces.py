@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.model.status import TaskStatus
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from airflow_provider_connect.runtime.worker.application.failure_report import report_lost
-from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from airflow_provider_connect.runtime.worker.task.written_topics import WrittenTopics
 from tests.integration.worker.environment import RunEnvironment, make_topic, send

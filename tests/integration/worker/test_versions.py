@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airflow_provider_connect.runtime.model.run import RunState, TaskResult
 from airflow_provider_connect.runtime.model.states import State
-from airflow_provider_connect.runtime.worker.task.task_body import run_task
+from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, values_of
 from tests.integration.worker.words import NAME, install

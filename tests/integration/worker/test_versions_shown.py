@@ -16,7 +16,7 @@ from airflow_provider_connect.rest.server import rest_server
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.run import RunState
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, values_of
 from tests.integration.worker.words import NAME, install

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_connect.api_server.cluster_checks import Outcome
 from airflow_provider_connect.api_server.replication_slots import MANY_BYTES, slot_finding
-from airflow_provider_connect.runtime.java.debezium.replication_slot import RetainedWal
+from airflow_provider_connect.runtime.java.bounded.replication_slot import RetainedWal
 from airflow_provider_connect.runtime.model.states import TargetState
 
 

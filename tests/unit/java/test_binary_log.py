@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.java.debezium.binary_log import BinaryLog, LogPosition
-from airflow_provider_connect.runtime.java.debezium.binlog import BinlogGoal, DebeziumBinlog
+from airflow_provider_connect.runtime.java.bounded.binary_log import BinaryLog, LogPosition
+from airflow_provider_connect.runtime.java.bounded.debezium_binary_log import BinlogGoal, DebeziumBinlog
 from airflow_provider_connect.runtime.worker.bounded_call import within
 
 GOOD = {"database.hostname": "db.example", "database.user": "u", "topic.prefix": "p"}

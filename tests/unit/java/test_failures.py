@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.errors import JavaException, is_transient, last_line
-from airflow_provider_connect.runtime.java.runs import failure_of
+from airflow_provider_connect.runtime.java.bounded.runs import failure_of
 
 HEAD = "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n\tat a.B.c(B.java:1)\n"
 CAUSE = "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.runtime.java.file_stream import FileStream
+from airflow_provider_connect.runtime.java.bounded.file_stream import FileStream
 from airflow_provider_connect.runtime.worker.bounded_call import within
 
 

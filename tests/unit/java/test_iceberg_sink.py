@@ -6,8 +6,8 @@ import pytest
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.java.config_rules import refused_keys
-from airflow_provider_connect.runtime.java.iceberg_sink import TableCommit, task_defaults
+from airflow_provider_connect.runtime.java.bounded.iceberg_sink import TableCommit, task_defaults
+from airflow_provider_connect.runtime.java.config.rules import refused_keys
 
 ZERO, ONE = TopicPartition("control-iceberg", 0), TopicPartition("control-iceberg", 1)
 SCHEMA = b'{"type":"record"}'

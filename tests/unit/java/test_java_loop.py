@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from airflow_provider_connect.errors import FencedException, JavaException
-from airflow_provider_connect.runtime.java.connect_worker import ConnectWorker, texts_of
-from airflow_provider_connect.runtime.java.runs import JavaRun
-from airflow_provider_connect.runtime.worker.task.java_runner import JavaLoop
+from airflow_provider_connect.runtime.java.bounded.runs import JavaRun
+from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker, texts_of
+from airflow_provider_connect.runtime.java.task.runner import JavaLoop
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 
 FENCED = "org.apache.kafka.common.errors.FencedInstanceIdException: The broker rejected this static consumer"

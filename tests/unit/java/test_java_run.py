@@ -9,8 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_connect.runtime.java.connect_worker import ConnectWorker, JavaStatus, JavaTask
-from airflow_provider_connect.runtime.java.runs import LONG_POLL_SECONDS, LONGEST_STILL_SECONDS, JavaRun, Progress, slower_heartbeats
+from airflow_provider_connect.runtime.java.bounded.runs import (
+    LONG_POLL_SECONDS,
+    LONGEST_STILL_SECONDS,
+    JavaRun,
+    Progress,
+    slower_heartbeats,
+)
+from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker, JavaStatus, JavaTask
 
 SOURCE = JavaTask("orders", 0, is_source=True)
 

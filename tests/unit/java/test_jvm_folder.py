@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.runtime.java.jvm_folder import JvmFolder
+from airflow_provider_connect.runtime.java.jvm.folder import JvmFolder
 
 OWNER = """
-from airflow_provider_connect.runtime.java.jvm_folder import JvmFolder
+from airflow_provider_connect.runtime.java.jvm.folder import JvmFolder
 print(JvmFolder().path, flush=True)
 input()
 """

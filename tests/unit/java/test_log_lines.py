@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from airflow_provider_connect.runtime.java.log_lines import parsed
+from airflow_provider_connect.runtime.java.jvm.log_lines import parsed
 
 SCANNER = "org.apache.kafka.connect.runtime.isolation.PluginScanner"
 CLIENT = "org.apache.kafka.clients.NetworkClient"

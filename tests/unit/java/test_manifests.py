@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.java.manifests import (
+from airflow_provider_connect.runtime.java.catalog.manifests import (
     SETTING,
     UNKNOWN_VERSION,
     JavaClass,

@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.runtime.java.connect_worker import ConnectWorker
-from airflow_provider_connect.runtime.java.mirror import FirstRecord, LagGoal, StoresRead
-from airflow_provider_connect.runtime.java.runs import Progress
+from airflow_provider_connect.runtime.java.bounded.mirror import FirstRecord, LagGoal, StoresRead
+from airflow_provider_connect.runtime.java.bounded.runs import Progress
+from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker
 
 
 @dataclass

@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.java.debezium.postgres import DebeziumPostgres, PostgresGoal
-from airflow_provider_connect.runtime.java.debezium.replication_slot import ReplicationSlot
+from airflow_provider_connect.runtime.java.bounded.debezium_postgres import DebeziumPostgres, PostgresGoal
+from airflow_provider_connect.runtime.java.bounded.replication_slot import ReplicationSlot
 from airflow_provider_connect.runtime.worker.bounded_call import within
 
 GOOD = {"database.hostname": "db.example", "database.user": "u", "database.dbname": "d", "topic.prefix": "p"}

@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.java.config_rules import refuse
-from airflow_provider_connect.runtime.java.own_clients import history_settings
+from airflow_provider_connect.runtime.java.config.own_clients import history_settings
+from airflow_provider_connect.runtime.java.config.rules import refuse
 
 HISTORY = "schema.history.internal"
 CONFIG = {f"{HISTORY}.kafka.topic": "history-of-orders", f"{HISTORY}.kafka.bootstrap.servers": "kafka-1:9092"}

@@ -6,7 +6,7 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.plugins.validation.validation import validate_config
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 

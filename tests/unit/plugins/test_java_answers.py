@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.runtime.plugins.validation.java_probe import _key, _value
+from airflow_provider_connect.runtime.java.probe.probe import _key, _value
 
 KEY: dict[str, Any] = {
     "name": "odd",

@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.java.config_rules import ENDING_DEBEZIUM, KAFKA_HISTORY, TUNING, refuse, refused_keys, refused_source
-from airflow_provider_connect.runtime.worker.task.bounded_sources import bounded_source
+from airflow_provider_connect.runtime.java.bounded.sources import bounded_source
+from airflow_provider_connect.runtime.java.config.rules import ENDING_DEBEZIUM, KAFKA_HISTORY, TUNING, refuse, refused_keys, refused_source
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException, NotFoundException
-from airflow_provider_connect.runtime.plugins.catalog import java_location, plugin_archive
-from airflow_provider_connect.runtime.plugins.catalog.java_installation import SERVICES_JAR, install, java_locations, remove, scan_location
+from airflow_provider_connect.runtime.java.catalog import location as java_location
+from airflow_provider_connect.runtime.java.installation import archive as plugin_archive
+from airflow_provider_connect.runtime.java.installation.installation import SERVICES_JAR, install, java_locations, remove, scan_location
+from airflow_provider_connect.runtime.model.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.plugins.catalog.plugin_installation import InstalledPlugins
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declared, PluginKind
 from tests.unit.plugins.test_java_plugins import INVENTORY, jar
 
 FOUND = [Declared(PluginKind.SOURCE, INVENTORY, INVENTORY, "2.0.1")]

@@ -13,12 +13,12 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException, PluginVersionException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.java.manifests import SERVICES
+from airflow_provider_connect.runtime.java.catalog.location import write_record
+from airflow_provider_connect.runtime.java.catalog.manifests import SERVICES
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.runtime.model.plugin_kinds import Declared
 from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
-from airflow_provider_connect.runtime.plugins.catalog.java_location import write_record
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declared
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import LocationForm
 from airflow_provider_connect.runtime.spark.jar_cache import KAFKA_CONNECT
 from tests.unit.plugins.locations import source, tree

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.runtime.model.plugin_kinds import Declarations
 from airflow_provider_connect.runtime.plugins.catalog.location_reader import read_location
 from airflow_provider_connect.runtime.plugins.catalog.package_installer import BRINGING, PackageInstaller, Tool, shared_distributions
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.plugins.catalog.plugin_installation import install, remove
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declarations
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import SHARED, Location
 from tests.unit.plugins.locations import build, source
 

@@ -20,7 +20,7 @@ from airflow_provider_connect.errors import (
 )
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.views import ConfigValueView, Validation
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from tests.unit.plugins.locations import source, tree
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.runtime.model.plugin_kinds import PluginKind
 from airflow_provider_connect.runtime.plugins.catalog.plugin import Plugin
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import PluginKind
 from airflow_provider_connect.runtime.plugins.catalog.plugin_summary import read_summary
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import Location, LocationForm
 

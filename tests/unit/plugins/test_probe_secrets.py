@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, check_outside
 from tests.canaries import NAME, Canaries, digests, install
 

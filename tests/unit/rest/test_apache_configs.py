@@ -14,7 +14,7 @@ from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.server import RestListener, RestServer
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 from tests.unit.plugins.locations import tree

@@ -17,7 +17,7 @@ from airflow_provider_connect.rest.server import RestListener, RestServer
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.connector_keys import sink_config_def
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.sdk.config_def import Type
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns

@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.connector_keys import names_of
 from airflow_provider_connect.runtime.model.unknown_settings import nearest, unknown_settings
 from airflow_provider_connect.runtime.model.verbs import WARNINGS_HEADER
-from airflow_provider_connect.runtime.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, warn_unused_settings
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters, create_stages

@@ -7,8 +7,8 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException, is_transient
 from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.worker.application.driver import _here
-from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 
 
 def test_a_connector_that_works_with_spark_is_refused_for_good() -> None:

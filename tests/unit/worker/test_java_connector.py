@@ -6,8 +6,8 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.config.connector import JavaSink, guarded_source, java_config
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
-from airflow_provider_connect.runtime.worker.task.java_connector import JavaSink, guarded_source, java_config
 from tests.unit.plugins.test_java_plugins import jar
 
 

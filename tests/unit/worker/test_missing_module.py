@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, RetriableException, is_transient
-from airflow_provider_connect.runtime.worker.task import task_body
+from airflow_provider_connect.runtime.worker.application import task_body
 
 TASKS = 3
 RUNNERS = {True: "source_runner", False: "sink_runner"}

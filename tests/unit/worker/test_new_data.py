@@ -15,8 +15,8 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.worker.application.readiness import WORK, source_readiness
+from airflow_provider_connect.runtime.worker.application.task_body import TaskHost
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext
-from airflow_provider_connect.runtime.worker.task.task_body import TaskHost
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext
 from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, OffsetReader, SourceConnector, Type
 from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext

@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from airflow_provider_connect.errors import RetriableException, TaskException
-from airflow_provider_connect.runtime.java.manifests import allowed_locations
+from airflow_provider_connect.runtime.java.catalog.manifests import allowed_locations
 from airflow_provider_connect.runtime.model.run import Claim, TaskResult
 from airflow_provider_connect.runtime.worker.application import spark_engine
 from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, body, starter
@@ -64,7 +64,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[TaskPayload]:
         logging.getLogger("orders").warning("first\nsecond")
         return TaskResult(payload.task, records=7)
 
-    monkeypatch.setattr("airflow_provider_connect.runtime.worker.task.task_body.run_task", run_task)
+    monkeypatch.setattr("airflow_provider_connect.runtime.worker.application.task_body.run_task", run_task)
     monkeypatch.setattr("airflow_provider_connect.runtime.plugins.loading.plugin_loader.make_way", loaded.extend)
     return ran
 

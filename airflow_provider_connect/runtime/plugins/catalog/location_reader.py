@@ -9,8 +9,9 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from airflow_provider_connect.runtime.plugins.catalog import java_location, plugin_metadata
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declarations, Declared, PluginKind, hash_version
+from airflow_provider_connect.runtime.java.catalog import location as java_location
+from airflow_provider_connect.runtime.model.plugin_kinds import Declarations, Declared, PluginKind, hash_version
+from airflow_provider_connect.runtime.plugins.catalog import plugin_metadata
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import Location, LocationForm, modules_in
 
 _BASES = {

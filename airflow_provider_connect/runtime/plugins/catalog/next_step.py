@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from airflow_provider_connect.runtime.java.config_rules import refused_source
+from airflow_provider_connect.runtime.java.config.rules import refused_source
 from airflow_provider_connect.runtime.plugins.catalog.cloud_connectors import is_of_cloud, self_managed
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import coordinates_of, installation_of
 

@@ -10,8 +10,8 @@ from operator import attrgetter
 from airflow_provider_connect.errors import ConfigException, PluginVersionException, message_of, plugin_code
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY
+from airflow_provider_connect.runtime.model.plugin_kinds import CONNECTOR_KINDS, PluginKind, is_hash_version
 from airflow_provider_connect.runtime.model.versions import choose_version, oldest_first
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import CONNECTOR_KINDS, PluginKind, is_hash_version
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import Location
 
 

@@ -17,17 +17,17 @@ from typing import Final
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.runtime.model.config_limits import cut
-from airflow_provider_connect.runtime.model.unknown_settings import nearest
-from airflow_provider_connect.runtime.model.versions import MavenVersion, choose_version
-from airflow_provider_connect.runtime.plugins.catalog.next_step import INSTALL, next_step
-from airflow_provider_connect.runtime.plugins.catalog.plugin import Plugin, answering, chosen, versions_of
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import (
+from airflow_provider_connect.runtime.model.plugin_kinds import (
     CONNECTOR_KINDS,
     SUFFIXES,
     Declarations,
     Declared,
     PluginKind,
 )
+from airflow_provider_connect.runtime.model.unknown_settings import nearest
+from airflow_provider_connect.runtime.model.versions import MavenVersion, choose_version
+from airflow_provider_connect.runtime.plugins.catalog.next_step import INSTALL, next_step
+from airflow_provider_connect.runtime.plugins.catalog.plugin import Plugin, answering, chosen, versions_of
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import BrokenLocation, Location, LocationForm, locations
 from airflow_provider_connect.runtime.spark.jar_cache import KAFKA_CONNECT
 

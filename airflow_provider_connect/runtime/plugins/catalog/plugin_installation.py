@@ -23,9 +23,9 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.runtime.model.plugin_kinds import Declared
 from airflow_provider_connect.runtime.plugins.catalog import plugin_metadata
 from airflow_provider_connect.runtime.plugins.catalog.package_installer import PackageInstaller, shared_distributions
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declared
 
 INSTALLING: Final = ".installing-"
 REMOVING: Final = ".removing-"

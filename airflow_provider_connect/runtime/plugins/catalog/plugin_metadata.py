@@ -8,8 +8,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 
+from airflow_provider_connect.runtime.model.plugin_kinds import Declarations, Declared, PluginKind
 from airflow_provider_connect.runtime.model.versions import UNDEFINED
-from airflow_provider_connect.runtime.plugins.catalog.plugin_kinds import Declarations, Declared, PluginKind
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import METADATA_ENDING, metadata_directories
 
 GROUP = "airflow_provider_connect.plugins"

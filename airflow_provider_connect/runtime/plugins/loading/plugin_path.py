@@ -21,10 +21,10 @@ from enum import StrEnum
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Final
 
+from airflow_provider_connect.runtime.java.catalog.location import record_path
+
 METADATA_ENDING = ".dist-info"
 JAR_ENDING: Final = ".jar"
-JAVA_RECORD: Final = "connect-plugins.json"
-"""What was found out about a Java plugin at its installation; beside the jars, or with the name of a single jar in front."""
 SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py4j", "confluent_kafka"})
 """What comes from the environment, whatever lies in a location: plugins exchange it with this package, or it can be loaded once only."""
 
@@ -148,11 +148,6 @@ def _below(directory: str) -> Iterator[Location]:
                 yield Location(child.path, form, _java_stamp(child.path) if form is LocationForm.JAVA else file_stamp(child.path))
 
 
-def java_record(location: str) -> str:
-    """The path of the record of the Java plugin at ``location``, which need not be there."""
-    return os.path.join(location, JAVA_RECORD) if os.path.isdir(location) else f"{location}.{JAVA_RECORD}"
-
-
 def _holds_java(tree: str) -> bool:
     """Whether a directory is a Java plugin: it has a jar at any depth, and neither Python's metadata nor modules at its top."""
     try:
@@ -170,7 +165,7 @@ def _java_stamp(location: str) -> str:
     try:
         files = [location] if not os.path.isdir(location) else [path for path, _ in _files(location, LocationForm.JAVA)]
         dated = sorted(f"{path} {file_stamp(path)}" for path in files if path.endswith(JAR_ENDING))
-        record = java_record(location)
+        record = record_path(location)
         dated.append(file_stamp(record) if os.path.exists(record) else "no record")
         return hashlib.sha256("\n".join(dated).encode("utf-8", "surrogateescape")).hexdigest()
     except OSError as error:

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.runtime.plugins.validation.probe_messages import LATE, LONGEST_ANSWER, error_of, from_line, to_line
 
-PROBE: Final = "airflow_provider_connect.runtime.plugins.validation.probe_worker"
+PROBE: Final = "airflow_provider_connect.runtime.plugins.validation.probe_server"
 _SMALL: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Libraries reserve address space for each core; on a large machine that alone would reach the limit."""
 _PASSED_ON: Final = {
@@ -48,7 +48,7 @@ class ProbeProcess:
         self, settings: Mapping[str, str], memory_bytes: int, *, module: str = PROBE, secrets: Mapping[str, str] | None = None
     ) -> None:
         """The process gets ``settings``, the ``secrets`` that variables stand for, and of the environment what programs need to run.
-        ``module`` is what it runs: one that ends in ``probe_worker.serve``."""
+        ``module`` is what it runs: one that ends in ``probe_server.serve``."""
         self._child = subprocess.Popen(
             (sys.executable, "-m", module),
             stdin=subprocess.PIPE,

@@ -1,0 +1,1 @@
+"""One run: the check for work, claim, plan, start of its tasks (pyspark)."""

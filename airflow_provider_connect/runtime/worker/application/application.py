@@ -13,6 +13,7 @@ from functools import partial
 from airflow_provider_connect.errors import ConnectException, FencedException, is_transient, last_line, message_of, shortened, trace_of
 from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot, handed_on
 from airflow_provider_connect.runtime.model.log_levels import apply_levels
@@ -27,7 +28,6 @@ from airflow_provider_connect.runtime.worker.application.failure_report import p
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, preview_in_subprocess
 from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
-from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSwitch
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.masking import Mask, mask_output
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.log_lines import write_logs
 from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec, TaskResult
 from airflow_provider_connect.runtime.worker.application.application import Application, TaskRunner
@@ -23,7 +24,6 @@ from airflow_provider_connect.runtime.worker.application.plan_process import wri
 from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, exit_at_once, starter
 from airflow_provider_connect.runtime.worker.application.task_processes import run_in_process
 from airflow_provider_connect.runtime.worker.application.task_threads import TaskThreads
-from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 _LOOPBACK = "127.0.0.1"

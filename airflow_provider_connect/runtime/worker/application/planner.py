@@ -10,6 +10,7 @@ from functools import partial
 from airflow_provider_connect.errors import ConfigException, FencedException, MissingException
 from airflow_provider_connect.runtime.config.masking import HideSecrets, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord
 from airflow_provider_connect.runtime.model.run import Claim, RunSpec
@@ -27,7 +28,6 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import (
     refuse_foreign,
     warn_unused_settings,
 )
-from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
 from airflow_provider_connect.runtime.worker.task.task_payload import need_newest
 
@@ -133,7 +133,7 @@ class Planner:
     def _generated(self, checked: CheckedConnector, claim: Claim) -> list[Mapping[str, str]]:
         if checked.is_java:
             self._end_open(checked, claim)  # a connector that reads offsets would wait for an open transaction
-            from airflow_provider_connect.runtime.worker.task.java_worker import java_task_configs
+            from airflow_provider_connect.runtime.java.task.connector_jvm import java_task_configs
 
             is_valid = self._is_planned(checked.name)
             return java_task_configs(checked, self._settings, self._java, is_valid=is_valid, mask=self._mask)

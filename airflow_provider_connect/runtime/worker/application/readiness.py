@@ -182,7 +182,7 @@ def _of_kind(
 
 
 def _of_java(settings: WorkerSettings, connector: str, class_name: str, resolved: Mapping[str, str], mask: Mask) -> Readiness:
-    from airflow_provider_connect.runtime.worker.task.bounded_sources import bounded_source
+    from airflow_provider_connect.runtime.java.bounded.sources import bounded_source
 
     source = bounded_source(class_name)
     if source is None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.runtime.config.masking import Mask
-from airflow_provider_connect.runtime.java.manifests import SETTING, allowed_locations
+from airflow_provider_connect.runtime.java.catalog.manifests import SETTING, allowed_locations
 from airflow_provider_connect.runtime.model.log_lines import KeptLines, LineReader, write_logs
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.plugins.loading.plugin_path import unpacked_paths, write_archive
@@ -105,7 +105,7 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
 
             make_way(payload.locations)
         # after that; and the driver, which ships this, needs no Arrow
-        from airflow_provider_connect.runtime.worker.task.task_body import run_task
+        from airflow_provider_connect.runtime.worker.application.task_body import run_task
 
         if not keeps_log:
             yield run_task(payload, fenced=True)

@@ -71,7 +71,7 @@ def answer(asked: BinaryIO, descriptor: int) -> None:
         from airflow_provider_connect.runtime.plugins.loading.plugin_loader import make_way
 
         make_way(payload.locations)
-    from airflow_provider_connect.runtime.worker.task.task_body import run_task  # after that, since plugins may bring compiled code
+    from airflow_provider_connect.runtime.worker.application.task_body import run_task  # after that, since plugins may bring compiled code
 
     result = run_task(payload, fenced=True)
     with os.fdopen(descriptor, "w") as answered:

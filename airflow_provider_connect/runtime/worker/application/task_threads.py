@@ -9,9 +9,9 @@ import threading
 from typing import Final
 
 from airflow_provider_connect.runtime.config.masking import Mask
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.stores.backing import Backing
-from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 _LOADING: Final = threading.Lock()  # a thread that waits for another's import gets half a module if that fails
@@ -31,6 +31,6 @@ class TaskThreads:
     def run(self, payload: TaskPayload) -> TaskResult:
         """The task's result, which may be a failure."""
         with _LOADING:
-            from airflow_provider_connect.runtime.worker.task.task_body import run_in_driver
+            from airflow_provider_connect.runtime.worker.application.task_body import run_in_driver
 
         return run_in_driver(payload, self._mask, self._java, self._backing, fenced=self._fenced)

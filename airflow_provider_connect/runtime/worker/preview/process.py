@@ -11,7 +11,7 @@ from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.previews import PreviewRequest
 from airflow_provider_connect.runtime.plugins.validation.probe_messages import error_message
-from airflow_provider_connect.runtime.plugins.validation.probe_worker import Answer, serve
+from airflow_provider_connect.runtime.plugins.validation.probe_server import Answer, serve
 from airflow_provider_connect.runtime.worker.preview.preview import make_preview, mask_failure
 
 

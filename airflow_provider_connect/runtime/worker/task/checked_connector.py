@@ -22,6 +22,8 @@ from airflow_provider_connect.runtime.config.client_settings import clients_of, 
 from airflow_provider_connect.runtime.config.config_providers import ConfigProvider
 from airflow_provider_connect.runtime.config.masking import HideSecrets, Mask, config_secrets, password_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.catalog.location import refuse_location
+from airflow_provider_connect.runtime.java.config.connector import java_class, java_errors
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY
 from airflow_provider_connect.runtime.model.connector_keys import (
@@ -48,7 +50,6 @@ from airflow_provider_connect.runtime.plugins.validation.delivery_checks import 
 )
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation, sink_overrides
 from airflow_provider_connect.runtime.worker.bounded_call import connector_class
-from airflow_provider_connect.runtime.worker.task.java_connector import java_class, java_errors
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 
@@ -131,13 +132,19 @@ def check_connector(
         raise kind(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(message_of(error))}") from None
 
 
+def _java_class(plugin: Plugin, settings: WorkerSettings) -> type[Connector]:
+    location = None if plugin.location is None else plugin.location.path
+    refuse_location(plugin.class_name, location, plugin.origin, settings.values)
+    return java_class(plugin.class_name, is_source=plugin.kind is PluginKind.SOURCE)
+
+
 @plugin_code()
 def _checked(
     name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice, hide: HideSecrets, *, hidden: frozenset[str]
 ) -> CheckedConnector:
     resolved = config_providers.resolve(raw, secrets=variables)
     plugin = _plugin(name, resolved, choice)
-    connector: Connector = (java_class if plugin.is_java else connector_class)(plugin, choice.settings)()
+    connector: Connector = (_java_class if plugin.is_java else connector_class)(plugin, choice.settings)()
     connector.allowed_paths = choice.settings.allowed_paths
     connector.allowed_spark = choice.settings.allowed_spark
     connector.refusal_of_topic = choice.settings.refusal_of_data_topic

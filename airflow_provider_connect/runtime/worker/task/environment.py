@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from airflow_provider_connect.errors import FencedException, plugin_code, trace_of
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.connector_settings import ConnectorSettings, Guarantee
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import TaskStatus, TopicStatus
@@ -21,7 +22,6 @@ from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkaf
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.runtime.worker.task.java_connector import JavaHost
 from airflow_provider_connect.runtime.worker.task.memory_fence import TaskFence
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopSignal
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload, need_newest

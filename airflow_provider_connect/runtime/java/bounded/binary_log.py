@@ -1,0 +1,165 @@
+"""The binary log of a MariaDB or MySQL server, asked from outside of the JVM: where it ends, and whether it still holds an offset.
+
+Host and login come from the config of a Debezium connector (``database_server``), file names and GTIDs from its offsets, which a stranger
+may have altered. Knows nothing of the JVM or of Connect. Needs the right that Debezium needs (REPLICATION CLIENT, BINLOG MONITOR).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL
+from airflow_provider_connect.connectors.jdbc.database.database_url import PORTS, DatabaseUrl
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.runtime.java.bounded.database_server import (
+    CONNECT_SECONDS,
+    PORT,
+    DatabaseServer,
+    Within,
+    given_keys,
+    server_address,
+)
+
+_SSL_MODE: Final = "database.ssl.mode"
+_DEFAULTS: Final = {PORT: str(PORTS[MYSQL])}
+_SSL_DEFAULTS: Final = {MARIADB: "disable", MYSQL: "preferred"}
+_ENCRYPTED: Final = {"ssl_check_hostname": "true"}
+_VERIFIED: Final = {"ssl_verify_cert": "true"}
+_SSL: Final[Mapping[str, Mapping[str, str]]] = {
+    **{mode: {} for mode in ("disable", "disabled")},
+    **dict.fromkeys(("preferred", "trust", "required"), _ENCRYPTED),
+    **dict.fromkeys(("verify-ca", "verify_ca"), _VERIFIED),
+    **{mode: {**_VERIFIED, "ssl_verify_identity": "true"} for mode in ("verify-full", "verify_identity")},
+}
+_ANSWER_SECONDS: Final = 10
+_FILE: Final = re.compile(r"([\w.-]{1,255})\.([0-9]{1,18})", re.ASCII)
+_DOMAIN_GTID: Final = re.compile(r"([0-9]{1,10})-[0-9]{1,10}-([0-9]{1,20})")
+_GTID: Final = re.compile(r"[0-9]{1,10}-[0-9]{1,10}-[0-9]{1,20}")
+_SET_OF_GTIDS: Final = re.compile(r"[\w:,\s-]*", re.ASCII)
+_VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
+_RENAMED_STATEMENT: Final = (8, 2)  # of MySQL, whose 8.4 knows the old one no more
+_GTIDS: Final = 4  # the column of MySQL's answer
+_FIRST_POSITION: Final = 4
+_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """Where in the log: the name of a ``file`` and the bytes before it; ``gtids`` are those of all transactions before it, empty where the
+    server numbers none."""
+
+    file: str
+    position: int
+    gtids: str = ""
+
+    def has_passed(self, other: LogPosition) -> bool:
+        """Whether it is at ``other`` or behind, by file and bytes. False where one of the two is no file of a log."""
+        mine, its = _order(self), _order(other)
+        return mine is not None and its is not None and mine[0] == its[0] and mine[1:] >= its[1:]
+
+
+class BinaryLog:
+    """The log of the server of a Debezium connector with this ``config``, which has its variables resolved. ``has_domains``: the connector
+    is that for MariaDB, whose GTIDs are of domains. Connects at the first question."""
+
+    def __init__(self, config: Mapping[str, str], within: Within, *, has_domains: bool) -> None:
+        """Raises ConfigException for a host, a port or a mode that is refused."""
+        self._server = DatabaseServer(_url(given_keys(config, _DEFAULTS), has_domains=has_domains), within)
+        self._has_domains = has_domains
+
+    @property
+    def address(self) -> str:
+        """The server for messages."""
+        return self._server.url.address
+
+    def end(self) -> LogPosition:
+        """Where the log ends now. Raises ConfigException where the server has none."""
+        if not self._has_domains:
+            file, position, gtids = self._position()
+            return LogPosition(file, position, gtids)
+        for _ in range(_ATTEMPTS):
+            before = self._newest_gtids()
+            file, position, _ = self._position()
+            if before == self._newest_gtids():  # a transaction's GTID is newest before the log has grown by it
+                return LogPosition(file, position, before)
+        return LogPosition(file, position, self._gtids_at(file, position))  # the server reads the whole file
+
+    def has_read(self, read: LogPosition, end: LogPosition) -> bool:
+        """Whether no transaction lies between ``read``, which is an offset's, and ``end``. With MariaDB's GTIDs ``read`` has those of the
+        end, and not others of larger numbers: where several servers write to a domain, numbers may go back."""
+        if not (read.gtids and end.gtids):
+            return read.has_passed(end)
+        if self._has_domains:
+            return set(_GTID.findall(end.gtids)) <= set(_GTID.findall(read.gtids))
+        return self._holds(read.gtids, end.gtids)
+
+    def is_kept(self, read: LogPosition) -> bool:
+        """Whether the log goes on from ``read`` without a gap: the server has neither purged nor reset it."""
+        files = [str(row[0]) for row in self._server.rows("SHOW BINARY LOGS")]
+        if read.file in files:
+            return True
+        if not read.gtids or not files:
+            return False
+        purged = self._gtids_at(files[0], _FIRST_POSITION) if self._has_domains else str(self._server.row("SELECT @@GLOBAL.gtid_purged")[0])
+        return self._holds(read.gtids, "".join(purged.split()))
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _holds(self, read: str, wanted: str) -> bool:
+        """Whether the transactions ``wanted`` are among those ``read``."""
+        if self._has_domains:
+            known = _domains(read)
+            return all(known.get(domain, -1) >= number for domain, number in _domains(wanted).items())
+        if not (_SET_OF_GTIDS.fullmatch(read) and _SET_OF_GTIDS.fullmatch(wanted)):
+            return False
+        return bool(self._server.row(f"SELECT GTID_SUBSET('{wanted}', '{read}')")[0])
+
+    def _position(self) -> tuple[str, int, str]:
+        """File, bytes, and the GTIDs that MySQL adds."""
+        version = str(self._server.row("SELECT VERSION()")[0])
+        numbers = _VERSION.match(version)
+        is_renamed = "mariadb" not in version.lower() and numbers is not None and tuple(map(int, numbers.groups())) >= _RENAMED_STATEMENT
+        found = self._server.rows("SHOW BINARY LOG STATUS" if is_renamed else "SHOW MASTER STATUS")
+        if not found:
+            raise ConfigException(f"{self.address} writes no binary log. Set log_bin, binlog_format=ROW and server_id there")
+        row = found[0]
+        gtids = str(row[_GTIDS] or "") if len(row) > _GTIDS else ""
+        return str(row[0]), int(row[1]), "".join(gtids.split())
+
+    def _newest_gtids(self) -> str:
+        return str(self._server.row("SELECT @@GLOBAL.gtid_binlog_pos")[0] or "")
+
+    def _gtids_at(self, file: str, position: int) -> str:
+        if not _FILE.fullmatch(file):
+            raise ConnectException(f"{self.address} has a binary log of a name that is not known: {file!r}")
+        return str(self._server.row(f"SELECT BINLOG_GTID_POS('{file}', {position})")[0] or "")
+
+
+def _url(given: Mapping[str, str], *, has_domains: bool) -> DatabaseUrl:
+    """No option of it reads a file."""
+    host, port = server_address(given)
+    dialect = MARIADB if has_domains else MYSQL
+    mode = given.get(_SSL_MODE, _SSL_DEFAULTS[dialect]).lower()
+    if mode not in _SSL:
+        raise ConfigException.of(_SSL_MODE, mode, f"It must be one of {', '.join(_SSL)}.")
+    options = {"connect_timeout": str(CONNECT_SECONDS), "read_timeout": str(_ANSWER_SECONDS), **_SSL[mode]}
+    user, password = (given.get(f"database.{key}") for key in ("user", "password"))
+    return DatabaseUrl(dialect, host, port, None, user, password, options)
+
+
+def _order(position: LogPosition) -> tuple[str, int, int] | None:
+    found = _FILE.fullmatch(position.file)
+    return None if found is None else (found[1], int(found[2]), position.position)
+
+
+def _domains(gtids: str) -> dict[int, int]:
+    """The highest number of each domain in a list of MariaDB's GTIDs."""
+    numbers: dict[int, int] = {}
+    for found in _DOMAIN_GTID.finditer(gtids):
+        domain, number = int(found[1]), int(found[2])
+        numbers[domain] = max(number, numbers.get(domain, -1))
+    return numbers

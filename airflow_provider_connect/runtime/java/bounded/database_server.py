@@ -1,0 +1,130 @@
+"""The database server that a Debezium config names, asked from outside of the JVM.
+
+The config's author does not own this host: only a server by the network is reached, no file of the config is opened, and each question has
+a time limit. Knows nothing of the JVM or of Connect, nor of what is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.runtime.java.config.rules import ADDRESS, HOST_NAME
+
+HOST: Final = "database.hostname"
+PORT: Final = "database.port"
+CONNECT_SECONDS: Final = 10
+_ANSWER_SECONDS: Final = 30.0
+"""For connection, statement and answer together: a server may accept a connection and never answer."""
+_OTHER_KEYS: Final = {
+    "connection.url": f"{HOST} and database.dbname",
+    "connection.user": "database.user",
+    "connection.password": "database.password",
+}
+
+Within = Callable[[float, Callable[[], object], str], None]
+"""Calls its second argument for so many seconds at most, and raises RetriableException then; the third names it."""
+
+
+class DatabaseServer:
+    """The server at ``url``. Connects at the first question, and runs ``statements`` on each new connection."""
+
+    def __init__(self, url: DatabaseUrl, within: Within, statements: Sequence[str] = ()) -> None:
+        self.url = url
+        self._within = within
+        self._statements = tuple(statements)
+        self._connection = _Connection()
+
+    def row(self, sql: str) -> tuple[Any, ...]:  # Any: whatever the columns hold
+        """The first row of the answer. Raises ConnectException where there is none."""
+        found = self.rows(sql)
+        if not found:
+            raise ConnectException(f"{self.url.address} has answered with no row")
+        return found[0]
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The answer. A connection that was lost, or has not answered, is left; the next question opens another. Errors name the keys of a
+        Debezium config."""
+        found: list[tuple[Any, ...]] = []
+        try:
+            connection = self._connection
+            self._within(_ANSWER_SECONDS, lambda: found.extend(connection.ask(self._open, sql)), f"a question to {self.url.address}")
+        except ConnectException as error:
+            self.close()
+            raise _with_own_keys(error) from None
+        return found
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, _Connection()
+        connection.leave()
+
+    def _open(self) -> Database:
+        database = open_database(self.url)
+        for statement in self._statements:
+            database.execute(statement)
+        return database
+
+
+class _Connection:
+    """A connection, once the first question has opened it. Left while a question waits, it is closed by that question's thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._database: Database | None = None
+        self._is_asked = False
+        self._is_left = False
+
+    def ask(self, opening: Callable[[], Database], sql: str) -> list[tuple[Any, ...]]:
+        self._is_asked = True
+        try:
+            if self._database is None:
+                self._database = opening()
+            return self._database.rows(sql)
+        finally:
+            with self._lock:
+                self._is_asked = False
+                if self._is_left:
+                    self._close()
+
+    def leave(self) -> None:
+        with self._lock:
+            self._is_left = True
+            if not self._is_asked:
+                self._close()
+
+    def _close(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            with contextlib.suppress(Exception):  # it may be lost
+                database.close()
+
+
+def given_keys(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """``config`` over ``defaults``, its values trimmed and those left out that are empty."""
+    return {**defaults, **{key: text.strip() for key, text in config.items() if text and text.strip()}}
+
+
+def server_address(given: Mapping[str, str]) -> tuple[str, int]:
+    """Host and port, an IPv6 address in brackets. Raises ConfigException for what is no name and no address of a server."""
+    host = given.get(HOST, "")
+    if address := ADDRESS.fullmatch(host):
+        host = f"[{address[1]}]"
+    elif not HOST_NAME.fullmatch(host):
+        raise ConfigException.of(HOST, host, "It must be the name or the address of a server.")
+    port = given[PORT]
+    if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65536:
+        raise ConfigException.of(PORT, port, "It must be a number between 1 and 65535.")
+    return host, int(port)
+
+
+def _with_own_keys(error: ConnectException) -> ConnectException:
+    """The settings that a message names are those of JdbcSource."""
+    message = error.message
+    for theirs, ours in _OTHER_KEYS.items():
+        message = message.replace(theirs, ours)
+    return type(error)(message)

@@ -1,0 +1,162 @@
+"""Debezium's connectors for MariaDB and MySQL in runs that end: until where a run goes, and whether there is anything to do, without a JVM.
+
+The connector reads the binary log in a thread of its own, which puts records into a queue. The run's goal is the end of the log as the run
+begins: it is received when the reader has passed that, and delivered when all that waited in the queue then was polled.
+
+Debezium's offset is that of its last record, and the log goes on with other tables' transactions. So behind a run that has reached its goal
+the offset is moved there, as a heartbeat of Debezium's would: then the next check finds nothing to do, and the server may purge the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.java.bounded.binary_log import BinaryLog, LogPosition
+from airflow_provider_connect.runtime.java.bounded.database_server import Within
+from airflow_provider_connect.runtime.java.bounded.debezium_phases import (
+    PREFIX,
+    Beans,
+    Phase,
+    is_asked_by_changes_alone,
+    is_past_snapshot,
+    is_snapshot_only,
+    snapshot_mode,
+)
+from airflow_provider_connect.runtime.java.bounded.runs import Progress
+from airflow_provider_connect.runtime.java.config.own_clients import history_settings
+from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker
+from airflow_provider_connect.sdk.connector import OffsetReader
+
+MARIADB_CLASS: Final = "io.debezium.connector.mariadb.MariaDbConnector"
+MYSQL_CLASS: Final = "io.debezium.connector.mysql.MySqlConnector"
+_FOR_SHORT_RUNS: Final = {"poll.interval.ms": "100"}  # Debezium's own is 500
+_BATCH: Final = "max.batch.size"
+_LARGEST_BATCH: Final = 2048
+_NEEDS_SNAPSHOT: Final = "when_needed"
+_WITHIN_TRANSACTION: Final = ("event", "row")
+_NOT_BETWEEN: Final = ("transaction_", "snapshot")  # keys that begin so are of a transaction, or of the snapshot before
+
+
+class DebeziumBinlog:
+    """See ``BoundedSource``. ``kind`` is ``mariadb`` or ``mysql``."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
+        """See ``BoundedSource``; among them is how the clients of the schema history log in."""
+        return {**_FOR_SHORT_RUNS, **history_settings(config, worker, internal)}
+
+    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> BinlogGoal:
+        """The end of the log now. Raises ConfigException for a config that is refused, or that the server refuses, RetriableException where
+        it does not answer, ConnectException where the server has purged what is not read."""
+        return BinlogGoal(self._kind, config, offsets({"server": config.get(PREFIX, "")}), within)
+
+    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
+        """Whether the log goes on behind the offset. None: a run has to find out, for a snapshot, or within a transaction."""
+        offset = offsets({"server": config.get(PREFIX, "")})
+        read = None if offset is None else _between_transactions(offset)
+        if read is None or not is_asked_by_changes_alone(config):
+            return None
+        log = self._log(config, within)
+        try:
+            return not log.is_kept(read) or not log.has_read(read, log.end())  # a run has the text for what was purged
+        finally:
+            log.close()
+
+    def retained_wal(self, config: Mapping[str, str], within: Within) -> None:
+        """None: the server purges its log by itself, whether it was read or not."""
+
+    def _log(self, config: Mapping[str, str], within: Within) -> BinaryLog:
+        return BinaryLog(config, within, has_domains=self._kind == "mariadb")
+
+
+class BinlogGoal:
+    """See ``Goal``. One run's; keeps its connection until ``close``."""
+
+    moves_offsets = True
+
+    def __init__(self, kind: str, config: Mapping[str, str], offset: Mapping[str, object] | None, within: Within) -> None:
+        self._beans = Beans(kind, config)
+        self._prefix = config.get(PREFIX, "")
+        self._has_domains = kind == "mariadb"
+        self._is_snapshot_only = is_snapshot_only(config)
+        self._batch = _number(config.get(_BATCH), _LARGEST_BATCH)
+        self._log = BinaryLog(config, within, has_domains=self._has_domains)
+        self._end = self._log.end()
+        self._is_read = False
+        if offset is not None and (read := _position(offset)) is not None:
+            if snapshot_mode(config) != _NEEDS_SNAPSHOT and not self._log.is_kept(read):
+                raise _purged(self._log, read)
+            self._is_read = _between_transactions(offset) is not None and self._log.has_read(read, self._end)
+        self._waiting: int | None = None
+        self._last: int | None = None
+
+    def progress(self, worker: ConnectWorker, polled: int) -> Progress:
+        """DELIVERED means polled: the pause that follows commits it. Where changes never pause, once more were polled than can have waited
+        when the end was received: in the queue, and in a poll under way."""
+        phase = self._beans.phase(worker)
+        if phase is Phase.SNAPSHOT:
+            return Progress.BEHIND
+        if self._is_snapshot_only:
+            return Progress.RECEIVED
+        names = ("BinlogFilename", "BinlogPosition", "QueueTotalCapacity", "QueueRemainingCapacity")  # in the order in which they are read
+        found = self._beans.reader(worker, *names)
+        if found is None or not self._is_received(phase, found):
+            return Progress.BEHIND
+        waiting = _number(found.get(names[2])) - _number(found.get(names[3]))
+        if self._waiting is None:
+            self._waiting = waiting
+        elif self._last is None:
+            self._last = self._waiting + polled + self._batch  # ``polled`` is of a later instant than what waited
+        return Progress.DELIVERED if not waiting or (self._last is not None and polled >= self._last) else Progress.RECEIVED
+
+    def _is_received(self, phase: Phase, reader: Mapping[str, object]) -> bool:
+        """A server that has nothing to send shows no position; the end of a snapshot of this run lies behind the goal."""
+        if self._is_read or phase is Phase.AFTER_SNAPSHOT:
+            return True
+        return LogPosition(str(reader.get("BinlogFilename") or ""), _number(reader.get("BinlogPosition"))).has_passed(self._end)
+
+    def offsets_behind(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
+        """See ``Goal``. Nothing where MySQL has GTIDs: it reports them and the end of its log at different instants."""
+        partition: dict[str, object] = {"server": self._prefix}
+        offset = offsets(partition)
+        read = None if offset is None or not is_past_snapshot(offset) else _position(offset)
+        if offset is None or read is None or bool(read.gtids) != bool(self._end.gtids) or (read.gtids and not self._has_domains):
+            return []
+        if read.has_passed(self._end) or self._log.has_read(read, self._end):
+            return []  # it is there already, or within a transaction behind
+        kept = {key: value for key, value in offset.items() if key not in _WITHIN_TRANSACTION and not key.startswith(_NOT_BETWEEN)}
+        moved = {**kept, "file": self._end.file, "pos": self._end.position}
+        return [(partition, {**moved, "gtids": self._end.gtids} if read.gtids else moved)]
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def _position(offset: Mapping[str, object]) -> LogPosition | None:
+    """Where a run from ``offset`` goes on; None: the offset has no position, or its snapshot is under way."""
+    file, position, gtids = offset.get("file"), offset.get("pos"), offset.get("gtids")
+    if not is_past_snapshot(offset) or not isinstance(file, str) or not isinstance(position, int):
+        return None
+    return LogPosition(file, position, gtids if isinstance(gtids, str) else "")
+
+
+def _between_transactions(offset: Mapping[str, object]) -> LogPosition | None:
+    """The same, but None within a transaction too, whose last record may be delivered or not."""
+    return None if any(offset.get(key) for key in _WITHIN_TRANSACTION) else _position(offset)
+
+
+def _purged(log: BinaryLog, read: LogPosition) -> ConnectException:
+    return ConnectException(
+        f"{log.address} holds {read.file} of its binary log no more, from which the connector has to go on: changes are lost. For a new "
+        "snapshot stop the connector and reset its offsets (airflow connect stop «name», airflow connect offsets reset «name», airflow "
+        "connect resume «name»). Then have the server keep its log longer (binlog_expire_logs_seconds), or run the connector more often"
+    )
+
+
+def _number(value: object, default: int = 0) -> int:
+    text = str(value).strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else default

@@ -1,0 +1,240 @@
+"""Debezium's connector for PostgreSQL in runs that end: until where a run goes, and whether there is anything to do, without a JVM.
+
+The connector reads the WAL in threads of its own, so a poll that returned nothing means nothing. The run's goal is the position of the
+server's WAL as the run begins; the slot's statistics show when the connector has received, and when it has acknowledged, all up to there.
+
+Debezium acknowledges with its records alone, and the WAL goes on with other tables' changes. Debezium also refuses a slot that is past
+its offset, unless the offset is a position alone, as behind a snapshot. So behind a run the offset becomes such a position, up to which
+the slot is known to hold no change of the connector's; the check before a run, which starts no JVM, moves the slot past WAL without any.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.runtime.java.bounded.database_server import Within
+from airflow_provider_connect.runtime.java.bounded.debezium_phases import (
+    PREFIX,
+    Beans,
+    Phase,
+    is_asked_by_changes_alone,
+    is_past_snapshot,
+    is_snapshot_only,
+)
+from airflow_provider_connect.runtime.java.bounded.replication_slot import SLOT, ReplicationSlot, RetainedWal, SlotState
+from airflow_provider_connect.runtime.java.bounded.runs import Progress
+from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker
+from airflow_provider_connect.sdk.connector import OffsetReader
+
+log = logging.getLogger(__name__)
+
+CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
+_DROP: Final = "slot.drop.on.stop"
+_FOR_SHORT_RUNS: Final = {
+    "status.update.interval.ms": "200",  # Debezium's own are 10,000, 500, 10,000 and 6: a run would wait for them
+    "poll.interval.ms": "100",
+    "slot.retry.delay.ms": "1000",
+    "slot.max.retries": "60",
+}
+_UNANSWERED_SECONDS: Final = 60.0
+_LSN: Final = "lsn"
+_LAST_RECORD: Final = ("lsn_proc", "lsn_commit")
+_KEPT: Final = ("ts_usec",)
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.]+")
+_OPERATIONS: Final = {"c": "I", "u": "U", "d": "D", "t": "T"}
+_MESSAGE: Final = "M"
+_BEGIN: Final = "B"
+_HELD_BYTES: Final = 1 << 30
+"""Held back WAL of which the log warns."""
+_SEGMENT_BYTES: Final = 16 << 20
+"""The server removes no less WAL than this, unless it was built otherwise."""
+_PIECE_BYTES: Final = 64 << 20
+"""How much of the WAL one question reads: its answer has a time limit."""
+_CHECK_SECONDS: Final = 20.0
+_RELEASE_SECONDS: Final = 5.0
+"""How long the server may take to notice that the JVM has let go of the slot."""
+
+
+class DebeziumPostgres:
+    """See ``BoundedSource``."""
+
+    def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
+        """See ``BoundedSource``."""
+        return _FOR_SHORT_RUNS
+
+    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> PostgresGoal:
+        """The position now. Raises ConfigException for a config that is refused, or that the server refuses, RetriableException where it
+        does not answer."""
+        return PostgresGoal(config, within)
+
+    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
+        """Whether the slot holds a change that is not delivered, or WAL that only a run may let go. None: a run has to find out, for a
+        snapshot, another slot or plugin. Moves the slot past WAL without any, if the offset is a position alone."""
+        offset = offsets({"server": config.get(PREFIX, "")})
+        if offset is None or not _is_streaming(offset) or not is_asked_by_changes_alone(config):
+            return None
+        slot = ReplicationSlot(config, within)
+        try:
+            state = slot.state()
+            if state is None or state.plugin != "pgoutput" or state.is_active:
+                return None
+            if (state.held_bytes or 0) >= _HELD_BYTES:
+                log.warning("Replication slot %s holds back %d bytes of the server's WAL", config.get(SLOT, "debezium"), state.held_bytes)
+            if _is_position_alone(offset):
+                return _moved_on(slot, state, _position(offset), config)
+            position, end = _position(offset), slot.settled_position()
+            found = slot.has_changes(position, _kinds(config), end, _left_out(config))
+            is_worth_a_run = end is not None and end - state.confirmed >= _SEGMENT_BYTES and end - 1 > position
+            return True if found is False and is_worth_a_run else found
+        finally:
+            slot.close()
+
+    def retained_wal(self, config: Mapping[str, str], within: Within) -> RetainedWal | None:
+        """See ``BoundedSource``."""
+        slot = ReplicationSlot(config, within)
+        try:
+            return slot.retained_wal()
+        finally:
+            slot.close()
+
+
+class PostgresGoal:
+    """See ``Goal``. One run's; keeps its connection until ``close``."""
+
+    moves_offsets = True
+
+    def __init__(self, config: Mapping[str, str], within: Within) -> None:
+        self._beans = Beans("postgres", config)
+        self._partition: dict[str, object] = {"server": config.get(PREFIX, "")}
+        self._kinds, self._left_out = _kinds(config), _left_out(config)
+        if config.get(_DROP, "").strip().lower() == "true":
+            raise ConfigException.of(_DROP, "true", "Changes between two runs would be lost with the slot. Leave it out.")
+        self._is_snapshot_only = is_snapshot_only(config)
+        self._slot = ReplicationSlot(config, within)
+        self._position = self._slot.position()
+        self._unanswered_since: float | None = None
+
+    def progress(self, worker: ConnectWorker, polled: int) -> Progress:
+        """Behind a snapshot of this run, RECEIVED at the most: the slot is at its end while records of the snapshot wait to be polled."""
+        phase = self._beans.phase(worker)
+        if phase is Phase.SNAPSHOT:
+            return Progress.BEHIND
+        if self._is_snapshot_only:
+            return Progress.RECEIVED
+        if self._beans.reader(worker) is None:
+            return Progress.BEHIND
+        is_received, is_acknowledged = self._passed()
+        if is_acknowledged and phase is Phase.CHANGES:
+            return Progress.DELIVERED
+        return Progress.RECEIVED if is_received else Progress.BEHIND
+
+    def offsets_behind(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
+        """See ``Goal``. That the run was at its goal proves nothing: the slot is asked."""
+        offset = offsets(self._partition)
+        state = self._released()
+        if offset is None or state is None or self._is_snapshot_only or not _is_streaming(offset):
+            return []
+        position, end = _position(offset), self._slot.settled_position()
+        if end is None:
+            return []
+        end = min(end, max(position, state.confirmed) + _PIECE_BYTES)
+        if end - 1 <= position or self._slot.has_changes(position, self._kinds, end, self._left_out) is not False:
+            return []
+        return [(self._partition, {**{key: offset[key] for key in _KEPT if key in offset}, _LSN: end - 1})]
+
+    def close(self) -> None:
+        self._slot.close()
+
+    def _released(self) -> SlotState | None:
+        """The slot without its reader; None: it cannot be asked."""
+        until = time.monotonic() + _RELEASE_SECONDS
+        while (state := self._slot.state()) is not None and state.is_active:
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.1)
+        return state if state is not None and state.plugin == "pgoutput" else None
+
+    def _passed(self) -> tuple[bool, bool]:
+        """A server that is away for a while ends no run: the connector waits for it too."""
+        try:
+            passed = self._slot.passed(self._position)
+        except RetriableException:
+            now = time.monotonic()
+            self._unanswered_since = self._unanswered_since or now
+            if now - self._unanswered_since > _UNANSWERED_SECONDS:
+                raise
+            return False, False
+        self._unanswered_since = None
+        return passed
+
+
+def _moved_on(slot: ReplicationSlot, state: SlotState, position: int, config: Mapping[str, str]) -> bool | None:
+    """As ``has_new_data`` behind ``position``. WAL without changes is let go piece by piece, never what was not read before.
+
+    A slot begins one byte before the record behind that piece: no record begins there, so each transaction that ends later is whole.
+    """
+    kinds, left_out = _kinds(config), _left_out(config)
+    end, deadline = slot.settled_position(), time.monotonic() + _CHECK_SECONDS
+    if end is None:
+        return slot.has_changes(position, kinds, None, left_out)
+    read = max(position, state.confirmed)
+    while read < end:
+        read = min(end, read + _PIECE_BYTES)
+        found = slot.has_changes(position, kinds, read, left_out)
+        if found is not False:
+            return found
+        try:
+            slot.advance(read - 1)
+        except ConnectException as error:  # it is held back until the next check
+            log.warning("Replication slot stays where it is: %s", error.message)
+        if read < end and time.monotonic() > deadline:
+            return None
+    return False
+
+
+def _kinds(config: Mapping[str, str]) -> set[str]:
+    """The letters of pgoutput's messages that become records."""
+    skipped = {each.strip() for each in config.get("skipped.operations", "t").split(",")}
+    has_transactions = config.get("provide.transaction.metadata", "").strip().lower() == "true"
+    changes = {kind for operation, kind in _OPERATIONS.items() if operation not in skipped}
+    return {_MESSAGE, *changes} | ({_BEGIN} if has_transactions else set())
+
+
+def _left_out(config: Mapping[str, str]) -> Callable[[str], bool]:
+    """Whether a table is certainly none of the connector's: by a list of plain names. Debezium takes them as expressions, in which a dot is
+    any character, and case makes no difference."""
+    listed = [each.strip() for each in config.get("table.include.list", "").split(",")]
+    if not all(_PLAIN.fullmatch(each) for each in listed):
+        return lambda _: False
+    signals = config.get("signal.data.collection", "").strip().lower()
+
+    def is_left_out(table: str) -> bool:
+        name = table.lower()
+        return not signals.endswith(name) and not any(_means(each.lower(), name) for each in listed)
+
+    return is_left_out
+
+
+def _means(listed: str, table: str) -> bool:
+    return len(listed) == len(table) and all(one in (".", other) for one, other in zip(listed, table, strict=True))
+
+
+def _is_position_alone(offset: Mapping[str, object]) -> bool:
+    """Whether Debezium goes on from wherever the slot begins: with a last record it compares that with the slot, and refuses to start."""
+    return not any(offset.get(key) is not None for key in _LAST_RECORD)
+
+
+def _is_streaming(offset: Mapping[str, object]) -> bool:
+    """Whether a run would go on in the WAL: no snapshot is under way, and the position is known."""
+    return is_past_snapshot(offset) and isinstance(offset.get(_LSN), int)
+
+
+def _position(offset: Mapping[str, object]) -> int:
+    found = offset[_LSN]
+    assert isinstance(found, int)
+    return found

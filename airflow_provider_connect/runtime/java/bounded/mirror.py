@@ -1,0 +1,149 @@
+"""MirrorMaker's three sources in runs that end.
+
+An empty poll of theirs means nothing: the consumer of MirrorSourceConnector may not have an answer yet, MirrorCheckpointConnector reads its
+stores in a thread, and MirrorHeartbeatConnector always has a record. The first ends by the lags that its consumer shows, the second by an
+empty poll once its stores are read, the third after its first record.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.runtime.java.bounded.runs import Goal, Progress
+from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker
+from airflow_provider_connect.sdk.connector import OffsetReader
+
+_PACKAGE: Final = "org.apache.kafka.connect.mirror."
+SOURCE_CLASS: Final = f"{_PACKAGE}MirrorSourceConnector"
+CHECKPOINT_CLASS: Final = f"{_PACKAGE}MirrorCheckpointConnector"
+HEARTBEAT_CLASS: Final = f"{_PACKAGE}MirrorHeartbeatConnector"
+_ASSIGNED: Final = "task.assigned.partitions"
+_SYNC: Final = "sync.group.offsets.enabled"
+_SYNC_INTERVAL: Final = "sync.group.offsets.interval.seconds"
+_FOR_SHORT_RUNS: Final = {"emit.checkpoints.interval.seconds": "1", _SYNC_INTERVAL: "1"}  # MirrorMaker's own are 60: a run would wait
+_LAGS: Final = "kafka.consumer:type=consumer-fetch-manager-metrics,*"
+_STORE_THREAD: Final = "KafkaBasedLog Work Thread - mm2-offset-syncs"
+"""It begins when the topic is read to its end."""
+_BATCH: Final = 500
+_REST_SECONDS: Final = 1.0
+"""How long no checkpoint may have come: the poll under way may have begun before the stores were read."""
+_UNANSWERED_SECONDS: Final = 60.0
+_UNREAD_SECONDS: Final = 300.0
+
+
+class Mirror:
+    """See ``BoundedSource``; of the connector of the class ``class_name``."""
+
+    def __init__(self, class_name: str) -> None:
+        self._class_name = class_name
+
+    def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
+        """See ``BoundedSource``."""
+        return _FOR_SHORT_RUNS if self._class_name == CHECKPOINT_CLASS else {}
+
+    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> Goal:
+        if self._class_name == SOURCE_CLASS:
+            return LagGoal(config)
+        return FirstRecord() if self._class_name == HEARTBEAT_CLASS else StoresRead(config)
+
+    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
+        """A run has to find out: its clients have settings of their own."""
+        return None
+
+    def retained_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
+        return None
+
+
+class _OfMirror:
+    """What the goals share: no offset is moved, nothing is held."""
+
+    moves_offsets = False
+
+    def offsets_behind(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
+        return []
+
+    def close(self) -> None:
+        """See ``Goal``."""
+
+
+class FirstRecord(_OfMirror):
+    """One heartbeat, which comes after the interval."""
+
+    def progress(self, worker: ConnectWorker, polled: int) -> Progress:
+        return Progress.DELIVERED if polled else Progress.BEHIND
+
+
+class LagGoal(_OfMirror):
+    """What lay in the task's partitions when its consumer had the first answer for each of them."""
+
+    def __init__(self, config: Mapping[str, str], now: Callable[[], float] = time.monotonic) -> None:
+        self._partitions = [each.strip() for each in config.get(_ASSIGNED, "").split(",") if each.strip()]
+        self._now = now
+        self._answered_at = now()
+        self._waiting: int | None = None
+        self._last: int | None = None
+
+    def progress(self, worker: ConnectWorker, polled: int) -> Progress:
+        """Raises RetriableException where the source cluster has not answered for long."""
+        if self._last is not None and polled >= self._last:
+            return Progress.DELIVERED
+        lags = self._lags(worker)
+        if None in lags:
+            if self._now() - self._answered_at > _UNANSWERED_SECONDS:
+                missing = [name for name, lag in zip(self._partitions, lags, strict=True) if lag is None]
+                raise RetriableException(
+                    f"The source cluster has not answered for {len(missing)} partitions in {_UNANSWERED_SECONDS:.0f} s, {missing[0]} among "
+                    "them; Java's log has the reason"
+                )
+            return Progress.BEHIND
+        self._answered_at = self._now()
+        waiting = sum(lag for lag in lags if lag is not None)
+        if self._waiting is None:
+            self._waiting = waiting
+        elif self._last is None:
+            self._last = self._waiting + polled + _BATCH  # ``polled`` is of a later instant than what waited
+        return Progress.BEHIND if waiting else Progress.RECEIVED
+
+    def _lags(self, worker: ConnectWorker) -> list[int | None]:
+        """Of each partition; None: the consumer has had no answer. Kafka 4.0 and older write ``_`` for the dots of a topic."""
+        found: dict[tuple[str, str], int] = {}
+        for (topic, number), value in worker.each_bean(_LAGS, "records-lag", keys=("topic", "partition")):
+            if isinstance(value, float) and not math.isnan(value):  # as it is before the first answer
+                found[topic, number] = int(value)
+        split = [name.rpartition("-") for name in self._partitions]
+        return [found.get((topic, number), found.get((topic.replace(".", "_"), number))) for topic, _, number in split]
+
+
+class StoresRead(_OfMirror):
+    """The end of the stores that checkpoints are computed from; and where groups are written at the target, one turn of that."""
+
+    def __init__(self, config: Mapping[str, str], now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        syncs = config.get(_SYNC, "").strip().lower() == "true"
+        self._rest_seconds = _REST_SECONDS + (_seconds(config.get(_SYNC_INTERVAL, _FOR_SHORT_RUNS[_SYNC_INTERVAL])) if syncs else 0)
+        self._began_at = now()
+        self._still_since: float | None = None
+        self._polled = 0
+
+    def progress(self, worker: ConnectWorker, polled: int) -> Progress:
+        """Raises RetriableException where the offset syncs are not read after long."""
+        if self._still_since is None:
+            if not worker.has_thread(_STORE_THREAD):
+                if self._now() - self._began_at > _UNREAD_SECONDS:
+                    raise RetriableException(
+                        f"The task has not read its topic mm2-offset-syncs… in {_UNREAD_SECONDS:.0f} s; Java's log has the reason. A "
+                        "replication.policy.class that gives this topic another name cannot run here"
+                    )
+                return Progress.BEHIND
+            self._still_since = self._now()
+        if polled != self._polled:
+            self._still_since, self._polled = self._now(), polled
+        return Progress.RECEIVED if self._now() - self._still_since >= self._rest_seconds else Progress.BEHIND
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.strip().isascii() and text.strip().isdigit() else 0.0

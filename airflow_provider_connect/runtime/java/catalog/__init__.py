@@ -1,0 +1,1 @@
+"""What the jars of a Java plugin declare, read as files. No JVM."""

@@ -1,0 +1,123 @@
+"""A Java connector as this package sees it without a JVM: what may run, with which settings; Kafka Connect checks the rest in the plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, Final
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.kafka_client.settings import HAVE_COUNTERPART
+from airflow_provider_connect.runtime.config.dag_settings import POLL_TIMEOUT, java_heap, java_seconds
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.config.rules import refuse, refused_source
+from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.sdk.config_def import ConfigDef
+from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
+from airflow_provider_connect.sdk.task import SinkTask, SourceTask
+
+_PASSED_ON: Final = ("producer.", "consumer.", "admin.", "key.converter", "value.converter", "header.converter")
+_OF_WORKER: Final = ("topic.creation.enable", "task.shutdown.graceful.timeout.ms", "offset.flush.interval.ms", "offset.flush.timeout.ms")
+_NOT_PASSED_ON: Final = {"group.id", "client.id", "transactional.id"}
+
+
+class JavaSource(SourceConnector):
+    """Stands for a Java source. Kafka Connect checks its config when a run is planned."""
+
+    task_class: ClassVar[type[SourceTask]] = SourceTask
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Every Java source runs in transactions, as in a worker of Connect: only they fence a former run."""
+        return ExactlyOnceSupport.SUPPORTED
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Connect asks the connector itself."""
+        return True
+
+
+class JavaSink(SinkConnector):
+    """Stands for a Java sink."""
+
+    task_class: ClassVar[type[SinkTask]] = SinkTask
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+
+
+def java_class(class_name: str, *, is_source: bool) -> type[Connector]:
+    """What stands for the Java connector of this class. Raises ConfigException for a source whose runs have no end."""
+    if not is_source:
+        return JavaSink
+    if (reason := refused_source(class_name)) is not None:
+        raise ConfigException.of("connector.class", class_name, reason)
+    return JavaSource
+
+
+def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
+    """The config as Kafka Connect gets it, with the values of variables. The version was chosen before: only that one is loaded.
+
+    Raises ConfigException for a key that no Java connector may have.
+    """
+    refuse(resolved)
+    return {**strip_framework_keys(resolved), "name": name}
+
+
+def java_errors(name: str, resolved: Mapping[str, str], settings: WorkerSettings) -> list[str]:
+    """What is wrong with the keys of a Java connector that are ours, and with those that it may not have."""
+    errors: list[str] = []
+    checks: list[Callable[[], object]] = [
+        lambda: java_config(name, resolved),
+        lambda: java_seconds(resolved, POLL_TIMEOUT),
+        lambda: java_heap(settings.values, resolved),
+    ]
+    for check in checks:
+        try:
+            check()
+        except ConfigException as error:
+            errors += error.errors
+    return errors
+
+
+def java_settings(settings: WorkerSettings) -> dict[str, str]:
+    """What Connect's worker gets of ours: addresses, clients, converters and topics; no config providers, for variables have values."""
+    names = HAVE_COUNTERPART - _NOT_PASSED_ON
+    given = {key: text for key, text in settings.values.items() if key in names or key in _OF_WORKER or key.startswith(_PASSED_ON)}
+    return {
+        **{key: text for key, text in given.items() if not key.endswith(".plugin.version")},
+        "bootstrap.servers": settings.bootstrap_servers,
+        "group.id": settings.group_id,
+        "client.id": settings.client_id,
+        "key.converter": settings.key_converter,
+        "value.converter": settings.value_converter,
+        "header.converter": settings.header_converter,
+        "config.storage.topic": settings.config_topic,
+        "offset.storage.topic": settings.offset_topic,
+        "status.storage.topic": settings.status_topic,
+    }
+
+
+def guarded_source(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
+    """``config`` of a source whose records for ``internal`` topics fail the task: after all other transformations one of Connect's gives
+    those topics names that no broker takes. A record on such a topic would be a config, or another connector's offset."""
+    aliases = [alias.strip() for alias in config.get("transforms", "").split(",") if alias.strip()]
+    alias = "internal"
+    while alias in aliases or any(key.startswith(f"transforms.{alias}.") for key in config):
+        alias += "_"  # a key that is there, such as a predicate, would be its own
+    return {
+        **config,
+        "transforms": ",".join([*aliases, alias]),
+        f"transforms.{alias}.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        f"transforms.{alias}.regex": f"({_any_of(internal)})",
+        f"transforms.{alias}.replacement": "$1 is an internal topic",
+    }
+
+
+def guarded_sink(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
+    """The ``config`` of a sink's task, whose pattern of topics matches no ``internal`` one. Those that it names were checked before."""
+    if not config.get("topics.regex"):
+        return dict(config)
+    return {**config, "topics.regex": f"(?!(?:{_any_of(internal)})$)(?:{config['topics.regex']})"}
+
+
+def _any_of(topics: Iterable[str]) -> str:
+    """A pattern of Java that matches these names."""
+    return "|".join(re.escape(topic) for topic in sorted(topics))

@@ -1,0 +1,1 @@
+"""Installation, scan and removal of Java plugins."""

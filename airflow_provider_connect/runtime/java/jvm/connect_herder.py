@@ -1,0 +1,77 @@
+"""Kafka Connect's plugins, worker and herder in a JVM, built as Connect's distributed worker builds them.
+
+The herder is never started: it joins no group and writes no topic. It validates, and the tasks of its worker report to it. All these
+classes are internal to Kafka Connect 4.3.1, and none of another version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
+
+_FORCED: Final = {
+    "plugin.discovery": "service_load",
+    "connector.client.config.override.policy": "All",  # the worker's policy was applied before: to the config, by this package
+}
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_POLICY: Final = "org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy"
+
+
+class ConnectHerder:
+    """``connect`` are the packages of Connect, ``plugins``, ``worker`` and ``herder`` its own objects: any, for they are Java's."""
+
+    def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path], *, cluster: str | None = None) -> None:
+        """``settings`` are those of Connect's distributed worker, ``locations`` the plugins that it may load, and no others; ``cluster`` is
+        the id of the Kafka cluster, None: brokers are asked for it. Within ``jvm.calls()``, which describes what it raises."""
+        self._jvm = jvm
+        java = jvm.java
+        self.connect: Any = java.org.apache.kafka.connect
+        runtime, storage = self.connect.runtime, self.connect.storage
+        forced = {**settings, **_FORCED, "plugin.path": str(_plugin_path(jvm.folder, locations))}
+        self.plugins: Any = runtime.isolation.Plugins(self.map(forced))
+        self.plugins.compareAndSwapWithDelegatingLoader()
+        config = runtime.distributed.DistributedConfig(self.map(forced))
+        if cluster is not None:
+            known = java.java.lang.Class.forName("org.apache.kafka.connect.runtime.WorkerConfig").getDeclaredField("kafkaClusterId")
+            known.setAccessible(True)  # else the worker's constructor asks a broker for it
+            known.set(config, cluster)
+        id_, time = config.kafkaClusterId(), java.org.apache.kafka.common.utils.Time.SYSTEM
+        name = config.getString("connector.client.config.override.policy")
+        policy = self.plugins.newPlugin(name, config, java.java.lang.Class.forName(_POLICY))
+        unused = storage.FileOffsetBackingStore(self.plugins.newInternalConverter(True, _JSON, {"schemas.enable": "false"}))
+        nowhere = {"offset.storage.file.filename": str(jvm.folder / "no-offsets")}  # exactly-once tasks have their own, sinks need none
+        unused.configure(runtime.standalone.StandaloneConfig(self.map({**forced, **nowhere})))
+        self.worker: Any = runtime.Worker("java:0", time, self.plugins, config, unused, policy)
+        stores = (storage.MemoryStatusBackingStore(), storage.MemoryConfigBackingStore())
+        nothing = jvm.array(java.java.lang.AutoCloseable, 0)
+        self.herder: Any = runtime.distributed.DistributedHerder(
+            config, time, self.worker, id_, *stores, "http://localhost/", None, policy, java.java.util.List.of(), nothing
+        )
+
+    def validated(self, config: Mapping[str, str | None]) -> Any:
+        """Connect's ``ConfigInfos``; within ``jvm.calls()``."""
+        found = self.connect.util.FutureCallback()
+        self.herder.validateConnectorConfig(self.map(config), found, False)
+        return found.get()
+
+    def map(self, values: Mapping[str, str | None]) -> Any:
+        """A map of Java's own: Connect puts into what it is given."""
+        made = self._jvm.java.java.util.HashMap()
+        made.putAll(dict(values))
+        return made
+
+
+def _plugin_path(folder: Path, locations: Sequence[Path]) -> Path:
+    """A folder with links to ``locations`` alone: what lies beside them is not loaded."""
+    path = folder / "plugins"
+    path.mkdir()
+    for number, location in enumerate(dict.fromkeys(locations)):
+        link = path / f"{number}-{location.stem if location.is_file() else location.name}"
+        if location.is_file():  # in a folder, whose own name does not end like a jar's
+            link.mkdir()
+            link = link / location.name
+        link.symlink_to(location.resolve())
+    return path

@@ -1,0 +1,284 @@
+"""Kafka Connect's own worker in a JVM of ours: the calls by which connectors and tasks run.
+
+Statuses, claims and ends are ours; converters, transformations, predicates, error tolerance, creation of topics, records and their offsets
+are Connect's. As with ``connect_herder``, no class here is of another version than 4.3.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerder
+from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
+
+_FORCED: Final = {"exactly.once.source.support": "enabled"}
+_POLLS: Final = "org.apache.kafka.connect.runtime.AbstractWorkerSourceTask"
+_DEFAULTS: Final = {"consumer.fetch.max.wait.ms": "50"}  # a consumer is not closed before its last long poll is answered
+
+
+@dataclass(frozen=True, slots=True)
+class JavaTask:
+    """Whose task it is and which; ``is_source``: by which group its metrics go."""
+
+    connector: str
+    number: int
+    is_source: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JavaStatus:
+    """What Connect's own task reports: RUNNING, PAUSED, FAILED, UNASSIGNED after its end; empty before its start. ``trace`` is Java's."""
+
+    state: str = ""
+    trace: str = ""
+
+
+class ConnectWorker:
+    """One worker. ``settings`` are those of Connect's distributed worker; ``locations`` the plugins that it may load, and no others."""
+
+    def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
+        """Raises JavaException for settings that Connect refuses, or brokers that do not answer."""
+        self.jvm = jvm
+        self._gates: dict[JavaTask, Any] = {}
+        self._threads: dict[JavaTask, Any] = {}
+        self._ids: dict[JavaTask, Any] = {}  # each class that Py4J is asked for by its name is searched for in all jars
+        self._beans: dict[tuple[str, ...], tuple[Any, Any]] = {}
+        with jvm.calls():
+            started = ConnectHerder(jvm, {**_DEFAULTS, **settings, **_FORCED}, locations)
+            started.worker.start()
+            self._statuses = started.herder.statusBackingStore()
+            self._bean_server = jvm.java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+        self._connect, self._plugins, self._worker, self._herder = started.connect, started.plugins, started.worker, started.herder
+        self._map, self._validated = started.map, started.validated
+
+    def errors_of(self, config: Mapping[str, str]) -> list[str]:
+        """What Connect and the connector find wrong with the config, in their words."""
+        with self.jvm.calls():
+            infos = self._validated(config)
+            if not infos.errorCount():
+                return []
+            values = (info.configValue() for info in infos.configs())
+            return list(dict.fromkeys(str(error) for value in values for error in value.errors()))
+
+    def task_configs(self, name: str, config: Mapping[str, str], *, is_source: bool) -> list[dict[str, str]]:
+        """Start the connector, ask it for the configs of its tasks, and stop it."""
+        with self.jvm.calls():
+            given = self._map(config)
+            metrics = self._worker.metrics().connectorPluginMetrics(name)
+            context = self._connect.runtime.HerderConnectorContext(self._herder, name, metrics)
+            started = self._connect.util.FutureCallback()
+            self._worker.startConnector(name, given, context, self._herder, self._connect.runtime.TargetState.STARTED, started)
+            started.get()
+            try:
+                runtime = self._connect.runtime
+                typed = (
+                    runtime.SourceConnectorConfig(self._plugins, given, True)
+                    if is_source
+                    else runtime.SinkConnectorConfig(self._plugins, given)
+                )
+                return [texts_of(each) for each in self._worker.connectorTaskConfigs(name, typed)]
+            finally:
+                self._worker.stopAndAwaitConnector(name)
+
+    def start_task(self, task: JavaTask, config: Mapping[str, str], task_config: Mapping[str, str], *, tasks: int) -> None:
+        """Start one task of ``tasks``; its state is that of ``status``. A source's waits, once its producer has fenced every older one, for
+        ``open_gate`` before it reads an offset or writes anything. Raises ConfigException where Connect starts none."""
+        with self.jvm.calls():
+            given, own, id_ = self._map(config), self._map(task_config), self._id(task)
+            started = self._connect.runtime.TargetState.STARTED
+            state = self._state(task.connector, given, own, id_, tasks)
+            if task.is_source:
+                self._gates[task] = barrier = self.jvm.java.java.util.concurrent.CyclicBarrier(2)
+                checks = (self._nothing(), self._waiting_at(barrier))
+                was_started = self._worker.startExactlyOnceSourceTask(id_, state, given, own, self._herder, started, *checks)
+            else:
+                was_started = self._worker.startSinkTask(id_, state, given, own, self._herder, started)
+        if not was_started and (status := self.status(task)).state != "FAILED":
+            raise ConfigException(f"Kafka Connect did not start task {task.connector}-{task.number}: it is {status.state or 'unknown'}")
+
+    def is_at_gate(self, task: JavaTask) -> bool:
+        """Whether the source task has fenced the older ones, and waits."""
+        with self.jvm.calls():
+            return bool(self._gates[task].getNumberWaiting())
+
+    def open_gate(self, task: JavaTask) -> None:
+        """Let the task go on that waits there."""
+        with self.jvm.calls():
+            getattr(self._gates[task], "await")()
+
+    def status(self, task: JavaTask) -> JavaStatus:
+        with self.jvm.calls():
+            found = self._statuses.get(self._id(task))
+            if found is None:
+                return JavaStatus()
+            state = str(found.state().toString())
+            return JavaStatus(state, str(found.trace() or "") if state == "FAILED" else "")
+
+    def active_topics(self, connector: str) -> list[str]:
+        """The topics whose records the connector's tasks in this worker have written or read."""
+        with self.jvm.calls():
+            return sorted(str(each.topic()) for each in self._statuses.getAllTopics(connector))
+
+    def pause(self, connector: str, *, paused: bool = True) -> None:
+        """Have the connector's tasks in this worker commit and pause, or go on."""
+        with self.jvm.calls():
+            states = self._connect.runtime.TargetState
+            self._worker.setTargetState(connector, states.PAUSED if paused else states.STARTED, self._connect.util.FutureCallback())
+
+    def metrics(self, task: JavaTask) -> dict[str, float]:
+        """The task's numbers by Connect's names."""
+        with self.jvm.calls():
+            found: dict[str, float] = {}
+            wanted = {"connector": task.connector, "task": str(task.number)}
+            for entry in self._worker.metrics().metrics().metrics().entrySet():
+                name = entry.getKey()
+                tags = name.tags()
+                if tags.get("connector") == wanted["connector"] and tags.get("task") == wanted["task"] and tags.size() == 2:
+                    value = entry.getValue().metricValue()
+                    if isinstance(value, int | float) and not math.isnan(value):  # an average of nothing is NaN
+                        found[str(name.name())] = float(value)
+            return found
+
+    def attributes(self, pattern: str, names: Sequence[str]) -> dict[str, object]:
+        """The values of an MBean of a plugin, whose name ``pattern`` matches; empty where there is none at this instant."""
+        with self.jvm.calls():
+            if (pattern, *names) not in self._beans:
+                listed = self.jvm.array(self.jvm.java.java.lang.String, len(names))
+                for number, name in enumerate(names):
+                    listed[number] = name
+                self._beans[pattern, *names] = (self.jvm.java.javax.management.ObjectName(pattern), listed)
+            wanted, listed = self._beans[pattern, *names]
+            found = list(self._bean_server.queryNames(wanted, None))
+            if not found:
+                return {}
+            try:
+                return {str(each.getName()): each.getValue() for each in self._bean_server.getAttributes(found[0], listed)}
+            except Py4JJavaError:
+                return {}  # it is gone since
+
+    def each_bean(self, pattern: str, attribute: str, *, keys: tuple[str, str]) -> list[tuple[tuple[str, str], object]]:
+        """One attribute of every MBean whose name ``pattern`` matches and has both ``keys``, with their values."""
+        with self.jvm.calls():
+            found: list[tuple[tuple[str, str], object]] = []
+            for name in self._bean_server.queryNames(self.jvm.java.javax.management.ObjectName(pattern), None):
+                first, second = (name.getKeyProperty(key) for key in keys)
+                if first is not None and second is not None:
+                    with contextlib.suppress(Py4JJavaError):  # it is gone since
+                        found.append(((str(first), str(second)), self._bean_server.getAttribute(name, attribute)))
+            return found
+
+    def sizes(self, task: JavaTask) -> dict[str, int]:
+        """The bytes that a source's producer has sent, or a sink's consumer received, by topic: keys, values and headers, as compressed."""
+        kind, attribute = ("producer", "byte-total") if task.is_source else ("consumer", "bytes-consumed-total")
+        of = "producer-topic-metrics" if task.is_source else "consumer-fetch-manager-metrics"
+        found = self.each_bean(f"kafka.{kind}:type={of},*", attribute, keys=("client-id", "topic"))
+        client = f"connector-{kind}-{task.connector}-{task.number}"
+        sizes = {topic: value for (name, topic), value in found if name.strip('"') == client and isinstance(value, float)}
+        shortened = {topic.replace(".", "_") for topic in sizes if "." in topic}  # under which older clients and newer ones show them too
+        return {topic: int(value) for topic, value in sizes.items() if topic not in shortened}
+
+    def has_thread(self, prefix: str) -> bool:
+        """Whether a thread whose name begins so runs at this instant."""
+        with self.jvm.calls():
+            return any(str(each.getName()).startswith(prefix) for each in self.jvm.java.java.lang.Thread.getAllStackTraces().keySet())
+
+    def counter(self, task: JavaTask, name: str) -> Counter:
+        """One of these numbers, to be read often. Raises ConfigException where the task has no such metric."""
+        group = "source-task-metrics" if task.is_source else "sink-task-metrics"
+        with self.jvm.calls():
+            metrics = self._worker.metrics().metrics()
+            found = metrics.metric(metrics.metricName(name, group, "", {"connector": task.connector, "task": str(task.number)}))
+            if found is None:
+                raise ConfigException(f"Task {task.connector}-{task.number} has no metric {name}")
+            return Counter(self.jvm, found)
+
+    def is_polling(self, task: JavaTask) -> bool:
+        """Whether the source task is within a poll at this instant."""
+        with self.jvm.calls():
+            if task not in self._threads:
+                name = f"task-thread-{task.connector}-{task.number}"
+                found = [thread for thread in self.jvm.java.java.lang.Thread.getAllStackTraces().keySet() if thread.getName() == name]
+                if not found:
+                    return False
+                self._threads[task] = found[0]
+            frames = self._threads[task].getStackTrace()
+            return any(frame.getMethodName() == "poll" and frame.getClassName() == _POLLS for frame in frames)
+
+    def stop_task(self, task: JavaTask) -> None:
+        """Commit what the task has, and stop it; after ``task.shutdown.graceful.timeout.ms`` it is cancelled, which commits nothing."""
+        with self.jvm.calls():
+            self._worker.stopAndAwaitTask(self._id(task))
+
+    def remove_member(self, settings: Mapping[str, str], group: str, member: str) -> None:
+        """Take a static member, which has ended, out of its consumer group."""
+        with self.jvm.calls():
+            clients = self.jvm.java.org.apache.kafka.clients.admin
+            admin = clients.Admin.create(self._map(settings))
+            try:
+                members = self.jvm.java.java.util.List.of(clients.MemberToRemove(member))
+                options = clients.RemoveMembersFromConsumerGroupOptions(members)
+                admin.removeMembersFromConsumerGroup(group, options).all().get()
+            finally:
+                admin.close()
+
+    def close(self) -> None:
+        """End worker and JVM. Never raises: what is committed is committed. Once connectors and tasks have stopped, nothing in
+        the JVM is waited for: its own end takes a third of a second."""
+        with contextlib.suppress(Exception), self.jvm.calls():
+            self._worker.stop()
+        self.jvm.kill()
+
+    def _id(self, task: JavaTask) -> Any:
+        if task not in self._ids:
+            self._ids[task] = self._connect.util.ConnectorTaskId(task.connector, task.number)
+        return self._ids[task]
+
+    def _state(self, connector: str, config: Any, task_config: Any, id_: Any, tasks: int) -> Any:
+        """What the config topic would hold of this connector."""
+        util, started = self.jvm.java.java.util, self._connect.runtime.TargetState.STARTED
+        maps = [util.HashMap() for _ in range(7)]
+        counts, configs, states, task_configs, *others = maps
+        counts.put(connector, tasks)
+        configs.put(connector, config)
+        states.put(connector, started)
+        task_configs.put(id_, task_config)
+        sets = (util.HashSet(), util.HashSet())
+        return self._connect.storage.ClusterConfigState(1, None, counts, configs, states, task_configs, *others, *sets)
+
+    def _waiting_at(self, barrier: Any) -> Any:
+        invoke, integer = self.jvm.java.java.lang.invoke, self.jvm.java.java.lang.Integer.TYPE
+        waits = invoke.MethodHandles.publicLookup().bind(barrier, "await", invoke.MethodType.methodType(integer))
+        return invoke.MethodHandleProxies.asInterfaceInstance(self._runnable(), waits)
+
+    def _nothing(self) -> Any:
+        invoke, void = self.jvm.java.java.lang.invoke, self.jvm.java.java.lang.Void.TYPE
+        empty = invoke.MethodHandles.empty(invoke.MethodType.methodType(void))
+        return invoke.MethodHandleProxies.asInterfaceInstance(self._runnable(), empty)
+
+    def _runnable(self) -> Any:
+        return self.jvm.java.java.lang.Class.forName("java.lang.Runnable")
+
+
+def texts_of(given: Mapping[object, object]) -> dict[str, str]:
+    """A map of Java without its nulls, which a task reads as keys that are not there."""
+    return {str(key): str(given[key]) for key in given if given[key] is not None}
+
+
+class Counter:
+    """A number that Connect counts."""
+
+    def __init__(self, jvm: Jvm, metric: Any) -> None:
+        self._jvm = jvm
+        self._metric = metric
+
+    def __call__(self) -> int:
+        with self._jvm.calls():
+            return int(self._metric.metricValue())

@@ -1,0 +1,33 @@
+"""Where the plan's JVM waits for a task of the same process. Loads no Py4J: processes without Java connectors have a host too."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker
+
+
+class JavaHost:
+    """Keeps the plan's JVM for the first task that runs in the same process; other tasks have JVMs of their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: ConnectWorker | None = None
+
+    def keep(self, worker: ConnectWorker) -> None:
+        with self._lock:
+            before, self._kept = self._kept, worker
+        if before is not None:
+            before.close()
+
+    def take(self) -> ConnectWorker | None:
+        """The kept one, which the caller closes; None: there is none, or not any more."""
+        with self._lock:
+            taken, self._kept = self._kept, None
+        return taken
+
+    def close(self) -> None:
+        if (left := self.take()) is not None:
+            left.close()

@@ -1,0 +1,239 @@
+"""A JVM as a child of this process, driven by Py4J: its start, its log, its errors and its end. Knows nothing of Kafka Connect.
+
+The code of Java plugins runs there and nowhere else. The child's environment holds no credential of this process, nothing secret is on its
+command line, and it ends with this process however that ends: by the kernel's signal, and by its standard input, which closes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from airflow_provider_connect.errors import MOST_CHARACTERS, JavaException, RetriableException, TaskMemoryException
+from airflow_provider_connect.runtime.java.jvm.class_data import OPTIONS
+from airflow_provider_connect.runtime.java.jvm.folder import JvmFolder
+from airflow_provider_connect.runtime.java.jvm.log_lines import LOG4J, parsed
+from airflow_provider_connect.runtime.java.jvm.runtime_jars import gateway_jar
+from airflow_provider_connect.runtime.spark.class_data import ClassData, note_exit
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.runtime.spark.parent_death import bounded_lines, dies_with_parent
+
+log = logging.getLogger(__name__)
+
+START_SECONDS: Final = 120.0
+CALL_SECONDS: Final = 180.0
+"""The longest that one call into Java takes, unless it waits for the end of a task."""
+END_SECONDS: Final = 10.0
+_LAST_SECONDS: Final = 5.0
+_OUT_OF_MEMORY: Final = 3  # the exit code of ExitOnOutOfMemoryError, one of ``OPTIONS``
+_READ_BYTES: Final = 1 << 16
+_OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
+"""For libraries that log by java.util.logging, whose lines have no form of ours: their ordinary work would look like warnings."""
+_PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
+_OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
+
+
+class Jvm:
+    """One JVM. ``java`` is Py4J's view of its classes: any, for Java has its own types. ``hide`` masks secrets in each line of its log."""
+
+    def __init__(
+        self,
+        runtime: JavaRuntime,
+        class_path: Sequence[Path],
+        *,
+        heap: str,
+        hide: Callable[[str], str],
+        class_data: ClassData | None = None,
+        writes: Path | None = None,
+        call_seconds: float = CALL_SECONDS,
+    ) -> None:
+        """Returns when it takes calls. ``class_data`` is that of this class path; ``writes`` names an archive that the JVM leaves. A JVM
+        that does not answer a call for ``call_seconds`` is given up.
+        Raises RetriableException when it does not start."""
+        self._class_data = class_data if class_data is not None and class_data.is_built else None
+        self._own_folder = JvmFolder()
+        self.folder = self._own_folder.path
+        self._hide, self._heap = hide, heap
+        self._gateway: JavaGateway | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._cpu_seconds = 0.0
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the JVM's end
+        try:
+            (self.folder / "log4j2.properties").write_text(LOG4J)
+            (self.folder / "logging.properties").write_text(_OF_JAVA_ITSELF)
+            self._process = _started(self._command(runtime, class_path, heap, writes), self.folder)
+            threading.Thread(target=self._read_log, args=(self._process,), name="java-log", daemon=True).start()
+            port, token = _address(self._process)
+            parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, read_timeout=call_seconds)
+            self._gateway = JavaGateway(gateway_parameters=parameters)
+        except BaseException:
+            self.kill()
+            raise
+        self.java: Any = self._gateway.jvm
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return 0 if self._process is None else self._process.pid
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What it has used until now, or had used when its end began."""
+        if self.is_alive:
+            with contextlib.suppress(OSError, IndexError, ValueError):  # it ends at this instant
+                times = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+                self._cpu_seconds = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+        return self._cpu_seconds
+
+    def array(self, of: Any, length: int) -> Any:
+        """A Java array of that class; any: see ``java``."""
+        assert self._gateway is not None
+        return self._gateway.new_array(of, length)
+
+    @contextlib.contextmanager
+    def calls(self) -> Iterator[None]:
+        """Around calls into Java. Raises JavaException with the trace of what Java raises, RetriableException where the JVM is gone."""
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise JavaException(self._hide(self._trace_of(error))) from None
+        except (Py4JError, OSError) as error:
+            code = None if self._process is None else _exit_code(self._process)
+            if code == _OUT_OF_MEMORY:
+                raise TaskMemoryException(
+                    f"java.lang.OutOfMemoryError: the JVM of the Java plugins needed more than its heap of {self._heap}, and ended. What "
+                    "was committed before stays. Give the connector smaller batches, or raise airflow.java.memory, up to the worker's "
+                    "java.memory.max"
+                ) from None
+            why = f"does not answer: {error}" if code is None else f"ended with exit code {code}"
+            raise RetriableException(f"The JVM of the Java plugins {why}. A later try may succeed.") from None
+
+    def _trace_of(self, error: Py4JJavaError) -> str:
+        writer = self.java.java.io.StringWriter()
+        error.java_exception.printStackTrace(self.java.java.io.PrintWriter(writer))
+        return str(writer.toString()).strip()
+
+    def close(self, seconds: float = END_SECONDS) -> None:
+        """Ask it to end; killed when it does not in that time. May be called again."""
+        _ = self.cpu_seconds  # kept for afterwards
+        process = self._process
+        if process is not None and process.poll() is None and process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once. Safe from any thread; calls that wait for it raise."""
+        gateway, self._gateway = self._gateway, None
+        _ = self.cpu_seconds
+        if self._process is not None:
+            if note_exit(self._class_data, self._process.poll()):
+                log.warning("The JVM of the Java plugins crashed, so its archive of classes is deleted; java.prepare builds it again")
+            self._process.kill()
+            self._process.wait()
+        if gateway is not None:
+            with contextlib.suppress(Exception):
+                gateway.close()
+        self._own_folder.remove()
+
+    def _command(self, runtime: JavaRuntime, class_path: Sequence[Path], heap: str, writes: Path | None) -> list[str]:
+        major = int(runtime.version.partition(".")[0].partition("-")[0].partition("+")[0])
+        options = [*OPTIONS, *(_OPTIONS_OF_NEW_JAVA if major >= 24 else ()), f"-Xmx{heap}"]
+        options += [f"-Djava.io.tmpdir={self.folder}", f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
+        options += [f"-Djava.util.logging.config.file={self.folder / 'logging.properties'}"]
+        options += [] if self._class_data is None else [f"-XX:SharedArchiveFile={self._class_data.connect}"]
+        options += [] if writes is None else [f"-XX:ArchiveClassesAtExit={writes}"]
+        jars = ":".join(map(str, (gateway_jar(), *class_path)))
+        main = ("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
+        return [str(runtime.executable), *options, "-cp", jars, *main]
+
+    def _read_log(self, process: subprocess.Popen[bytes]) -> None:
+        """Each line to the logger of its Java class, below ``java``."""
+        assert process.stderr is not None
+        for raw in bounded_lines(process.stderr):
+            line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # and again without its escapes: a secret may have either form
+            level, name, text = parsed(line)
+            logging.getLogger(name).log(level, "%s", _cut(self._hide(text)))  # hidden first: of a part of a secret, nothing is recognised
+
+
+def _started(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Start the child from a thread that lives as long as it: the kernel's signal comes at the end of the thread that started it."""
+    started: list[subprocess.Popen[bytes] | BaseException] = []
+    ready = threading.Event()
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {"HOME": str(folder)}
+
+    def keep() -> None:
+        try:
+            process = _popen(command, environment, folder)
+        except BaseException as error:
+            started.append(error)
+            ready.set()
+            return
+        started.append(process)
+        ready.set()
+        process.wait()
+
+    threading.Thread(target=keep, name="java", daemon=True).start()
+    ready.wait()
+    if isinstance(started[0], BaseException):
+        raise RetriableException(f"Java does not start: {started[0]}") from started[0]
+    return started[0]
+
+
+def _popen(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=dies_with_parent(own_group=True),  # noqa: PLW1509 - calls the kernel only
+    )
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """None: it has not ended. Its connections close some time before that."""
+    try:
+        return process.wait(_LAST_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """Port and token of the gateway, which it prints first. What plugins print afterwards is thrown away."""
+    assert process.stdout is not None
+    late = threading.Timer(START_SECONDS, process.kill)
+    late.start()
+    try:
+        port, token = process.stdout.readline().strip(), process.stdout.readline().strip()
+    finally:
+        late.cancel()
+    if not port.isdigit() or not token:
+        process.kill()
+        raise RetriableException(f"The JVM of the Java plugins did not start: exit code {process.wait()}; its log has the reason")
+    threading.Thread(target=_drain, args=(process.stdout,), name="java-output", daemon=True).start()
+    return int(port), token.decode()
+
+
+def _drain(output: Any) -> None:
+    while output.read1(_READ_BYTES):
+        pass
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

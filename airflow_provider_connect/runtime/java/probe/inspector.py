@@ -1,0 +1,125 @@
+"""What Kafka Connect reports of Java plugins and of configs for them, in a JVM: definitions of settings, validations, word on offsets.
+
+Connect's own herder answers, and its own JSON is the answer. It is never started, and no broker is asked anything by it; plugins may
+connect to what a config names, as their validation does in a worker of Connect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, JavaException, PluginNotFoundException
+from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerder
+from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
+
+_FORCED: Final = {
+    "bootstrap.servers": "localhost:1",  # never connected to: the validation of a config asks no broker
+    **{f"{kind}.storage.topic": f"unused-{kind}" for kind in ("config", "offset", "status")},
+}
+_SOURCE: Final = "org.apache.kafka.connect.source.SourceConnector"
+_SINK: Final = "org.apache.kafka.connect.sink.SinkConnector"
+
+
+class PluginInspector:
+    """One herder. ``settings`` are the worker's group, converters and support of exactly once; ``locations`` are all that it may load."""
+
+    def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
+        """Raises JavaException for settings that Connect refuses."""
+        self._jvm = jvm
+        with jvm.calls():
+            started = ConnectHerder(jvm, {"group.id": "connect-cluster", **settings, **_FORCED}, locations, cluster="unknown")
+            self._json = jvm.java.com.fasterxml.jackson.databind.ObjectMapper()
+        self._connect, self._plugins, self._herder = started.connect, started.plugins, started.herder
+        self._map, self._validated = started.map, started.validated
+
+    def validate(self, config: Mapping[str, str | None]) -> dict[str, Any]:
+        """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException with Connect's text where it cannot validate."""
+        with _texts_of_java(), self._jvm.calls():
+            answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(self._validated(config))))
+            return answer
+
+    def keys(self, class_name: str, version: str | None) -> list[dict[str, Any]]:
+        """The settings of a plugin, of a connector with those of the framework. Raises PluginNotFoundException in Connect's words."""
+        with _texts_of_java(), self._jvm.calls():
+            wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
+            found = self._herder.connectorPluginConfig(class_name, wanted)
+            answer: list[dict[str, Any]] = json.loads(str(self._json.writeValueAsString(found)))
+            return answer
+
+    def alter_offsets(self, class_name: str, version: str | None, config: Mapping[str, str], offsets: Sequence[Any]) -> bool:
+        """Ask a connector about pairs of source partition and offset; a sink's have the form of Connect's REST API. False: it does not
+        know, as a sink that does not override the method. Changes no offset of Connect's own."""
+        with _texts_of_java(), self._jvm.calls():
+            wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
+            connector = self._plugins.newConnector(class_name, wanted)
+            types = self._jvm.array(self._jvm.java.java.lang.Class, 2)
+            types[0] = types[1] = self._class("java.util.Map")
+            kind = self._class(_SINK)
+            pairs = self._pairs(offsets)
+            if kind.isInstance(connector):
+                pairs = self._connect.util.SinkUtils.parseSinkConnectorOffsets(pairs)
+            else:
+                kind = self._class(_SOURCE)
+            method = kind.getMethod("alterOffsets", types)  # of the interface: versions share a name
+            loader = self._plugins.connectorLoader(class_name, wanted)
+            return bool(self._called(loader, method, connector, self._map(config), pairs))
+
+    def _pairs(self, offsets: Sequence[Any]) -> Any:
+        """As a map of Java's own, whose whole numbers are Long: as Connect reads its topics."""
+        jackson = self._jvm.java.com.fasterxml.jackson.databind
+        longs = jackson.ObjectMapper().configure(jackson.DeserializationFeature.USE_LONG_FOR_INTS, True)
+        pairs = self._jvm.java.java.util.HashMap()
+        for pair in longs.readValue(json.dumps(offsets), self._class("java.util.List")):
+            pairs.put(pair[0], pair[1])
+        return pairs
+
+    def _called(self, loader: Any, method: Any, *arguments: Any) -> Any:
+        """The method's answer, with ``loader`` as the class loader of the thread, as in a worker of Connect: code that a plugin's libraries
+        find by services lies there. One call from here, for each may come to another thread of the JVM."""
+        java = self._jvm.java.java
+        given = self._jvm.array(java.lang.Object, len(arguments))
+        for number, argument in enumerate(arguments):
+            given[number] = argument
+        bound = java.lang.invoke.MethodHandles.insertArguments(java.lang.invoke.MethodHandles.publicLookup().unreflect(method), 0, given)
+        asked = java.util.concurrent.FutureTask(
+            java.lang.invoke.MethodHandleProxies.asInterfaceInstance(self._class("java.util.concurrent.Callable"), bound)
+        )
+        self._plugins.withClassLoader(loader, asked).run()
+        return asked.get()
+
+    def _class(self, name: str) -> Any:
+        return self._jvm.java.java.lang.Class.forName(name)
+
+
+_WRAPPERS: Final = ("java.util.concurrent.ExecutionException", "java.lang.reflect.InvocationTargetException")
+_CAUSE: Final = re.compile(r"(?:Caused by: )?((?:[\w$]+\.)+[\w$]+)(?:: (.*))?")
+
+
+@contextmanager
+def _texts_of_java() -> Iterator[None]:
+    """Raises Connect's exceptions as ours, with Java's text alone: an author of configs needs no trace of the herder."""
+    try:
+        yield
+    except JavaException as error:
+        raise _translated(error.trace) from None
+
+
+def _translated(trace: str) -> Exception:
+    lines = trace.splitlines()
+    messages = [*lines[:1], *(line for line in lines if line.startswith("Caused by: "))]
+    causes = [found for line in messages if (found := _CAUSE.fullmatch(line))]
+    cause = next((found for found in causes if found[1] not in _WRAPPERS), None)
+    if cause is None:
+        return ConnectException(trace.partition("\n")[0])
+    kind, text = cause[1].rpartition(".")[2], cause[2] or cause[1]
+    if kind == "UnsupportedOperationException":
+        return NotImplementedError(text)
+    kinds: dict[str, type[ConnectException]] = {"NotFoundException": PluginNotFoundException, "BadRequestException": BadRequestException}
+    if kind.startswith("ConfigException") or cause[1] == "org.apache.kafka.connect.errors.ConnectException":
+        return ConfigException(text)
+    return kinds.get(kind, ConnectException)(text)

@@ -1,0 +1,73 @@
+"""The JVM with Kafka Connect's worker in which a connector's Java plugins run: for the plan, and for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.dag_settings import java_heap
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.bounded.runs import SINK_FLUSH_MS
+from airflow_provider_connect.runtime.java.catalog.manifests import SETTING, allowed_locations
+from airflow_provider_connect.runtime.java.config.connector import java_config, java_settings
+from airflow_provider_connect.runtime.java.jvm.class_data import connect_class_data
+from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
+from airflow_provider_connect.runtime.java.jvm.jvm import CALL_SECONDS, Jvm
+from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
+from airflow_provider_connect.runtime.spark.cache import cache_directory
+from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, refused
+from airflow_provider_connect.runtime.worker.task.task_configs import published
+
+
+def connect_worker(
+    settings: WorkerSettings, checked: CheckedConnector, locations: Sequence[str], *, hide: Callable[[str], str]
+) -> ConnectWorker:
+    """A JVM with Kafka Connect's worker that may load the plugins at ``locations``; the caller closes it.
+
+    Raises ConfigException for a location that the worker does not allow and for a heap that is no size, ConnectException where Java or
+    Connect's jars are missing, JavaException where Connect refuses the settings.
+    """
+    allowed = allowed_locations(settings.values)
+    for location in locations:
+        if not allowed(Path(location)):
+            raise ConfigException(f"A Java plugin of the config lies in {location}, which the worker setting {SETTING} does not name")
+    cache = cache_directory()
+    runtime = find_java(cache=cache)
+    heap = java_heap(settings.values, checked.resolved)
+    jars = runtime_jars(cache, runtime)
+    seconds = CALL_SECONDS + settings.task_shutdown_graceful_timeout_ms / 1000  # a call may wait for a task's end
+    jvm = Jvm(runtime, jars, heap=heap, hide=hide, class_data=connect_class_data(cache, runtime, jars), call_seconds=seconds)
+    try:
+        flush = {} if checked.is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends by its commits
+        return ConnectWorker(jvm, {**java_settings(settings), **flush}, [Path(location) for location in locations])
+    except BaseException:
+        jvm.kill()
+        raise
+
+
+def java_task_configs(
+    checked: CheckedConnector, settings: WorkerSettings, host: JavaHost | None, *, is_valid: bool, mask: Callable[[str], str]
+) -> list[Mapping[str, str]]:
+    """The task configs of a Java connector, in the form in which they are published: Kafka Connect asks it, and checks its config before
+    unless it ``is_valid``, as one that tasks were planned from. ``host`` keeps the JVM for a task; None: it is ended.
+
+    Raises ConfigException with what Connect finds wrong, JavaException for what the connector raises.
+    """
+    worker = connect_worker(settings, checked, checked.plugins.locations(), hide=mask)
+    try:
+        config = java_config(checked.name, checked.resolved)
+        if not is_valid and (errors := worker.errors_of(config)):
+            raise refused(checked.name, map(mask, errors))
+        generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
+        configs = published(checked, generated, settings)
+    except BaseException:
+        worker.close()
+        raise
+    if host is None:
+        worker.close()
+    else:
+        host.keep(worker)
+    return configs

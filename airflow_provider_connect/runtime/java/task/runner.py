@@ -1,0 +1,399 @@
+"""A Java connector's task: its JVM, its fences, its end, what it has delivered. Connect moves the records inside the JVM."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.errors import ConnectException, FencedException, JavaException
+from airflow_provider_connect.runtime.config.client_settings import client_config
+from airflow_provider_connect.runtime.config.dag_settings import POLL_TIMEOUT, java_seconds
+from airflow_provider_connect.runtime.config.internal_topics import KAFKAS_OWN
+from airflow_provider_connect.runtime.java.bounded import iceberg_sink
+from airflow_provider_connect.runtime.java.bounded.iceberg_sink import TableCommit
+from airflow_provider_connect.runtime.java.bounded.runs import LOOK_SECONDS, Goal, JavaRun, failure_of, slower_heartbeats
+from airflow_provider_connect.runtime.java.bounded.sources import bounded_source
+from airflow_provider_connect.runtime.java.config.connector import guarded_sink, guarded_source, java_config, java_settings
+from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker, JavaTask
+from airflow_provider_connect.runtime.java.task.connector_jvm import connect_worker
+from airflow_provider_connect.runtime.model.ids import consumer_group
+from airflow_provider_connect.runtime.model.run import TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.stores.backing import repairs
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation, sink_admin_overrides
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, known_ids
+from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
+from airflow_provider_connect.runtime.worker.bounded_call import within
+from airflow_provider_connect.runtime.worker.delivery.kafka_ends import last_records
+from airflow_provider_connect.runtime.worker.delivery.sink_delivery import GroupCommit
+from airflow_provider_connect.runtime.worker.delivery.sink_positions import by_topic, group_mark, partitions_of, topics_of
+from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.runtime.worker.task.progress import Progress
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
+from airflow_provider_connect.runtime.worker.task.task_producers import TAKE_OVER_SECONDS, transactional_producer
+from airflow_provider_connect.runtime.worker.task.task_runner import TaskRunner
+from airflow_provider_connect.runtime.worker.task.written_topics import offsets_topics
+
+log = logging.getLogger(__name__)
+_FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException", "InvalidTxnStateException")
+"""The last one is what a broker answers a new producer at times when requests of a killed one with the same id come late."""
+_COMMIT_SECONDS: Final = 10.0
+_COORDINATOR_SECONDS: Final = 10.0
+_TOPICS_SECONDS: Final = 1.0
+_LONG_POLL: Final = (
+    "Task %s: a poll has not returned for %d s, and the run ends after it. If the connector waits for records in its poll, set "
+    f"{POLL_TIMEOUT}=5s, or as long as it needs to find what there is"
+)
+
+
+@dataclass(slots=True)
+class JavaLoop:
+    """The run of a started task. A FencedException where another process has taken the task's id over."""
+
+    started: JavaRun[StopReason]
+    worker: ConnectWorker
+
+    def run(self) -> StopReason | None:
+        try:
+            reason = self.started.run()
+        except JavaException as error:
+            if any(name in error.trace for name in _FENCED):
+                self.worker.jvm.kill()  # its clean end would remove the successor's member
+                raise FencedException(error.trace.partition("\n")[0]) from error
+            raise
+        if reason is StopReason.FENCED:
+            self.worker.jvm.kill()  # it commits nothing any more
+        return reason
+
+
+class JavaTaskRunner(TaskRunner[None, JavaLoop]):
+    """What sources and sinks share. See ``TaskRunner``."""
+
+    def __init__(self, environment: TaskEnvironment, *, is_source: bool) -> None:
+        super().__init__(environment, is_source=is_source)
+        payload = environment.payload
+        self._task = JavaTask(payload.connector, payload.task, is_source)
+        self._goal: Goal | None = None
+        self._task_defaults: Mapping[str, str] = {}
+        self._owner = transactional_producer(environment)
+        self._topics: list[str] = []
+        self._topics_due = 0.0
+        self._active_topics = environment.active_topics()
+
+    def take_over(self) -> None:
+        """Fences what is left of former runs, before the JVM reads an offset: an open transaction would hold it up."""
+        self._owner.take_over()
+
+    def start(self, known: None) -> JavaLoop:
+        environment = self._environment
+        hosted = None if environment.java is None else environment.java.take()
+        worker = hosted or connect_worker(environment.settings, environment.checked, environment.payload.locations, hide=environment.mask)
+        self._open.callback(worker.close)
+        config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
+        internal = self._internal_topics()
+        task_config = dict(environment.task_config)
+        task_config = {**self._task_defaults, **task_config}
+        if self._task.is_source and not environment.payload.endless:
+            task_config |= slower_heartbeats(task_config)
+        if self._task.is_source:
+            config = guarded_source(config, internal)
+        else:
+            task_config = guarded_sink(task_config, internal)
+        worker.start_task(self._task, config, task_config, tasks=environment.payload.tasks)
+        self._await_running(worker)
+        environment.report(State.RUNNING)
+        stop = environment.stop
+        started = JavaRun(
+            *(worker, self._task, stop.reason, stop.is_final, self._is_done, environment.max_records),
+            now=time.monotonic,
+            sleep=time.sleep,
+            goal=self._goal,
+            tick=partial(self._tick, worker, Progress(self._name, self._metrics, count=lambda: self._count(worker))),
+            poll_seconds=java_seconds(environment.checked.resolved, POLL_TIMEOUT) if self._goal is None else None,
+            note_long_poll=self._note_long_poll,
+            endless=environment.payload.endless,
+        )
+        self._open.callback(_leave_poll, started, worker)
+        self._open.callback(self._note_topics, worker)
+        return JavaLoop(started, worker)
+
+    def result(self, loop: JavaLoop, reason: StopReason | None) -> TaskResult:
+        delivered = self._delivered(loop.started.metrics)
+        self._metrics.records_in, self._metrics.records_out = loop.started.records, delivered
+        self._metrics.bytes = size = self._bytes(loop.started.sizes)
+        self._metrics.records_skipped = int(loop.started.metrics.get("total-records-skipped", 0))
+        self._cpu_seconds_elsewhere = loop.worker.jvm.cpu_seconds
+        if reason is not StopReason.FENCED:
+            self._finish(is_at_goal=loop.started.is_at_goal)
+        metrics = self._metrics.by_name() | loop.started.metrics
+        topics: dict[str, list[dict[str, Any]]] = {topic: [] for topic in self._topics}
+        cpu = self._cpu_seconds_elsewhere
+        return TaskResult(
+            self._task.number, stopped_by=reason, records=delivered, bytes=size, cpu_seconds=cpu, metrics=metrics, topics=topics
+        )
+
+    def _count(self, worker: ConnectWorker) -> None:
+        """What the JVM has counted until now."""
+        self._metrics.records_out = self._delivered(counted := worker.metrics(self._task))
+        self._metrics.bytes = self._bytes(worker.sizes(self._task))
+        self._metrics.records_skipped = int(counted.get("total-records-skipped", 0))
+
+    def _bytes(self, sizes: Mapping[str, int]) -> int:
+        """Of records alone: a source's producer writes its offsets too."""
+        internal = self._internal_topics()
+        return sum(size for topic, size in sizes.items() if topic not in internal)
+
+    @abstractmethod
+    def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
+        """What the task's config has besides the connector's own."""
+
+    @abstractmethod
+    def _is_done(self) -> bool:
+        """Whether there is no more, now that the task is paused."""
+
+    @abstractmethod
+    def _delivered(self, metrics: Mapping[str, float]) -> int:
+        """How many records were."""
+
+    @abstractmethod
+    def _finish(self, *, is_at_goal: bool) -> None:
+        """What follows a run, after the JVM has ended: the batch log, offsets. A failure of it fails no run."""
+
+    def _internal_topics(self) -> set[str]:
+        environment = self._environment
+        return {*KAFKAS_OWN, *(topic.name for topic in environment.settings.internal_topics), *offsets_topics(environment)}
+
+    def _await_running(self, worker: ConnectWorker) -> None:
+        """Until the task runs; a source is let through its gate after the claim was found to be the newest: it has just fenced others."""
+        while (status := worker.status(self._task)).state != "RUNNING":
+            if status.state == "FAILED":
+                raise failure_of(status.trace, is_source=self._task.is_source)
+            if self._environment.stop.is_final():
+                raise FencedException(f"task {self._name} ends before it was started: {self._environment.stop.reason()}")
+            if self._task.is_source and worker.is_at_gate(self._task):
+                self._environment.refuse_old_claim()
+                worker.open_gate(self._task)
+            time.sleep(LOOK_SECONDS)
+
+    def _tick(self, worker: ConnectWorker, progress: Progress) -> None:
+        progress.tick()
+        now = time.monotonic()
+        if self._environment.payload.endless and now >= self._topics_due:  # else at the end
+            self._note_topics(worker)
+            self._topics_due = now + _TOPICS_SECONDS
+
+    def _note_long_poll(self, seconds: float) -> None:
+        log.warning(_LONG_POLL, self._name, seconds)
+
+    def _note_topics(self, worker: ConnectWorker) -> None:
+        with suppress(ConnectException):  # the JVM may be gone
+            self._topics = worker.active_topics(self._task.connector)
+            self._active_topics.note(self._topics)
+
+    def _new_owner(self) -> TransactionalProducer:
+        """A producer of the task's id, while the claim is the newest."""
+        owner = transactional_producer(self._environment)
+        owner.take_over()
+        self._environment.refuse_old_claim()
+        return owner
+
+
+def _leave_poll(run: JavaRun[StopReason], worker: ConnectWorker) -> None:
+    if run.is_left:
+        worker.jvm.kill()  # the task's stop would wait for its poll
+
+
+class JavaSourceRunner(JavaTaskRunner):
+    """A source: Connect commits records and offsets in transactions of the task's id."""
+
+    def __init__(self, environment: TaskEnvironment) -> None:
+        super().__init__(environment, is_source=True)
+        self._location = OffsetLocation.of(environment.settings, environment.checked.resolved)
+        self._store = environment.backing.offsets(self._location)
+
+    def read_offsets(self) -> None:
+        """The task reads its offsets itself; what an aborted transaction hides of them is repaired before. The run's goal is set now."""
+        payload = self._environment.payload
+        self._open.callback(self._store.close)
+        self._store.ensure()
+        if payload.tasks == 1:
+            self._owner.write(repairs(self._store, payload.connector))
+        bounded = bounded_source(self._environment.checked.plugin.class_name)
+        if bounded is not None and not payload.endless:
+            config = java_config(payload.connector, self._environment.checked.resolved)
+            self._task_defaults = bounded.task_defaults(config, java_settings(self._environment.settings), self._internal_topics())
+            config = {**config, **self._task_defaults, **self._environment.task_config}
+            self._goal = goal = bounded.goal(config, lambda partition: self._store.read(payload.connector).get(partition), within)
+            if goal is not None:
+                self._open.callback(goal.close)
+
+    def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
+        return {}
+
+    def _is_done(self) -> bool:
+        return True
+
+    def _delivered(self, metrics: Mapping[str, float]) -> int:
+        return int(metrics.get("source-record-write-total", 0))
+
+    def _finish(self, *, is_at_goal: bool) -> None:
+        """One transaction: offsets behind the goal, and the batch log's entry where there was a record."""
+        goal = self._goal if is_at_goal and self._goal is not None and self._goal.moves_offsets else None
+        if goal is None and not self._metrics.records_in:
+            return
+        try:
+            owner = self._new_owner()
+            entry = self._batch_log(ranges={}, positions={}) if self._metrics.records_in else ()
+            owner.write([*self._moved_offsets(goal), *entry])
+        except (ConnectException, FencedException) as error:  # everything is delivered
+            text = "Task %s: offsets and batch log stay as the task left them: %s"
+            log.warning(text, self._name, self._environment.mask(error.message))
+
+    def _moved_offsets(self, goal: Goal | None) -> list[ProducerRecord]:
+        """Read after the task's id was taken over: no other process writes them before these are committed."""
+        if goal is None:
+            return []
+        connector = self._environment.payload.connector
+        store = self._environment.backing.offsets(self._location)
+        try:
+            moved = goal.offsets_behind(store.read(connector).get)
+            return [ProducerRecord(store.topic, *record) for record in store.records(connector, moved)]
+        finally:
+            store.close()
+            goal.close()
+
+
+class JavaSinkRunner(JavaTaskRunner):
+    """A sink: a static member of the connector's group, which fences a former run's; at least once."""
+
+    def __init__(self, environment: TaskEnvironment) -> None:
+        super().__init__(environment, is_source=False)
+        settings, resolved = environment.settings, environment.checked.resolved
+        self._group = consumer_group(environment.payload.connector, resolved, settings.values)
+        connection = self._admin_connection(sink_admin_overrides(resolved), TAKE_OVER_SECONDS)
+        self._admin, self._groups = TopicAdmin(settings, connection=connection), GroupOffsets(settings, connection=connection)
+        self._topic_ids: Mapping[str, str] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._goals: dict[TopicPartition, int] = {}
+        self._before: dict[TopicPartition, int] = {}
+        self._table_commit: TableCommit | None = None
+        if environment.checked.plugin.class_name == iceberg_sink.CLASS:
+            config = java_config(environment.payload.connector, resolved)
+            self._task_defaults = iceberg_sink.task_defaults(config, java_settings(settings), self._internal_topics())
+            self._table_commit = TableCommit(config, self._records_of, self._committed_by)
+
+    @property
+    def _member(self) -> str:
+        return f"{self._task.connector}-{self._task.number}"
+
+    def read_offsets(self) -> None:
+        """Where the topics end now: behind the last record of each, for a task never commits past a transaction's marker."""
+        if self._table_commit is not None:
+            self._begin_coordinator(self._table_commit)
+        topics = topics_of(self._environment.connector_settings, self._admin)
+        partitions, self._topic_ids = partitions_of(topics), known_ids(topics)
+        self._ends = self._admin.end_offsets(partitions)
+        self._before = self._committed()
+        overrides = self._environment.connector_settings.overrides["consumer"]
+        config = client_config(self._environment.settings, "consumer", overrides, client_id=f"connector-consumer-{self._name}-ends")
+        beginnings = self._admin.beginning_offsets(partitions)
+        if config.get("auto.offset.reset") == "latest":
+            skipped = {p: self._ends[p] for p, start in beginnings.items() if self._before.get(p, -1) < start}
+            self._before |= skipped  # Connect commits nothing there until a record comes: such a partition has no goal
+        starts = {p: max(start, self._before.get(p, 0)) for p, start in beginnings.items()}
+        with_more = {p: (starts[p], end) for p, end in self._ends.items() if end > starts[p]}
+        self._goals = {p: last + 1 for p, last in last_records(config, self._group, with_more).items()}
+
+    def _committed(self) -> dict[TopicPartition, int]:
+        return self._committed_by(self._group)
+
+    def _committed_by(self, group: str) -> dict[TopicPartition, int]:
+        return {p: known.offset for p, known in self._groups.committed(group).items()}
+
+    def _begin_coordinator(self, table_commit: TableCommit) -> None:
+        count = self._admin.partitions([table_commit.topic]).get(table_commit.topic, 0)
+        absent = table_commit.absent(self._admin.beginning_offsets([TopicPartition(table_commit.topic, number) for number in range(count)]))
+        if not absent:
+            return
+        config = client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}-control")
+        consumer = Consumer({**config, "group.id": table_commit.group})
+        try:
+            consumer.commit(offsets=[ClientPartition(*partition, offset) for partition, offset in absent.items()], asynchronous=False)
+        except KafkaException as error:  # a sibling's coordinator is at work
+            log.info("Task %s: the offsets of group %s stay as they are: %s", self._name, table_commit.group, error)
+        finally:
+            consumer.close()
+
+    def _records_of(self, topic: str, positions: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, int, bytes | None]]:
+        config = client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}-control")
+        with TopicReader(topic, {**config, "group.id": self._group}, raw) as events:
+            events.start_at({partition.partition: offset for partition, offset in positions.items() if partition.topic == topic})
+            return [(TopicPartition(topic, each.partition), each.offset, each.value) for each in events.read_to_end()]
+
+    def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
+        self._open.callback(self._leave, worker)
+        return {"consumer.override.group.instance.id": self._member}
+
+    def _leave(self, worker: ConnectWorker) -> None:
+        """Take the member out of the group, or the next run of another number of tasks would wait for it."""
+        with suppress(ConnectException, FencedException):  # it ends with its session's time-out otherwise, and a successor's stays
+            until = time.monotonic() + _COORDINATOR_SECONDS
+            while self._table_commit is not None and worker.has_thread(iceberg_sink.COORDINATOR) and time.monotonic() < until:
+                time.sleep(LOOK_SECONDS)
+            self._environment.refuse_old_claim()
+            worker.remove_member(java_settings(self._environment.settings), self._group, self._member)
+
+    def _is_done(self) -> bool:
+        committed = self._committed()
+        is_delivered = all(committed.get(partition, 0) >= goal for partition, goal in self._goals.items())
+        return is_delivered and (self._table_commit is None or self._table_commit.is_done())
+
+    def _delivered(self, metrics: Mapping[str, float]) -> int:
+        return int(metrics.get("sink-record-send-total", 0))
+
+    def _position(self, partition: TopicPartition, end: int, committed: int | None) -> int | None:
+        """What the group's offset is to be: ``end`` where no record lies between it and what is delivered; None: as it is."""
+        goal = self._goals.get(partition)
+        if goal is None:
+            return max(end, committed or 0)
+        return end if committed == goal else committed
+
+    def _finish(self, *, is_at_goal: bool) -> None:
+        """Commit past the markers, fenced, so that the next check for new data finds none; with the batch log's entry."""
+        committed = self._committed()
+        positions = {p: n for p, end in self._ends.items() if (n := self._position(p, end, committed.get(p))) is not None}
+        if not positions:
+            return
+        spans = {p: [self._before.get(p, 0), n] for p, n in positions.items() if n > self._before.get(p, 0)}
+        log_record = self._batch_log(by_topic(spans), by_topic(positions), self._topic_ids)
+        consumer = Consumer(
+            {**client_config(self._environment.settings, "consumer", client_id=f"connector-consumer-{self._name}"), "group.id": self._group}
+        )
+        try:
+            commit = GroupCommit(
+                self._new_owner(),
+                consumer,
+                renewed=self._new_owner,
+                group=self._group,
+                mark=lambda topic: group_mark(str(self._environment.payload.claim), time.time(), self._topic_ids.get(topic, "")),
+                members=lambda: self._groups.members(self._group),
+                batch_log=lambda _: log_record,
+                timeout_seconds=_COMMIT_SECONDS,
+            )
+            commit.commit(positions)
+        except (ConnectException, FencedException) as error:  # a sibling is in the group still, or everything is delivered
+            log.info("Task %s: its group's offsets stay as the task committed them: %s", self._name, self._environment.mask(error.message))
+        finally:
+            consumer.close()

@@ -1,0 +1,322 @@
+"""One task of one run, from its payload to its result: inside an executor's Python worker, or in a thread of a worker of its own.
+
+``TaskRunner.run`` has the order on which every guarantee rests.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from airflow_provider_connect.errors import (
+    FencedException,
+    RetriableException,
+    TaskMemoryException,
+    TransactionExpiredException,
+    is_transient,
+    message_of,
+    shortened,
+    trace_of,
+)
+from airflow_provider_connect.runtime.config import config_providers
+from airflow_provider_connect.runtime.config.config_providers import ConfigProvider
+from airflow_provider_connect.runtime.config.masking import Mask, mask_output, secret_values
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.jvm.host import JavaHost
+from airflow_provider_connect.runtime.model.connector_settings import ConnectorSettings
+from airflow_provider_connect.runtime.model.log_levels import apply_levels
+from airflow_provider_connect.runtime.model.log_lines import write_logs
+from airflow_provider_connect.runtime.model.run import TaskResult
+from airflow_provider_connect.runtime.model.states import State
+from airflow_provider_connect.runtime.model.status import FailedStatuses
+from airflow_provider_connect.runtime.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
+from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
+from airflow_provider_connect.runtime.worker.errors.traces import without_framework
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
+from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence, TaskFence
+from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters
+from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, StopReason, StopSignal, StopWire, Wire
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
+
+log = logging.getLogger(__name__)
+TAKE_OVERS = 3
+_IMPORT = threading.Lock()  # a thread that waits for another's import gets half a module if that fails, and reports what is missing there
+_ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED)
+_SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpreter all the time: 5 ms each time cost 5 % of a sink's speed
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHost:
+    """Where a body runs. ``wire`` None: only the config topic and time end it. ``watch`` gets the counters of the body as it begins.
+    ``mask`` is given the task's secrets; the process hides them in what it logs and prints.
+    ``java`` is the application's, in its process. ``fenced``: how many tasks share this process, which is killed when it holds more than
+    they may; 0: it is another program's, and is not. ``fence`` is that of a process that hosts tasks of several connectors."""
+
+    backing: Backing
+    worker_id: str
+    wire: Wire | None
+    watch: Callable[[TaskMetrics], None] = lambda _: None
+    mask: Mask = field(default_factory=Mask)
+    java: JavaHost | None = None
+    fenced: int = 0
+    fence: SharedFence | None = None
+
+
+def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, fenced: bool = False) -> TaskResult:
+    """Run the task and return its result. Never raises for anything that the task does: a failure is a value.
+
+    ``host`` None: the body is in a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
+    ``step`` surrounds each step of a commit. ``fenced``: such a process is killed where the task needs more memory than it may.
+    """
+    started, cpu = time.monotonic(), time.process_time()
+    settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask() if host is None else host.mask
+    mask.add(payload.secrets.values())
+    if host is None:
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        write_logs()
+        mask_output(mask)
+        if payload.known is not None:
+            apply_levels(payload.known.log_levels().values())
+    host = host or replace(_executor(payload, settings), fenced=int(fenced))
+    with _fence(payload, settings, host) as fence:
+        result = _run(payload, settings, host, mask, step=step, fence=fence)
+    result.seconds = time.monotonic() - started
+    result.cpu_seconds += time.process_time() - cpu
+    return result
+
+
+def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> AbstractContextManager[TaskFence | None]:
+    title = f"Task {payload.connector}-{payload.task}"
+    if host.fence is not None:
+        return host.fence.share(title)
+    if not host.fenced:
+        return nullcontext()
+    if host.fenced > 1:
+        title += f", in one process with {host.fenced - 1} others,"
+    wire = None if host.wire is None else host.wire.descriptor
+    return MemoryFence(title, payload.task, settings.task_memory_max * host.fenced, wire=wire)
+
+
+def run_in_driver(
+    payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False
+) -> TaskResult:
+    """The same in a thread of the application's driver, which hides what ``mask`` has, and whose JVM for Java plugins is in ``java``.
+    ``backing`` None: the topics keep the task's state."""
+    host = _executor(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
+    return run_task(payload, replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0))
+
+
+def _executor(payload: TaskPayload, settings: WorkerSettings, backing: Backing | None = None) -> TaskHost:
+    name = socket.gethostname() if payload.stop_address[0] != "127.0.0.1" else "127.0.0.1"
+    kept = backing or TopicBacking(settings, known=payload.known, only=payload.connector)
+    return TaskHost(kept, f"{name}:{os.getpid()}", _wire(payload))
+
+
+def _wire(payload: TaskPayload) -> StopWire | None:
+    """A body runs without a connection to its driver: the config topic has every reason to end but the application's end."""
+    try:
+        return StopWire(payload.stop_address, payload.stop_token)
+    except OSError as error:
+        log.warning("Task %s-%s cannot reach its driver's stop switch: %s", payload.connector, payload.task, error)
+        return None
+
+
+def _run(
+    payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, *, step: StepHook, fence: TaskFence | None
+) -> TaskResult:
+    statuses = host.backing.status_notes(payload.claim)
+    counted: list[TaskMetrics] = []
+    result, version = TaskResult(payload.task), None
+    try:
+        mask.add(secret_values(payload.settings, settings.config_providers(), payload.secrets))
+        values = _Values(settings.config_providers(payload.connector), time.monotonic())
+        for config in (payload.connector_config, payload.task_config):
+            mask.add(secret_values(config, values.providers, payload.secrets))
+        with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step, fence=fence) as environment:
+            version = environment.checked.plugin.version
+            result = _run_until_owned(environment)
+            result.records += sum(metrics.records_committed for metrics in counted[:-1])  # before a take-over of the task's id
+            if result.stopped_by == StopReason.PAUSED:
+                environment.report(State.PAUSED)
+                result.state = State.PAUSED
+            elif result.stopped_by in _ENDED_WELL:
+                environment.forget_failures()
+    except FencedException as error:
+        log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
+        result.stopped_by = StopReason.FENCED
+        _count_committed(result, counted)
+    except BaseException as error:  # (the boundary: whatever a task raises makes it FAILED, SystemExit too)
+        trace = shortened(mask(trace_of(_named(error, payload, settings))))
+        log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
+        failed = FailedStatuses(payload.connector, host.worker_id, version, payload.claim)
+        statuses.put_task(failed.of_task(payload.task, trace, failures=payload.failures + 1))
+        result = TaskResult(payload.task, State.FAILED, trace, is_transient(error))
+        _count_committed(result, counted)
+        result.metrics["last-error-timestamp"] = int(time.time() * 1000)
+    statuses.flush(settings.offset_flush_timeout_ms / 1000)
+    result.metrics |= statuses.metrics()
+    statuses.close()
+    return result
+
+
+def _named(error: BaseException, payload: TaskPayload, settings: WorkerSettings) -> BaseException:
+    """MemoryError has no text of its own: a limit of the system's was reached before the task's."""
+    if not isinstance(error, MemoryError):
+        return error
+    task = f"{payload.connector}-{payload.task}"
+    named = TaskMemoryException(
+        f"Task {task} was refused memory by the system, before it reached task.memory.max ({settings.task_memory_max >> 20} MiB): "
+        f"{message_of(error)}. What was committed before stays. Give the task smaller batches, or its host more memory."
+    )
+    named.__cause__ = error
+    return named
+
+
+def _count_committed(result: TaskResult, counted: Sequence[TaskMetrics]) -> None:
+    """What a task has delivered before its failure, or before a newer run began."""
+    result.records = sum(metrics.records_committed for metrics in counted)
+    result.metrics = counted[-1].by_name() if counted else {}
+
+
+def _run_until_owned(environment: TaskEnvironment) -> TaskResult:
+    """Run the task; again when an older claim has fenced it.
+
+    A body of an older claim takes over the id before it can see that it is late, and ends. The newest claim's work must still be done.
+    """
+    fenced: FencedException | None = None
+    task = f"{environment.payload.connector}-{environment.payload.task}"
+    for _ in range(TAKE_OVERS):
+        try:
+            return _run_once(environment)
+        except FencedException as error:
+            environment.refuse_old_claim()  # raises when a newer claim did it, or a stop: then this was the end
+            why = str(error) if isinstance(error, TransactionExpiredException) else "an older claim has fenced it"
+            log.warning("Task %s takes its id over again: %s", task, why)
+            fenced = error
+    if isinstance(fenced, TransactionExpiredException):
+        raise RetriableException(_EXPIRED.format(task)) from fenced
+    raise RetriableException(
+        f"Another process without a newer claim has taken over the transactional id of task {task} "
+        f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A later try may succeed."
+    ) from fenced
+
+
+_EXPIRED = (
+    "The task {} was unable to finish writing records to Kafka before its producer transaction expired. It may be necessary to "
+    "reconfigure this connector in order for it to run healthily with exactly-once support. Options for this include: tune the connector's "
+    "producer configuration for higher throughput, increase the transaction timeout for the connector's producers, decrease the offset "
+    "commit interval (if using interval-based transaction boundaries), or use the 'poll' transaction boundary (if the connector is not "
+    "already configured to use it)."
+)
+
+
+def _run_once(environment: TaskEnvironment) -> TaskResult:
+    with _IMPORT:
+        run = _runner(environment)
+    return run()
+
+
+def _runner(environment: TaskEnvironment) -> Callable[[], TaskResult]:
+    if environment.checked.is_java:
+        from airflow_provider_connect.runtime.java.task.runner import JavaSinkRunner, JavaSourceRunner
+
+        return (JavaSourceRunner if environment.checked.is_source else JavaSinkRunner)(environment).run
+    if environment.checked.is_source:
+        from airflow_provider_connect.runtime.worker.task.source_runner import SourceTaskRunner
+
+        return SourceTaskRunner(environment).run
+    from airflow_provider_connect.runtime.worker.task.sink_runner import SinkTaskRunner
+
+    return SinkTaskRunner(environment).run
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values of this task's variables, resolved once at the time ``resolved_at`` of the monotonic clock."""
+
+    providers: Mapping[str, ConfigProvider]
+    resolved_at: float
+
+    def expiry(self, checked: CheckedConnector) -> float:
+        """When the task must end so that they are resolved anew."""
+        ttl_ms = config_providers.shortest_ttl_ms(self.providers)
+        if ttl_ms is None or checked.resolved.get("config.action.reload", "restart").lower() != "restart":
+            return math.inf
+        return self.resolved_at + ttl_ms / 1000
+
+
+def _longest_seconds(connector: ConnectorSettings, worker: WorkerSettings) -> float:
+    """How long the task's part in a run may last. The worker's setting bounds no backfill, which has one run."""
+    if connector.is_backfill and connector.batch_max_duration_ms is None:
+        return math.inf
+    return (connector.batch_max_duration_ms or worker.batch_max_duration_ms) / 1000
+
+
+@contextmanager
+def _environment(
+    payload: TaskPayload,
+    settings: WorkerSettings,
+    host: TaskHost,
+    statuses: StatusNotes,
+    values: _Values,
+    *,
+    mask: Mask,
+    counted: list[TaskMetrics],
+    step: StepHook,
+    fence: TaskFence | None,
+) -> Iterator[TaskEnvironment]:
+    checked = check_connector(
+        payload.connector,
+        payload.connector_config,
+        settings,
+        payload.secrets,
+        versions=payload.versions,
+        providers=values.providers,
+        hide=mask.add,
+    )
+    if fence is not None and host.fenced <= 1:
+        fence.lower(checked.settings.task_memory_max)
+    task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
+    store = host.backing.configs()
+    seconds = payload.max_seconds or _longest_seconds(checked.settings, settings)
+    with store.follow(payload.connector, payload.claim) as follower:
+        deadline = time.monotonic() + seconds
+        stop = StopSignal(FollowedConfig(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
+        try:
+            with LongCalls(stop, f"Connector {payload.connector}, task {payload.task}"):
+                yield TaskEnvironment(
+                    payload=payload,
+                    settings=settings,
+                    backing=host.backing,
+                    checked=checked,
+                    task_config=task_config,
+                    stop=stop,
+                    statuses=statuses,
+                    worker_id=host.worker_id,
+                    converters=cast(Converters, None) if checked.is_java else create_converters(checked, settings),  # its JVM has its own
+                    configs=store,
+                    mask=mask,
+                    counted=counted,
+                    watch=host.watch,
+                    step=step,
+                    java=host.java,
+                    fence=fence,
+                )
+        finally:
+            if host.wire is not None:
+                host.wire.close()
+            store.close()
