@@ -1,7 +1,7 @@
-"""What makes every later run of a Java connector cost less of a core, done once: Kafka Connect's jars, and the archive of their classes.
+"""Fetches Kafka Connect's jars and builds the archive of their classes, so that every later run of a Java connector needs less CPU time.
 
-``python -m airflow_provider_connect.runtime.java.prepare`` after an installation or an upgrade, for images, and for hosts that reach no
-repository later. Skips what is done.
+Run ``python -m airflow_provider_connect.runtime.java.prepare`` after an installation or an upgrade, in images, and on hosts that cannot
+reach a repository later. Skips what exists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.spark.cache import cache_directory, forget
 from airflow_provider_connect.runtime.spark.class_data import ClassData
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
 
-_ARCHIVED: Final = "org/apache/kafka/"  # the libraries that a run needs of others are few, and loaded as the worker starts
+_ARCHIVED: Final = "org/apache/kafka/"  # the few classes of other libraries that a run needs are loaded when the worker starts
 _BUILD_SECONDS: Final = 300.0
 _SETTINGS: Final = {
     "bootstrap.servers": "localhost:1",  # never connected to
@@ -35,7 +35,7 @@ _SETTINGS: Final = {
 
 
 def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
-    """Builds the archive where it is missing, in 10 to 30 s. Raises ConnectException where a JVM or Connect does not start."""
+    """Builds the archive if it is missing, in 10 to 30 s. Raises ConnectException when a JVM or Connect does not start."""
     jars = runtime_jars(cache, java)
     found = connect_class_data(cache, java, jars)
     if not found.is_built:
@@ -45,10 +45,10 @@ def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
     return found
 
 
-def _build(made: ClassData, java: JavaRuntime, jars: Sequence[Path]) -> None:
-    """What a worker loads as it starts, and all classes of Kafka: the JVM writes them as it ends."""
-    made.folder.mkdir()
-    jvm = Jvm(java, jars, heap="512m", hide=str, writes=made.connect)
+def _build(class_data: ClassData, java: JavaRuntime, jars: Sequence[Path]) -> None:
+    """Load what a worker loads when it starts, and all classes of Kafka; the JVM writes them to the archive as it ends."""
+    class_data.folder.mkdir()
+    jvm = Jvm(java, jars, heap="512m", hide=str, writes=class_data.connect)
     try:
         with jvm.calls():
             started = ConnectHerder(jvm, _SETTINGS, [], cluster="unknown")
@@ -58,10 +58,10 @@ def _build(made: ClassData, java: JavaRuntime, jars: Sequence[Path]) -> None:
         jvm.close(_BUILD_SECONDS)
     finally:
         jvm.kill()
-    if made.connect.is_file():
-        made.note_built([made.connect])
+    if class_data.connect.is_file():
+        class_data.note_built([class_data.connect])
     else:
-        made.note_failure(f"{java.executable} has written no archive")
+        class_data.note_failure(f"{java.executable} has written no archive")
 
 
 def _classes(jars: Sequence[Path]) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _classes(jars: Sequence[Path]) -> Iterator[str]:
 
 
 def _load(jvm: Jvm, names: Iterable[str]) -> None:
-    """Those of a library that is left out cannot be loaded, and are not needed."""
+    """Classes that depend on a library that is left out cannot be loaded, and are not needed."""
     loader = jvm.java.java.lang.Class.forName("org.apache.kafka.connect.runtime.Worker").getClassLoader()
     for name in names:
         try:
@@ -84,7 +84,7 @@ def _load(jvm: Jvm, names: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Returns a sentence on the result."""
+    """Prints the archive's path, or why there is none."""
     cache = cache_directory()
     built = ensure_archive(cache, find_java(cache=cache))
     print(built.connect if built.is_built else f"no archive with this Java; see {built.folder}. JVMs start more slowly", file=sys.stderr)

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.java.bounded.binary_log import BinaryLog, LogPosition
-from airflow_provider_connect.runtime.java.bounded.debezium_binary_log import BinlogGoal, DebeziumBinlog
+from airflow_provider_connect.runtime.java.bounded.debezium_binary_log import BinaryLogGoal, DebeziumBinaryLog
 from airflow_provider_connect.runtime.worker.bounded_call import within
 
 GOOD = {"database.hostname": "db.example", "database.user": "u", "topic.prefix": "p"}
@@ -64,7 +64,7 @@ def test_without_gtids_the_position_decides() -> None:
 )
 def test_what_is_refused_names_its_key(key: str, value: str) -> None:
     with pytest.raises(ConfigException) as refused:
-        BinlogGoal("mariadb", {**GOOD, key: value}, None, within)
+        BinaryLogGoal("mariadb", {**GOOD, key: value}, None, within)
     assert key in str(refused.value)
 
 
@@ -90,4 +90,4 @@ def test_a_run_finds_out_where_the_log_alone_cannot(config: "dict[str, str]", of
     def refuse(*_: object) -> None:
         raise AssertionError("nothing is connected to")
 
-    assert DebeziumBinlog("mariadb").has_new_data({**GOOD, **config}, lambda _: offset, refuse) is None
+    assert DebeziumBinaryLog("mariadb").has_new_data({**GOOD, **config}, lambda _: offset, refuse) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.errors import JavaException, is_transient, last_line
-from airflow_provider_connect.runtime.java.bounded.runs import failure_of
+from airflow_provider_connect.runtime.java.bounded.runs import task_failure
 
 HEAD = "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback\n\tat a.B.c(B.java:1)\n"
 CAUSE = "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: "
@@ -31,7 +31,7 @@ OF_TOPIC = "max.message.bytes of the topic, whose default is the brokers' messag
     ],
 )
 def test_a_record_that_is_too_large_ends_a_trace_with_the_settings_to_raise(trace: str, advice: str) -> None:
-    found = failure_of(trace, is_source=True)
+    found = task_failure(trace, is_source=True)
     assert found.trace.startswith(trace)
     assert last_line(found.trace) == f"A record is too large: {advice}"
     assert not is_transient(found)
@@ -39,6 +39,6 @@ def test_a_record_that_is_too_large_ends_a_trace_with_the_settings_to_raise(trac
 
 def test_other_traces_and_those_of_sinks_stay_as_they_are() -> None:
     for trace, is_source in ((HEAD, True), (HEAD + CAUSE + BY_CLIENT, False)):
-        found = failure_of(trace, is_source=is_source)
+        found = task_failure(trace, is_source=is_source)
         assert (type(found), found.trace, is_transient(found)) == (JavaException, trace, True)
-    assert failure_of(None, is_source=True).trace == "org.apache.kafka.connect.errors.ConnectException: the task has failed"
+    assert task_failure(None, is_source=True).trace == "org.apache.kafka.connect.errors.ConnectException: the task has failed"

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_connect.runtime.java.bounded.runs import (
     LONG_POLL_SECONDS,
-    LONGEST_STILL_SECONDS,
+    LONGEST_IDLE_SECONDS,
     JavaRun,
     Progress,
     slower_heartbeats,
@@ -80,7 +80,7 @@ class Behind:
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
         return Progress.BEHIND if self._task.now < 10 else Progress.RECEIVED
 
-    def offsets_behind(self, offsets: object) -> list[tuple[dict[str, object], dict[str, object]]]:
+    def offsets_after(self, offsets: object) -> list[tuple[dict[str, object], dict[str, object]]]:
         return []
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ def test_a_poll_that_waits_is_left_after_its_time_and_its_task_is_not_stopped() 
     """The stop of the task would wait for the poll."""
     task = Task(records=100, busy_seconds=1.0, now=0.1, poll_ends=1000.0)
     run = task.run(poll_seconds=5.0)
-    assert (run.is_left, run.records, task.asked["stop"]) == (True, 100, 0)
+    assert (run.has_left_poll, run.records, task.asked["stop"]) == (True, 100, 0)
     assert 6.0 < task.now < 7.0
 
 
@@ -122,18 +122,18 @@ def test_a_run_that_has_left_a_poll_is_not_at_its_goal() -> None:
     """What the poll has taken from the source is not delivered: an offset that was moved behind it would skip it."""
     task = Task(poll_ends=1000.0, now=20.0)
     run = task.run(goal=Behind(task), poll_seconds=0.1)
-    assert (run.is_left, run.is_at_goal) == (True, False)
+    assert (run.has_left_poll, run.is_at_goal) == (True, False)
 
 
 def test_a_poll_that_returns_in_its_time_is_not_left() -> None:
     task = Task(records=100, poll_ends=3.0)
-    assert not task.run(poll_seconds=5.0).is_left
+    assert not task.run(poll_seconds=5.0).has_left_poll
     assert (task.asked["stop"], task.now < 4.0) == (1, True)
 
 
 def test_a_long_poll_is_reported_once_and_waited_for() -> None:
     task, noted = Task(poll_ends=5 * LONG_POLL_SECONDS), list[float]()
-    assert not task.run(note_long_poll=noted.append).is_left
+    assert not task.run(note_long_poll=noted.append).has_left_poll
     assert len(noted) == 1
     assert LONG_POLL_SECONDS <= noted[0] < LONG_POLL_SECONDS + 1
     assert task.now >= 5 * LONG_POLL_SECONDS
@@ -164,4 +164,4 @@ def test_an_endless_run_ends_by_its_reason_alone() -> None:
 def test_heartbeats_that_would_leave_no_poll_empty_come_less_often(given: str | None, used: str | None) -> None:
     config = {} if given is None else {"heartbeat.interval.ms": given}
     assert slower_heartbeats(config) == ({} if used is None else {"heartbeat.interval.ms": used})
-    assert used is None or int(used) > 2000 * LONGEST_STILL_SECONDS
+    assert used is None or int(used) > 2000 * LONGEST_IDLE_SECONDS

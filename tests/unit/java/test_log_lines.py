@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from airflow_provider_connect.runtime.java.jvm.log_lines import parsed
+from airflow_provider_connect.runtime.java.jvm.log_lines import parse_line
 
 SCANNER = "org.apache.kafka.connect.runtime.isolation.PluginScanner"
 CLIENT = "org.apache.kafka.clients.NetworkClient"
@@ -48,6 +48,6 @@ ISSUE = "The metadata response from the cluster reported a recoverable issue wit
     ],
 )
 def test_a_line_has_its_level_unless_it_is_of_ordinary_work(line: str, level: int, logger: str, text: str | None) -> None:
-    found = parsed(line)
+    found = parse_line(line)
     assert found[:2] == (level, logger)
     assert text in (None, found[2])

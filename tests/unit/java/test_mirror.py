@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.runtime.java.bounded.mirror import FirstRecord, LagGoal, StoresRead
+from airflow_provider_connect.runtime.java.bounded.mirror import FirstRecordGoal, LagGoal, StoresReadGoal
 from airflow_provider_connect.runtime.java.bounded.runs import Progress
 from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker
 
@@ -21,7 +21,7 @@ class Task:
     has_stores: bool = False
     now: float = 0.0
 
-    def each_bean(self, pattern: str, attribute: str, *, keys: tuple[str, str]) -> list[tuple[tuple[str, str], object]]:
+    def mbean_values(self, pattern: str, attribute: str, *, keys: tuple[str, str]) -> list[tuple[tuple[str, str], object]]:
         return [*self.lags.items()]
 
     def has_thread(self, prefix: str) -> bool:
@@ -63,14 +63,14 @@ def test_a_source_cluster_that_never_answers_is_a_failure_that_may_pass() -> Non
 
 
 def test_a_heartbeat_is_delivered() -> None:
-    assert [FirstRecord().progress(Task().worker, polled) for polled in (0, 1)] == [Progress.BEHIND, Progress.DELIVERED]
+    assert [FirstRecordGoal().progress(Task().worker, polled) for polled in (0, 1)] == [Progress.BEHIND, Progress.DELIVERED]
 
 
 @pytest.mark.parametrize(("syncs", "rest"), [("false", 1.0), ("true", 4.0)])
 def test_checkpoints_end_a_while_after_the_last_one_and_behind_a_turn_of_the_groups(syncs: str, rest: float) -> None:
     task = Task()
     config = {"sync.group.offsets.enabled": syncs, "sync.group.offsets.interval.seconds": "3"}
-    goal = StoresRead(config, now=lambda: task.now)
+    goal = StoresReadGoal(config, now=lambda: task.now)
     task.now = 100.0
     assert goal.progress(task.worker, 0) is Progress.BEHIND, "the stores are not read"
     task.has_stores = True
@@ -85,7 +85,7 @@ def test_checkpoints_end_a_while_after_the_last_one_and_behind_a_turn_of_the_gro
 
 def test_stores_that_are_never_read_are_a_failure_that_may_pass() -> None:
     task = Task()
-    goal = StoresRead({}, now=lambda: task.now)
+    goal = StoresReadGoal({}, now=lambda: task.now)
     task.now = 301.0
     with pytest.raises(RetriableException, match="mm2-offset-syncs"):
         goal.progress(task.worker, 0)

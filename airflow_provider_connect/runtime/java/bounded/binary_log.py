@@ -1,7 +1,8 @@
-"""The binary log of a MariaDB or MySQL server, asked from outside of the JVM: where it ends, and whether it still holds an offset.
+"""The binary log of a MariaDB or MySQL server, queried from outside the JVM: where it ends, and whether it still contains an offset.
 
-Host and login come from the config of a Debezium connector (``database_server``), file names and GTIDs from its offsets, which a stranger
-may have altered. Knows nothing of the JVM or of Connect. Needs the right that Debezium needs (REPLICATION CLIENT, BINLOG MONITOR).
+Host and login come from the config of a Debezium connector (``database_server``). File names and GTIDs come from its offsets, which are not
+trusted: users can alter them. Knows nothing of the JVM or of Connect. Needs the privilege that Debezium needs (REPLICATION CLIENT, BINLOG
+MONITOR).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from airflow_provider_connect.runtime.java.bounded.database_server import (
     PORT,
     DatabaseServer,
     Within,
-    given_keys,
+    non_empty_settings,
     server_address,
 )
 
@@ -40,7 +41,7 @@ _DOMAIN_GTID: Final = re.compile(r"([0-9]{1,10})-[0-9]{1,10}-([0-9]{1,20})")
 _GTID: Final = re.compile(r"[0-9]{1,10}-[0-9]{1,10}-[0-9]{1,20}")
 _SET_OF_GTIDS: Final = re.compile(r"[\w:,\s-]*", re.ASCII)
 _VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
-_RENAMED_STATEMENT: Final = (8, 2)  # of MySQL, whose 8.4 knows the old one no more
+_RENAMED_STATEMENT: Final = (8, 2)  # of MySQL; its 8.4 has removed the old one
 _GTIDS: Final = 4  # the column of MySQL's answer
 _FIRST_POSITION: Final = 4
 _ATTEMPTS: Final = 20
@@ -48,48 +49,48 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """Where in the log: the name of a ``file`` and the bytes before it; ``gtids`` are those of all transactions before it, empty where the
-    server numbers none."""
+    """A position in the log: the name of a ``file`` and the byte offset in it. ``gtids`` are those of all transactions before it, empty if
+    the server assigns none."""
 
     file: str
     position: int
     gtids: str = ""
 
     def has_passed(self, other: LogPosition) -> bool:
-        """Whether it is at ``other`` or behind, by file and bytes. False where one of the two is no file of a log."""
+        """Whether it is at or after ``other``, by file and byte offset. False if one of the two does not name a log file."""
         mine, its = _order(self), _order(other)
         return mine is not None and its is not None and mine[0] == its[0] and mine[1:] >= its[1:]
 
 
 class BinaryLog:
-    """The log of the server of a Debezium connector with this ``config``, which has its variables resolved. ``has_domains``: the connector
-    is that for MariaDB, whose GTIDs are of domains. Connects at the first question."""
+    """The binary log of the server that the ``config`` of a Debezium connector names; its variables are resolved. ``has_domains``: the
+    connector is for MariaDB, whose GTIDs have domains. Connects at the first query."""
 
     def __init__(self, config: Mapping[str, str], within: Within, *, has_domains: bool) -> None:
-        """Raises ConfigException for a host, a port or a mode that is refused."""
-        self._server = DatabaseServer(_url(given_keys(config, _DEFAULTS), has_domains=has_domains), within)
+        """Raises ConfigException for a refused host, port or TLS mode."""
+        self._server = DatabaseServer(_url(non_empty_settings(config, _DEFAULTS), has_domains=has_domains), within)
         self._has_domains = has_domains
 
     @property
     def address(self) -> str:
-        """The server for messages."""
+        """The server's address, for messages."""
         return self._server.url.address
 
     def end(self) -> LogPosition:
-        """Where the log ends now. Raises ConfigException where the server has none."""
+        """The end of the log now. Raises ConfigException when the server writes none."""
         if not self._has_domains:
             file, position, gtids = self._position()
             return LogPosition(file, position, gtids)
         for _ in range(_ATTEMPTS):
             before = self._newest_gtids()
             file, position, _ = self._position()
-            if before == self._newest_gtids():  # a transaction's GTID is newest before the log has grown by it
+            if before == self._newest_gtids():  # the server sets the newest GTID before it appends the transaction
                 return LogPosition(file, position, before)
         return LogPosition(file, position, self._gtids_at(file, position))  # the server reads the whole file
 
     def has_read(self, read: LogPosition, end: LogPosition) -> bool:
-        """Whether no transaction lies between ``read``, which is an offset's, and ``end``. With MariaDB's GTIDs ``read`` has those of the
-        end, and not others of larger numbers: where several servers write to a domain, numbers may go back."""
+        """Whether no transaction is between ``read``, an offset's position, and ``end``. With MariaDB's GTIDs, ``read`` must contain
+        exactly those of the end, not just larger numbers: if several servers write to a domain, numbers may decrease."""
         if not (read.gtids and end.gtids):
             return read.has_passed(end)
         if self._has_domains:
@@ -97,7 +98,7 @@ class BinaryLog:
         return self._holds(read.gtids, end.gtids)
 
     def is_kept(self, read: LogPosition) -> bool:
-        """Whether the log goes on from ``read`` without a gap: the server has neither purged nor reset it."""
+        """Whether the log continues from ``read`` without a gap: the server has neither purged nor reset it."""
         files = [str(row[0]) for row in self._server.rows("SHOW BINARY LOGS")]
         if read.file in files:
             return True
@@ -119,7 +120,7 @@ class BinaryLog:
         return bool(self._server.row(f"SELECT GTID_SUBSET('{wanted}', '{read}')")[0])
 
     def _position(self) -> tuple[str, int, str]:
-        """File, bytes, and the GTIDs that MySQL adds."""
+        """File, byte offset, and the GTIDs that MySQL adds."""
         version = str(self._server.row("SELECT VERSION()")[0])
         numbers = _VERSION.match(version)
         is_renamed = "mariadb" not in version.lower() and numbers is not None and tuple(map(int, numbers.groups())) >= _RENAMED_STATEMENT
@@ -135,12 +136,12 @@ class BinaryLog:
 
     def _gtids_at(self, file: str, position: int) -> str:
         if not _FILE.fullmatch(file):
-            raise ConnectException(f"{self.address} has a binary log of a name that is not known: {file!r}")
+            raise ConnectException(f"{self.address} has a binary log with an unexpected file name: {file!r}")
         return str(self._server.row(f"SELECT BINLOG_GTID_POS('{file}', {position})")[0] or "")
 
 
 def _url(given: Mapping[str, str], *, has_domains: bool) -> DatabaseUrl:
-    """No option of it reads a file."""
+    """Its options name no file to read."""
     host, port = server_address(given)
     dialect = MARIADB if has_domains else MYSQL
     mode = given.get(_SSL_MODE, _SSL_DEFAULTS[dialect]).lower()

@@ -1,7 +1,7 @@
-"""The database server that a Debezium config names, asked from outside of the JVM.
+"""Queries, from outside the JVM, to the database server that a Debezium config names.
 
-The config's author does not own this host: only a server by the network is reached, no file of the config is opened, and each question has
-a time limit. Knows nothing of the JVM or of Connect, nor of what is asked.
+The config's author is not trusted with this host: only a server on the network is reached, no file that the config names is opened, and
+each query has a time limit. Knows nothing of the JVM, of Connect or of the queries.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _OTHER_KEYS: Final = {
 }
 
 Within = Callable[[float, Callable[[], object], str], None]
-"""Calls its second argument for so many seconds at most, and raises RetriableException then; the third names it."""
+"""Calls its second argument, and raises RetriableException after so many seconds. The third describes the call in the message."""
 
 
 class DatabaseServer:
-    """The server at ``url``. Connects at the first question, and runs ``statements`` on each new connection."""
+    """The server at ``url``. Connects at the first query, and runs ``statements`` on each new connection."""
 
     def __init__(self, url: DatabaseUrl, within: Within, statements: Sequence[str] = ()) -> None:
         self.url = url
@@ -40,20 +40,20 @@ class DatabaseServer:
         self._statements = tuple(statements)
         self._connection = _Connection()
 
-    def row(self, sql: str) -> tuple[Any, ...]:  # Any: whatever the columns hold
-        """The first row of the answer. Raises ConnectException where there is none."""
+    def row(self, sql: str) -> tuple[Any, ...]:  # Any: the values of the columns
+        """The first row of the result. Raises ConnectException when it has no rows."""
         found = self.rows(sql)
         if not found:
-            raise ConnectException(f"{self.url.address} has answered with no row")
+            raise ConnectException(f"{self.url.address} returned no row")
         return found[0]
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The answer. A connection that was lost, or has not answered, is left; the next question opens another. Errors name the keys of a
+        """The result. A connection that was lost or does not answer is abandoned; the next query opens another. Errors name the keys of a
         Debezium config."""
         found: list[tuple[Any, ...]] = []
         try:
             connection = self._connection
-            self._within(_ANSWER_SECONDS, lambda: found.extend(connection.ask(self._open, sql)), f"a question to {self.url.address}")
+            self._within(_ANSWER_SECONDS, lambda: found.extend(connection.ask(self._open, sql)), f"a query to {self.url.address}")
         except ConnectException as error:
             self.close()
             raise _with_own_keys(error) from None
@@ -71,7 +71,7 @@ class DatabaseServer:
 
 
 class _Connection:
-    """A connection, once the first question has opened it. Left while a question waits, it is closed by that question's thread."""
+    """A connection, opened by the first query. If it is abandoned during a query, the thread of that query closes it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,13 +104,13 @@ class _Connection:
                 database.close()
 
 
-def given_keys(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """``config`` over ``defaults``, its values trimmed and those left out that are empty."""
+def non_empty_settings(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """``config`` over ``defaults``, with trimmed values and without empty ones."""
     return {**defaults, **{key: text.strip() for key, text in config.items() if text and text.strip()}}
 
 
 def server_address(given: Mapping[str, str]) -> tuple[str, int]:
-    """Host and port, an IPv6 address in brackets. Raises ConfigException for what is no name and no address of a server."""
+    """Host and port, an IPv6 address in brackets. Raises ConfigException unless they are a server's name or address, and a port."""
     host = given.get(HOST, "")
     if address := ADDRESS.fullmatch(host):
         host = f"[{address[1]}]"
@@ -123,7 +123,7 @@ def server_address(given: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _with_own_keys(error: ConnectException) -> ConnectException:
-    """The settings that a message names are those of JdbcSource."""
+    """The same error with Debezium's keys: messages name the settings of JdbcSource."""
     message = error.message
     for theirs, ours in _OTHER_KEYS.items():
         message = message.replace(theirs, ours)

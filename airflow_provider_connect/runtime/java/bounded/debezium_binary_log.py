@@ -1,10 +1,10 @@
-"""Debezium's connectors for MariaDB and MySQL in runs that end: until where a run goes, and whether there is anything to do, without a JVM.
+"""Debezium's connectors for MariaDB and MySQL in runs that end: where a run ends, and whether there is new data, checked without a JVM.
 
-The connector reads the binary log in a thread of its own, which puts records into a queue. The run's goal is the end of the log as the run
-begins: it is received when the reader has passed that, and delivered when all that waited in the queue then was polled.
+The connector reads the binary log in its own thread, which fills a queue. The run's goal is the end of the log at its start: received when
+the reader has passed it, delivered when everything then in the queue was polled.
 
-Debezium's offset is that of its last record, and the log goes on with other tables' transactions. So behind a run that has reached its goal
-the offset is moved there, as a heartbeat of Debezium's would: then the next check finds nothing to do, and the server may purge the rest.
+Debezium's offset is that of its last record, while the log grows by other tables' transactions. So after a run that has reached its goal,
+the offset is moved there, as by a heartbeat of Debezium. Then the next check finds no new data, and the server may purge the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.java.bounded.debezium_phases import (
     PREFIX,
     Beans,
     Phase,
-    is_asked_by_changes_alone,
+    has_table_signals_only,
     is_past_snapshot,
     is_snapshot_only,
     snapshot_mode,
@@ -36,45 +36,45 @@ _BATCH: Final = "max.batch.size"
 _LARGEST_BATCH: Final = 2048
 _NEEDS_SNAPSHOT: Final = "when_needed"
 _WITHIN_TRANSACTION: Final = ("event", "row")
-_NOT_BETWEEN: Final = ("transaction_", "snapshot")  # keys that begin so are of a transaction, or of the snapshot before
+_NOT_BETWEEN: Final = ("transaction_", "snapshot")  # prefixes of keys of a transaction, or of the snapshot before
 
 
-class DebeziumBinlog:
+class DebeziumBinaryLog:
     """See ``BoundedSource``. ``kind`` is ``mariadb`` or ``mysql``."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
     def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
-        """See ``BoundedSource``; among them is how the clients of the schema history log in."""
+        """See ``BoundedSource``. Includes the login of the schema history's clients."""
         return {**_FOR_SHORT_RUNS, **history_settings(config, worker, internal)}
 
-    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> BinlogGoal:
-        """The end of the log now. Raises ConfigException for a config that is refused, or that the server refuses, RetriableException where
-        it does not answer, ConnectException where the server has purged what is not read."""
-        return BinlogGoal(self._kind, config, offsets({"server": config.get(PREFIX, "")}), within)
+    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> BinaryLogGoal:
+        """The end of the log now. Raises ConfigException for a config that is refused here or by the server, RetriableException when the
+        server does not answer, ConnectException when it has purged unread changes."""
+        return BinaryLogGoal(self._kind, config, offsets({"server": config.get(PREFIX, "")}), within)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
-        """Whether the log goes on behind the offset. None: a run has to find out, for a snapshot, or within a transaction."""
+        """Whether the log continues after the offset. None: a run has to find out, for a snapshot or in the middle of a transaction."""
         offset = offsets({"server": config.get(PREFIX, "")})
         read = None if offset is None else _between_transactions(offset)
-        if read is None or not is_asked_by_changes_alone(config):
+        if read is None or not has_table_signals_only(config):
             return None
         log = self._log(config, within)
         try:
-            return not log.is_kept(read) or not log.has_read(read, log.end())  # a run has the text for what was purged
+            return not log.is_kept(read) or not log.has_read(read, log.end())  # a purged log: the run reports it
         finally:
             log.close()
 
     def retained_wal(self, config: Mapping[str, str], within: Within) -> None:
-        """None: the server purges its log by itself, whether it was read or not."""
+        """None: the server purges its log whether it was read or not."""
 
     def _log(self, config: Mapping[str, str], within: Within) -> BinaryLog:
         return BinaryLog(config, within, has_domains=self._kind == "mariadb")
 
 
-class BinlogGoal:
-    """See ``Goal``. One run's; keeps its connection until ``close``."""
+class BinaryLogGoal:
+    """See ``Goal``. For one run; keeps its connection until ``close``."""
 
     moves_offsets = True
 
@@ -95,14 +95,14 @@ class BinlogGoal:
         self._last: int | None = None
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """DELIVERED means polled: the pause that follows commits it. Where changes never pause, once more were polled than can have waited
-        when the end was received: in the queue, and in a poll under way."""
+        """DELIVERED means polled: the pause that follows commits it. If changes never pause, that is once more records were polled than can
+        have waited when the end was received, in the queue and in the current poll."""
         phase = self._beans.phase(worker)
         if phase is Phase.SNAPSHOT:
             return Progress.BEHIND
         if self._is_snapshot_only:
             return Progress.RECEIVED
-        names = ("BinlogFilename", "BinlogPosition", "QueueTotalCapacity", "QueueRemainingCapacity")  # in the order in which they are read
+        names = ("BinlogFilename", "BinlogPosition", "QueueTotalCapacity", "QueueRemainingCapacity")  # read in this order
         found = self._beans.reader(worker, *names)
         if found is None or not self._is_received(phase, found):
             return Progress.BEHIND
@@ -110,24 +110,25 @@ class BinlogGoal:
         if self._waiting is None:
             self._waiting = waiting
         elif self._last is None:
-            self._last = self._waiting + polled + self._batch  # ``polled`` is of a later instant than what waited
+            self._last = self._waiting + polled + self._batch  # ``polled`` was read later than ``waiting``
         return Progress.DELIVERED if not waiting or (self._last is not None and polled >= self._last) else Progress.RECEIVED
 
     def _is_received(self, phase: Phase, reader: Mapping[str, object]) -> bool:
-        """A server that has nothing to send shows no position; the end of a snapshot of this run lies behind the goal."""
+        """If all was read before, the server sends nothing and the reader has no position. The end of a snapshot of this run is after the
+        goal."""
         if self._is_read or phase is Phase.AFTER_SNAPSHOT:
             return True
         return LogPosition(str(reader.get("BinlogFilename") or ""), _number(reader.get("BinlogPosition"))).has_passed(self._end)
 
-    def offsets_behind(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """See ``Goal``. Nothing where MySQL has GTIDs: it reports them and the end of its log at different instants."""
+    def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
+        """See ``Goal``. Empty for MySQL with GTIDs: it does not report these and the end of its log at the same instant."""
         partition: dict[str, object] = {"server": self._prefix}
         offset = offsets(partition)
         read = None if offset is None or not is_past_snapshot(offset) else _position(offset)
         if offset is None or read is None or bool(read.gtids) != bool(self._end.gtids) or (read.gtids and not self._has_domains):
             return []
         if read.has_passed(self._end) or self._log.has_read(read, self._end):
-            return []  # it is there already, or within a transaction behind
+            return []  # it is already there, or in a later transaction
         kept = {key: value for key, value in offset.items() if key not in _WITHIN_TRANSACTION and not key.startswith(_NOT_BETWEEN)}
         moved = {**kept, "file": self._end.file, "pos": self._end.position}
         return [(partition, {**moved, "gtids": self._end.gtids} if read.gtids else moved)]
@@ -137,7 +138,7 @@ class BinlogGoal:
 
 
 def _position(offset: Mapping[str, object]) -> LogPosition | None:
-    """Where a run from ``offset`` goes on; None: the offset has no position, or its snapshot is under way."""
+    """Where a run from ``offset`` continues; None: the offset has no position, or its snapshot is in progress."""
     file, position, gtids = offset.get("file"), offset.get("pos"), offset.get("gtids")
     if not is_past_snapshot(offset) or not isinstance(file, str) or not isinstance(position, int):
         return None
@@ -145,13 +146,13 @@ def _position(offset: Mapping[str, object]) -> LogPosition | None:
 
 
 def _between_transactions(offset: Mapping[str, object]) -> LogPosition | None:
-    """The same, but None within a transaction too, whose last record may be delivered or not."""
+    """As ``_position``, but also None in the middle of a transaction, whose last record may or may not be delivered."""
     return None if any(offset.get(key) for key in _WITHIN_TRANSACTION) else _position(offset)
 
 
 def _purged(log: BinaryLog, read: LogPosition) -> ConnectException:
     return ConnectException(
-        f"{log.address} holds {read.file} of its binary log no more, from which the connector has to go on: changes are lost. For a new "
+        f"{log.address} no longer holds {read.file} of its binary log, from which the connector has to go on: changes are lost. For a new "
         "snapshot stop the connector and reset its offsets (airflow connect stop «name», airflow connect offsets reset «name», airflow "
         "connect resume «name»). Then have the server keep its log longer (binlog_expire_logs_seconds), or run the connector more often"
     )

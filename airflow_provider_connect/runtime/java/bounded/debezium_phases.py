@@ -1,6 +1,6 @@
-"""What Debezium's sources for databases have in common: a snapshot, then changes; beans that show how far a task is; signals.
+"""What Debezium's database sources have in common: a snapshot, then changes; MBeans that report how far a task is; signals.
 
-Knows nothing of a database.
+Knows nothing of any database.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SNAPSHOT: Final = ("SnapshotRunning", "SnapshotCompleted", "SnapshotSkipped")
 
 
 class Phase(StrEnum):
-    """Where a task is: before or in its SNAPSHOT; AFTER_SNAPSHOT of this run; in the CHANGES, with no snapshot of this run."""
+    """The phase of a task: before or in its SNAPSHOT; AFTER_SNAPSHOT of this run; in CHANGES, without a snapshot in this run."""
 
     SNAPSHOT = "snapshot"
     AFTER_SNAPSHOT = "after snapshot"
@@ -29,7 +29,8 @@ class Phase(StrEnum):
 
 
 class Beans:
-    """The MBeans of a task of the connector ``kind`` with this ``config``. Raises ConfigException for a prefix that is a pattern."""
+    """The MBeans of a task of the connector ``kind`` with this ``config``. Raises ConfigException for a topic prefix with other characters
+    than Debezium allows: it would be a pattern."""
 
     def __init__(self, kind: str, config: Mapping[str, str]) -> None:
         self._kind = kind
@@ -38,7 +39,7 @@ class Beans:
             raise ConfigException.of(PREFIX, self._prefix, "It must be of letters, digits, dots, hyphens and underscores.")
 
     def phase(self, worker: ConnectWorker) -> Phase:
-        found = worker.attributes(self._name("snapshot"), _SNAPSHOT)
+        found = worker.mbean_attributes(self._name("snapshot"), _SNAPSHOT)
         is_taken = bool(found.get("SnapshotCompleted"))
         if found.get("SnapshotRunning") or not (is_taken or found.get("SnapshotSkipped")):
             return Phase.SNAPSHOT
@@ -46,7 +47,7 @@ class Beans:
 
     def reader(self, worker: ConnectWorker, *names: str) -> dict[str, object] | None:
         """Attributes of the reader of changes; None: it is not connected."""
-        found = worker.attributes(self._name("streaming"), ("Connected", *names))
+        found = worker.mbean_attributes(self._name("streaming"), ("Connected", *names))
         return found if found.get("Connected") else None
 
     def _name(self, context: str) -> str:
@@ -63,14 +64,14 @@ def snapshot_mode(config: Mapping[str, str]) -> str:
 
 
 def is_past_snapshot(offset: Mapping[str, object]) -> bool:
-    """Whether a run from ``offset`` would go on with the changes alone: no snapshot is under way, an incremental one neither."""
+    """Whether a run from ``offset`` would only read changes: no snapshot is in progress, not even an incremental one."""
     is_whole = offset.get("snapshot") in (None, False, "false") or bool(
         offset.get("last_snapshot_record") or offset.get("snapshot_completed")
     )
     return is_whole and not any(str(key).startswith("incremental_snapshot") for key in offset)
 
 
-def is_asked_by_changes_alone(config: Mapping[str, str]) -> bool:
-    """Whether no signal comes from elsewhere than from the tables."""
+def has_table_signals_only(config: Mapping[str, str]) -> bool:
+    """Whether changes of tables are the only input: no other channel sends signals, and the connector does more than a snapshot."""
     channels = {each.strip() for each in config.get("signal.enabled.channels", "source").split(",")}
     return channels <= {"source", ""} and not is_snapshot_only(config)

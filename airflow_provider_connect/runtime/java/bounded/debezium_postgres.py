@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.java.bounded.debezium_phases import (
     PREFIX,
     Beans,
     Phase,
-    is_asked_by_changes_alone,
+    has_table_signals_only,
     is_past_snapshot,
     is_snapshot_only,
 )
@@ -76,7 +76,7 @@ class DebeziumPostgres:
         """Whether the slot holds a change that is not delivered, or WAL that only a run may let go. None: a run has to find out, for a
         snapshot, another slot or plugin. Moves the slot past WAL without any, if the offset is a position alone."""
         offset = offsets({"server": config.get(PREFIX, "")})
-        if offset is None or not _is_streaming(offset) or not is_asked_by_changes_alone(config):
+        if offset is None or not _is_streaming(offset) or not has_table_signals_only(config):
             return None
         slot = ReplicationSlot(config, within)
         try:
@@ -86,9 +86,9 @@ class DebeziumPostgres:
             if (state.held_bytes or 0) >= _HELD_BYTES:
                 log.warning("Replication slot %s holds back %d bytes of the server's WAL", config.get(SLOT, "debezium"), state.held_bytes)
             if _is_position_alone(offset):
-                return _moved_on(slot, state, _position(offset), config)
+                return _advance_over_other_tables(slot, state, _position(offset), config)
             position, end = _position(offset), slot.settled_position()
-            found = slot.has_changes(position, _kinds(config), end, _left_out(config))
+            found = slot.has_changes(position, _message_kinds(config), end, _excluded_tables(config))
             is_worth_a_run = end is not None and end - state.confirmed >= _SEGMENT_BYTES and end - 1 > position
             return True if found is False and is_worth_a_run else found
         finally:
@@ -111,7 +111,7 @@ class PostgresGoal:
     def __init__(self, config: Mapping[str, str], within: Within) -> None:
         self._beans = Beans("postgres", config)
         self._partition: dict[str, object] = {"server": config.get(PREFIX, "")}
-        self._kinds, self._left_out = _kinds(config), _left_out(config)
+        self._message_kinds, self._excluded_tables = _message_kinds(config), _excluded_tables(config)
         if config.get(_DROP, "").strip().lower() == "true":
             raise ConfigException.of(_DROP, "true", "Changes between two runs would be lost with the slot. Leave it out.")
         self._is_snapshot_only = is_snapshot_only(config)
@@ -133,24 +133,24 @@ class PostgresGoal:
             return Progress.DELIVERED
         return Progress.RECEIVED if is_received else Progress.BEHIND
 
-    def offsets_behind(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
+    def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
         """See ``Goal``. That the run was at its goal proves nothing: the slot is asked."""
         offset = offsets(self._partition)
-        state = self._released()
+        state = self._await_release()
         if offset is None or state is None or self._is_snapshot_only or not _is_streaming(offset):
             return []
         position, end = _position(offset), self._slot.settled_position()
         if end is None:
             return []
         end = min(end, max(position, state.confirmed) + _PIECE_BYTES)
-        if end - 1 <= position or self._slot.has_changes(position, self._kinds, end, self._left_out) is not False:
+        if end - 1 <= position or self._slot.has_changes(position, self._message_kinds, end, self._excluded_tables) is not False:
             return []
         return [(self._partition, {**{key: offset[key] for key in _KEPT if key in offset}, _LSN: end - 1})]
 
     def close(self) -> None:
         self._slot.close()
 
-    def _released(self) -> SlotState | None:
+    def _await_release(self) -> SlotState | None:
         """The slot without its reader; None: it cannot be asked."""
         until = time.monotonic() + _RELEASE_SECONDS
         while (state := self._slot.state()) is not None and state.is_active:
@@ -173,12 +173,12 @@ class PostgresGoal:
         return passed
 
 
-def _moved_on(slot: ReplicationSlot, state: SlotState, position: int, config: Mapping[str, str]) -> bool | None:
+def _advance_over_other_tables(slot: ReplicationSlot, state: SlotState, position: int, config: Mapping[str, str]) -> bool | None:
     """As ``has_new_data`` behind ``position``. WAL without changes is let go piece by piece, never what was not read before.
 
     A slot begins one byte before the record behind that piece: no record begins there, so each transaction that ends later is whole.
     """
-    kinds, left_out = _kinds(config), _left_out(config)
+    kinds, left_out = _message_kinds(config), _excluded_tables(config)
     end, deadline = slot.settled_position(), time.monotonic() + _CHECK_SECONDS
     if end is None:
         return slot.has_changes(position, kinds, None, left_out)
@@ -197,7 +197,7 @@ def _moved_on(slot: ReplicationSlot, state: SlotState, position: int, config: Ma
     return False
 
 
-def _kinds(config: Mapping[str, str]) -> set[str]:
+def _message_kinds(config: Mapping[str, str]) -> set[str]:
     """The letters of pgoutput's messages that become records."""
     skipped = {each.strip() for each in config.get("skipped.operations", "t").split(",")}
     has_transactions = config.get("provide.transaction.metadata", "").strip().lower() == "true"
@@ -205,7 +205,7 @@ def _kinds(config: Mapping[str, str]) -> set[str]:
     return {_MESSAGE, *changes} | ({_BEGIN} if has_transactions else set())
 
 
-def _left_out(config: Mapping[str, str]) -> Callable[[str], bool]:
+def _excluded_tables(config: Mapping[str, str]) -> Callable[[str], bool]:
     """Whether a table is certainly none of the connector's: by a list of plain names. Debezium takes them as expressions, in which a dot is
     any character, and case makes no difference."""
     listed = [each.strip() for each in config.get("table.include.list", "").split(",")]
@@ -213,14 +213,14 @@ def _left_out(config: Mapping[str, str]) -> Callable[[str], bool]:
         return lambda _: False
     signals = config.get("signal.data.collection", "").strip().lower()
 
-    def is_left_out(table: str) -> bool:
+    def is_excluded(table: str) -> bool:
         name = table.lower()
-        return not signals.endswith(name) and not any(_means(each.lower(), name) for each in listed)
+        return not signals.endswith(name) and not any(_matches_name(each.lower(), name) for each in listed)
 
-    return is_left_out
+    return is_excluded
 
 
-def _means(listed: str, table: str) -> bool:
+def _matches_name(listed: str, table: str) -> bool:
     return len(listed) == len(table) and all(one in (".", other) for one, other in zip(listed, table, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Kafka's own source for lines of a file, asked without a JVM whether its file goes on behind what is delivered."""
+"""Kafka's FileStreamSource: whether its file has more than the delivered lines, checked without a JVM."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 CLASS: Final = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _FILE: Final = "file"
 _SECONDS: Final = 30.0
-"""A mount whose server is away does not answer."""
+"""The limit for a stat: a mount whose server is down does not answer."""
 
 
 class FileStream:
-    """See ``BoundedSource``. Its task reads within its polls, so a run ends by an empty one."""
+    """See ``BoundedSource``. Its task reads in its polls, so a run ends by an empty poll."""
 
     def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
-        """None are needed."""
+        """Empty: it needs no defaults."""
         return {}
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> None:
-        """None: it has none."""
+        """None: it has no goal."""
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
-        """Whether the file is longer than the committed position. None: a run has to find out, of standard input, of a file that is not on
-        this host or shorter than before, and of what is no file. Reads nothing of the file."""
+        """Whether the file is longer than the committed position. None: a run has to find out, for standard input, a file that is missing
+        on this host or shorter than before, and anything but a regular file. Reads nothing of the file."""
         path = config.get(_FILE) or ""
         offset = offsets({"filename": path}) if path else None
         position = None if offset is None else offset.get("position")
@@ -35,7 +35,7 @@ class FileStream:
             return None
         found: list[os.stat_result] = []
         try:
-            within(_SECONDS, lambda: found.append(os.stat(path)), f"a question for the size of {path}")
+            within(_SECONDS, lambda: found.append(os.stat(path)), f"a stat of {path}")
         except (OSError, ValueError):
             return None
         if not stat.S_ISREG(found[0].st_mode) or found[0].st_size < position:
@@ -43,4 +43,4 @@ class FileStream:
         return found[0].st_size > position
 
     def retained_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
-        """None: nothing is held."""
+        """None: nothing is retained."""

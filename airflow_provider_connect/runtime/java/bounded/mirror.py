@@ -1,7 +1,7 @@
 """MirrorMaker's three sources in runs that end.
 
-An empty poll of theirs means nothing: the consumer of MirrorSourceConnector may not have an answer yet, MirrorCheckpointConnector reads its
-stores in a thread, and MirrorHeartbeatConnector always has a record. The first ends by the lags that its consumer shows, the second by an
+Their empty polls mean nothing: the consumer of MirrorSourceConnector may still wait for an answer, MirrorCheckpointConnector reads its
+stores in a thread, and MirrorHeartbeatConnector always has a record. The first ends by the lags that its consumer reports, the second by an
 empty poll once its stores are read, the third after its first record.
 """
 
@@ -27,16 +27,16 @@ _SYNC_INTERVAL: Final = "sync.group.offsets.interval.seconds"
 _FOR_SHORT_RUNS: Final = {"emit.checkpoints.interval.seconds": "1", _SYNC_INTERVAL: "1"}  # MirrorMaker's own are 60: a run would wait
 _LAGS: Final = "kafka.consumer:type=consumer-fetch-manager-metrics,*"
 _STORE_THREAD: Final = "KafkaBasedLog Work Thread - mm2-offset-syncs"
-"""It begins when the topic is read to its end."""
+"""This thread starts once the topic is read to its end."""
 _BATCH: Final = 500
 _REST_SECONDS: Final = 1.0
-"""How long no checkpoint may have come: the poll under way may have begun before the stores were read."""
+"""The required time without a checkpoint: the current poll may have begun before the stores were read."""
 _UNANSWERED_SECONDS: Final = 60.0
 _UNREAD_SECONDS: Final = 300.0
 
 
 class Mirror:
-    """See ``BoundedSource``; of the connector of the class ``class_name``."""
+    """See ``BoundedSource``, for the connector class ``class_name``."""
 
     def __init__(self, class_name: str) -> None:
         self._class_name = class_name
@@ -48,7 +48,7 @@ class Mirror:
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> Goal:
         if self._class_name == SOURCE_CLASS:
             return LagGoal(config)
-        return FirstRecord() if self._class_name == HEARTBEAT_CLASS else StoresRead(config)
+        return FirstRecordGoal() if self._class_name == HEARTBEAT_CLASS else StoresReadGoal(config)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
         """A run has to find out: its clients have settings of their own."""
@@ -58,27 +58,27 @@ class Mirror:
         return None
 
 
-class _OfMirror:
-    """What the goals share: no offset is moved, nothing is held."""
+class _MirrorGoal:
+    """What the goals share: they move no offset and hold no connection."""
 
     moves_offsets = False
 
-    def offsets_behind(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
+    def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
         return []
 
     def close(self) -> None:
         """See ``Goal``."""
 
 
-class FirstRecord(_OfMirror):
-    """One heartbeat, which comes after the interval."""
+class FirstRecordGoal(_MirrorGoal):
+    """One heartbeat record, which comes after the interval."""
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
         return Progress.DELIVERED if polled else Progress.BEHIND
 
 
-class LagGoal(_OfMirror):
-    """What lay in the task's partitions when its consumer had the first answer for each of them."""
+class LagGoal(_MirrorGoal):
+    """The records that were in the task's partitions when its consumer got the first answer for each."""
 
     def __init__(self, config: Mapping[str, str], now: Callable[[], float] = time.monotonic) -> None:
         self._partitions = [each.strip() for each in config.get(_ASSIGNED, "").split(",") if each.strip()]
@@ -88,7 +88,7 @@ class LagGoal(_OfMirror):
         self._last: int | None = None
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """Raises RetriableException where the source cluster has not answered for long."""
+        """Raises RetriableException when the source cluster has not answered for ``_UNANSWERED_SECONDS``."""
         if self._last is not None and polled >= self._last:
             return Progress.DELIVERED
         lags = self._lags(worker)
@@ -105,21 +105,21 @@ class LagGoal(_OfMirror):
         if self._waiting is None:
             self._waiting = waiting
         elif self._last is None:
-            self._last = self._waiting + polled + _BATCH  # ``polled`` is of a later instant than what waited
+            self._last = self._waiting + polled + _BATCH  # ``polled`` was read later than ``waiting``
         return Progress.BEHIND if waiting else Progress.RECEIVED
 
     def _lags(self, worker: ConnectWorker) -> list[int | None]:
-        """Of each partition; None: the consumer has had no answer. Kafka 4.0 and older write ``_`` for the dots of a topic."""
+        """The lag of each partition; None: no answer yet. Kafka 4.0 and older write ``_`` for the dots of a topic."""
         found: dict[tuple[str, str], int] = {}
-        for (topic, number), value in worker.each_bean(_LAGS, "records-lag", keys=("topic", "partition")):
+        for (topic, number), value in worker.mbean_values(_LAGS, "records-lag", keys=("topic", "partition")):
             if isinstance(value, float) and not math.isnan(value):  # as it is before the first answer
                 found[topic, number] = int(value)
         split = [name.rpartition("-") for name in self._partitions]
         return [found.get((topic, number), found.get((topic.replace(".", "_"), number))) for topic, _, number in split]
 
 
-class StoresRead(_OfMirror):
-    """The end of the stores that checkpoints are computed from; and where groups are written at the target, one turn of that."""
+class StoresReadGoal(_MirrorGoal):
+    """The end of the stores from which checkpoints are computed; if groups are synced to the target, also one such sync."""
 
     def __init__(self, config: Mapping[str, str], now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -130,13 +130,13 @@ class StoresRead(_OfMirror):
         self._polled = 0
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """Raises RetriableException where the offset syncs are not read after long."""
+        """Raises RetriableException when the offset syncs are not read after ``_UNREAD_SECONDS``."""
         if self._still_since is None:
             if not worker.has_thread(_STORE_THREAD):
                 if self._now() - self._began_at > _UNREAD_SECONDS:
                     raise RetriableException(
                         f"The task has not read its topic mm2-offset-syncs… in {_UNREAD_SECONDS:.0f} s; Java's log has the reason. A "
-                        "replication.policy.class that gives this topic another name cannot run here"
+                        "replication.policy.class that names this topic differently is not supported"
                     )
                 return Progress.BEHIND
             self._still_since = self._now()

@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.java.bounded.database_server import (
     PORT,
     DatabaseServer,
     Within,
-    given_keys,
+    non_empty_settings,
     server_address,
 )
 
@@ -73,7 +73,7 @@ class ReplicationSlot:
 
     def __init__(self, config: Mapping[str, str], within: Within) -> None:
         """Raises ConfigException for a host, port or name that is refused."""
-        given = given_keys(config, _DEFAULTS)
+        given = non_empty_settings(config, _DEFAULTS)
         self._server = DatabaseServer(_url(given), within, [f"SET statement_timeout = {_STATEMENT_SECONDS * 1000}"])
         self._name = _matching(given, SLOT, _SLOT, "lower-case letters, digits and underscores")
         self._publication = given[PUBLICATION]
@@ -127,10 +127,10 @@ class ReplicationSlot:
         return int(inserted) - (within_page if within_page in _PAGE_HEADERS else 0)
 
     def has_changes(
-        self, after: int, kinds: Collection[str], until: int | None = None, is_left_out: Callable[[str], bool] = lambda _: False
+        self, after: int, kinds: Collection[str], until: int | None = None, is_excluded: Callable[[str], bool] = lambda _: False
     ) -> bool | None:
         """Whether pgoutput would bring messages of these ``kinds`` (its letters) behind the one at ``after``; None: not found out. Reads
-        all records that begin before ``until``. Rows of a table that ``is_left_out`` (``schema.table``) do not count.
+        all records that begin before ``until``. Rows of a table that ``is_excluded`` (``schema.table``) do not count.
 
         Messages come in the order of commits, and their own positions do not: a long transaction has early ones. So that at ``after`` is
         searched, and the end of the last transaction before. The slot is read from its start, in whole transactions.
@@ -155,20 +155,20 @@ class ReplicationSlot:
                 "FROM changes, seen"
             )
             is_whole = rows < limit
-            has_new = bool(others) or self._is_any_wanted(tables, is_left_out)
+            has_new = bool(others) or self._is_any_wanted(tables, is_excluded)
             if is_whole or (known and has_new):  # that at ``after`` may come yet, behind messages of later positions
                 return has_new
             limit = max(100, 10 * int(rows))
         return None
 
-    def _is_any_wanted(self, tables: str | None, is_left_out: Callable[[str], bool]) -> bool:
+    def _is_any_wanted(self, tables: str | None, is_excluded: Callable[[str], bool]) -> bool:
         """Whether one of these ids is of a table that is not left out; a table that is gone is not."""
         ids = tables.split(",") if tables else []
         found = self._server.rows(
             "SELECT nspname::text || '.' || relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
             f"WHERE pg_class.oid IN ({', '.join(ids) or 'NULL'})"
         )
-        return sum(is_left_out(str(name)) for (name,) in found) < len(ids)
+        return sum(is_excluded(str(name)) for (name,) in found) < len(ids)
 
     def advance(self, position: int) -> None:
         """Have the slot begin at ``position``, unless it is past that or a process reads it. Transactions that end later stay whole."""

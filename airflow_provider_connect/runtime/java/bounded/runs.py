@@ -1,12 +1,12 @@
-"""When a Java task's run is over.
+"""When the run of a Java task ends.
 
-Nothing in Connect reports a poll that returned nothing, so a source task is paused: it reports PAUSED only when its poll has returned, and
-what it returned is delivered and committed. If that was nothing, there is no more. No poll that returns records is cut off; one that waits
-for records is left after ``poll_seconds`` where these are given. A source that
-reads in threads of its own has a goal besides: its empty poll means nothing before that is received. A sink has no
-more once its group has committed the offsets that were there at the start, which it does by itself every ``SINK_FLUSH_MS``. It is never
-paused: that wakes its consumer, and one that is woken while it takes its partitions over may commit nothing of them any more.
-Knows nothing of topics, claims or JVMs.
+Connect does not report an empty poll, so a source task is paused: it reports PAUSED only after its poll has returned and the records are
+delivered and committed. If that poll was empty, the source is exhausted. A poll that returns records is never interrupted; one that waits
+for records is abandoned after ``poll_seconds``, if given. A source that reads in its own threads also has a goal: until it has received
+that, an empty poll means nothing.
+
+A sink is done once its group has committed the end offsets read at the start; it commits every ``SINK_FLUSH_MS``. A sink is never paused:
+that wakes its consumer, which may then never commit the partitions that it was taking over. Knows nothing of topics, claims or JVMs.
 """
 
 from __future__ import annotations
@@ -23,34 +23,32 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 
 Reason = TypeVar("Reason")
 SINK_FLUSH_MS: Final = 500
-STILL_SECONDS: Final = 0.2
-"""How long no record may have come before the task is paused: a pause between two full polls would cost a commit."""
-LONGEST_STILL_SECONDS: Final = 2.0
-LOOK_SECONDS: Final = 0.02
-LONGEST_LOOK_SECONDS: Final = 0.1
-"""Each look is some calls into the JVM, so looks get rarer while nothing changes."""
+IDLE_SECONDS: Final = 0.2
+"""The time without a record after which the task is paused. A pause between two full polls would cost a commit."""
+LONGEST_IDLE_SECONDS: Final = 2.0
+CHECK_SECONDS: Final = 0.02
+LONGEST_CHECK_SECONDS: Final = 0.1
+"""Each check is several calls into the JVM, so the interval grows while nothing changes."""
 STATUS_SECONDS: Final = 0.2
 LONG_POLL_SECONDS: Final = 60.0
-"""After which a poll that the end of the run waits for is worth a warning."""
+"""A poll that delays the end of the run for longer gets a warning."""
 GOAL_SECONDS: Final = 0.1
-"""How often a goal is asked for: it asks JVM and source system."""
-
-
+"""The interval between checks of a goal, which queries the JVM and the source system."""
 _HEARTBEATS: Final = "heartbeat.interval.ms"
 _SHORTEST_HEARTBEAT_MS: Final = 5000
-"""More than any pause between two records that ends a run (``LONGEST_STILL_SECONDS``) and the poll behind it."""
+"""Longer than any pause between two records that ends a run (``LONGEST_IDLE_SECONDS``) plus the poll that follows."""
 
 
 def slower_heartbeats(config: Mapping[str, str]) -> dict[str, str]:
-    """What a task's ``config`` gets in place of heartbeats that come so often that no poll would ever return nothing: they are no data, and
-    a run does not wait for them."""
+    """Overrides for a task's ``config`` whose heartbeats are so frequent that no poll would ever be empty. Heartbeats are not data, and a
+    run does not wait for them."""
     given = config.get(_HEARTBEATS, "").strip()
     is_fast = given.isascii() and given.isdigit() and len(given) < 10 and 0 < int(given) < _SHORTEST_HEARTBEAT_MS
     return {_HEARTBEATS: str(_SHORTEST_HEARTBEAT_MS)} if is_fast else {}
 
 
 class Progress(StrEnum):
-    """How far a source is: BEHIND its goal; RECEIVED, where the rest waits within its task to be polled; DELIVERED with its offsets."""
+    """How far a source is: BEHIND its goal; RECEIVED, when the rest is in its task and waits to be polled; DELIVERED with its offsets."""
 
     BEHIND = "behind"
     RECEIVED = "received"
@@ -58,31 +56,32 @@ class Progress(StrEnum):
 
 
 class Goal(Protocol):
-    """Until where a run of a source goes that reads in threads of its own. Made before its task starts, and closed after the run."""
+    """Where a run ends whose source reads in its own threads. Created before the task starts, and closed after the run."""
 
     moves_offsets: bool
-    """Whether ``offsets_behind`` may have any."""
+    """Whether ``offsets_after`` may return any."""
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """Now, with so many records ``polled`` shortly before. Raises RetriableException where the source system has not answered for
-        long."""
+        """The progress now. ``polled`` is the number of records polled so far, read shortly before. Raises RetriableException when the
+        source system has not answered for long."""
 
-    def offsets_behind(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """The partitions whose offsets may be moved now that the run has reached the goal, with those; called after the task's end. Raises
-        RetriableException where the source system does not answer."""
+    def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
+        """Source partitions and the offsets to which they may move, now that the run has reached its goal. Called after the task's end.
+        Raises RetriableException when the source system does not answer."""
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release its connections."""
 
 
 @dataclass(slots=True)
 class JavaRun(Generic[Reason]):
-    """Runs a task that was started to the end of what there is, to ``max_records``, or until ``stop_reason`` returns one.
+    """Runs a started task until the source is exhausted, ``max_records`` are reached, or ``stop_reason`` returns a reason.
 
-    ``is_done`` is called where no record has come for a while: for a source nothing more is needed, a sink compares the offsets of its
-    group. ``is_final`` reports a reason after which nothing may be committed any more. ``goal`` is that of a source that has one: the run
-    ends where it is DELIVERED though more records come, and with no empty poll before it is RECEIVED. ``is_at_goal`` after a run that has
-    delivered all up to there. ``tick`` is called in each turn while the task is at work.
+    ``is_done`` is called after an idle time: for a source it is True, a sink compares the offsets of its group. ``is_final`` reports
+    whether the reason forbids further commits. ``goal`` is that of a source that has one: the run ends when it is DELIVERED, even if more
+    records come, and no empty poll ends the run before it is RECEIVED. ``is_at_goal`` is set after a run that has delivered everything up
+    to the goal. ``has_left_poll``: the run has abandoned a poll, so the task cannot be stopped cleanly. ``tick`` is called in each
+    iteration.
     """
 
     worker: ConnectWorker
@@ -98,50 +97,50 @@ class JavaRun(Generic[Reason]):
     poll_seconds: float | None = None
     note_long_poll: Callable[[float], None] = lambda _: None
     endless: bool = False
-    is_left: bool = False
+    has_left_poll: bool = False
     is_at_goal: bool = False
     records: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    _still_seconds: float = STILL_SECONDS
+    _idle_seconds: float = IDLE_SECONDS
     _progress: Progress = Progress.BEHIND
     _next_progress: float = -math.inf
 
     def run(self) -> Reason | None:
-        """Why the run ended early; None: there is no more. Raises JavaException with the trace of a task that FAILED."""
+        """Why the run ended early; None: there are no more records. Raises JavaException with the trace of a task that FAILED."""
         if self.endless:
             return self._run_endless(self._counter())
         if not self.task.is_source:
             return self._run_sink(self._counter())
         count = self._counter()
         while True:
-            before, reason = self._until_still(count)
+            before, reason = self._wait_until_idle(count)
             if reason is not None and self.is_final():
                 return reason  # the owner kills the JVM
             was_received = self._progress is not Progress.BEHIND
             is_paused = self._pause(reason)
-            self._take_numbers(count)
+            self._read_metrics(count)
             reason = reason or self.stop_reason()
             is_delivered = self._is_delivered(self.records)
             is_at_limit = self.max_records is not None and self.records >= self.max_records
             is_empty = self.records == before and self.is_done()
-            if self.is_left and not is_empty:  # it has returned just now
-                self.is_left = False
-            if reason is not None or self.is_left or (is_paused and (is_delivered or is_at_limit or is_empty)):
+            if self.has_left_poll and not is_empty:  # it has returned just now
+                self.has_left_poll = False
+            if reason is not None or self.has_left_poll or (is_paused and (is_delivered or is_at_limit or is_empty)):
                 self._stop(reason)
-                is_whole = reason is None and not self.is_left  # a poll that was left may have had records in its hand
+                is_whole = reason is None and not self.has_left_poll  # an abandoned poll may hold records
                 self.is_at_goal = is_whole and (is_delivered or (was_received and not is_at_limit))
                 return reason
-            self._still_seconds = min(LONGEST_STILL_SECONDS, 1.5 * self._still_seconds) if self.records == before else STILL_SECONDS
+            self._idle_seconds = min(LONGEST_IDLE_SECONDS, 1.5 * self._idle_seconds) if self.records == before else IDLE_SECONDS
             self.worker.pause(self.task.connector, paused=False)
 
     def _run_sink(self, count: Callable[[], int]) -> Reason | None:
         while True:
-            _, reason = self._until_still(count)
+            _, reason = self._wait_until_idle(count)
             is_at_limit = self.max_records is not None and count() >= self.max_records
             if reason is None and not is_at_limit and not self.is_done():
                 continue
-            self._take_numbers(count)  # after the check: what it has seen is counted
+            self._read_metrics(count)  # after the check, so that all records that it saw are counted
             self._stop(reason)
             return reason
 
@@ -150,26 +149,26 @@ class JavaRun(Generic[Reason]):
             self._refuse_failed()
             self.tick()
             self.sleep(STATUS_SECONDS)
-        self._take_numbers(count)
+        self._read_metrics(count)
         self._stop(reason)
         return reason
 
     def _counter(self) -> Callable[[], int]:
         return self.worker.counter(self.task, "source-record-poll-total" if self.task.is_source else "sink-record-read-total")
 
-    def _take_numbers(self, count: Callable[[], int]) -> None:
+    def _read_metrics(self, count: Callable[[], int]) -> None:
         self.records, self.metrics, self.sizes = count(), self.worker.metrics(self.task), self.worker.sizes(self.task)
 
     def _stop(self, reason: Reason | None) -> None:
-        """Have the task commit what it has, and stop; unless its owner kills the JVM."""
-        if not self.is_left and (reason is None or not self.is_final()):
+        """Have the task commit and stop, unless its owner kills the JVM."""
+        if not self.has_left_poll and (reason is None or not self.is_final()):
             self.worker.stop_task(self.task)
             self._refuse_failed()
 
-    def _until_still(self, count: Callable[[], int]) -> tuple[int, Reason | None]:
-        """Wait until no record has come for a while, or there is a reason to end; a source is within a poll then, which began before the
-        pause. Returns the count as it was before that poll was seen."""
-        last, since, seconds = count(), self.now(), LOOK_SECONDS
+    def _wait_until_idle(self, count: Callable[[], int]) -> tuple[int, Reason | None]:
+        """Wait for an idle time or a reason to end. A source is then in a poll that began before the pause. Returns the count from before
+        that poll was seen."""
+        last, since, seconds = count(), self.now(), CHECK_SECONDS
         status_due = -math.inf
         while True:
             if (reason := self.stop_reason()) is not None:
@@ -190,15 +189,15 @@ class JavaRun(Generic[Reason]):
             self.sleep(seconds)
             seconds = _longer(seconds)
 
-    def _may_pause(self, total: int, still_seconds: float) -> bool:
+    def _may_pause(self, total: int, idle_seconds: float) -> bool:
         if self.goal is not None and self._progress is Progress.BEHIND:
             return False
         if self.task.is_source and not total:
             return self.worker.is_polling(self.task)
-        return still_seconds >= self._still_seconds and (not self.task.is_source or self.worker.is_polling(self.task))
+        return idle_seconds >= self._idle_seconds and (not self.task.is_source or self.worker.is_polling(self.task))
 
     def _is_delivered(self, polled: int) -> bool:
-        """Whether the goal is. Asks for it now and then, and never goes back."""
+        """Whether the goal is delivered. Checks it every ``GOAL_SECONDS``; progress never decreases."""
         if self.goal is not None and self._progress is not Progress.DELIVERED and self.now() >= self._next_progress:
             found = self.goal.progress(self.worker, polled)
             self._progress = self._progress if found is Progress.BEHIND else found
@@ -206,15 +205,16 @@ class JavaRun(Generic[Reason]):
         return self._progress is Progress.DELIVERED
 
     def _pause(self, reason: Reason | None) -> bool:
-        """Pause and wait for it: as long as the poll may take, unless there is a reason to end; then the task's stop has its own time."""
+        """Pause, and wait until the task has paused. Without a reason to end, this takes as long as the poll; with one, the task's stop has
+        its own timeout."""
         self.worker.pause(self.task.connector)
-        since, seconds, is_reported = self.now(), LOOK_SECONDS, False
+        since, seconds, is_reported = self.now(), CHECK_SECONDS, False
         while self._refuse_failed() != "PAUSED":
             if reason is not None or self.stop_reason() is not None:
                 return False
             waited = self.now() - since
             if self.poll_seconds is not None and waited >= self.poll_seconds and self.worker.is_polling(self.task):
-                self.is_left = True
+                self.has_left_poll = True
                 return False
             if self.poll_seconds is None and waited >= LONG_POLL_SECONDS and not is_reported:
                 self.note_long_poll(waited)
@@ -224,21 +224,21 @@ class JavaRun(Generic[Reason]):
         return True
 
     def _refuse_failed(self) -> str:
-        """The task's state, which is not FAILED."""
+        """The task's state. Raises JavaException when it is FAILED."""
         status = self.worker.status(self.task)
         if status.state == "FAILED":
-            raise failure_of(status.trace, is_source=self.task.is_source)
+            raise task_failure(status.trace, is_source=self.task.is_source)
         return status.state
 
 
 _TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
 _OF_PRODUCER: Final = ("max.request.size", "buffer.memory")
-"""Settings of a producer that Java's message names; without one the broker has refused the record."""
+"""Producer settings that Java's message may name. If it names none, the broker has refused the record."""
 
 
-def failure_of(trace: str | None, *, is_source: bool) -> JavaException:
-    """The exception for a task that Java reports as FAILED with this trace. Where a source's record is too large, the trace ends with the
-    settings to raise: Java's own text names those of a producer, which a connector's config has by another name."""
+def task_failure(trace: str | None, *, is_source: bool) -> JavaException:
+    """The exception for a task that Java reports as FAILED with this trace. If a source's record is too large, the trace ends with the
+    settings to raise: Java's text names those of a producer, which have other names in a connector's config."""
     if not trace:
         return JavaException("org.apache.kafka.connect.errors.ConnectException: the task has failed")
     refusal = next((line for line in trace.splitlines() if _TOO_LARGE in line), None)
@@ -252,4 +252,4 @@ def failure_of(trace: str | None, *, is_source: bool) -> JavaException:
 
 
 def _longer(seconds: float) -> float:
-    return min(LONGEST_LOOK_SECONDS, 1.5 * seconds)
+    return min(LONGEST_CHECK_SECONDS, 1.5 * seconds)

@@ -1,7 +1,7 @@
-"""Where the archive of the classes of Kafka Connect's runtime lies, which its JVMs map instead of reading and verifying jars.
+"""The location of the archive of Kafka Connect's classes, which its JVMs map instead of reading and verifying jars.
 
-``prepare`` builds it; JVMs start without it as ever. As with Spark's (``spark.class_data``), an archive holds for one Java, one set of jars
-and one set of options, and lies in a folder named by a hash of these.
+``prepare`` builds it; without it JVMs start more slowly. As with Spark's (``spark.class_data``), an archive is valid for one Java, one set
+of jars and one set of options. Its folder is named by a hash of these.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from airflow_provider_connect.runtime.spark.class_data import ClassData, mark_of
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 
 PREFIX: Final = "connect-"
-"""Of the names of its folders, among those of Spark's archives."""
+"""Of its folders' names, which are next to those of Spark's archives."""
 
 OPTIONS: Final = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr"),
     "-XX:+ExitOnOutOfMemoryError",
-    "-Dorg.apache.kafka.automatic.config.providers=none",  # no config of a stranger may name one: they read files
+    "-Dorg.apache.kafka.automatic.config.providers=none",  # a config must not name one: they read files
     "--add-exports=java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",  # without it Py4J finds no method of the MBean server
 )
-"""Of each JVM with Java plugins: for short runs, and against configs of strangers."""
+"""Options of each JVM with Java plugins: for short runs, and against malicious configs."""
 
 
 def connect_class_data(cache: Path, java: JavaRuntime, jars: Sequence[Path]) -> ClassData:
-    """Where the archive for this Java and these ``runtime_jars`` lies; it need not be there."""
+    """The archive's location for this Java and these ``runtime_jars``; it need not exist."""
     known_by = json.dumps([mark_of(java), OPTIONS, [_mark(jar) for jar in (gateway_jar(), *jars)]])
     return ClassData(cache / "class-data" / f"{PREFIX}{hashlib.sha256(known_by.encode()).hexdigest()[:20]}")
 

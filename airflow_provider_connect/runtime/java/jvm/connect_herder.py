@@ -1,7 +1,7 @@
 """Kafka Connect's plugins, worker and herder in a JVM, built as Connect's distributed worker builds them.
 
-The herder is never started: it joins no group and writes no topic. It validates, and the tasks of its worker report to it. All these
-classes are internal to Kafka Connect 4.3.1, and none of another version.
+The herder is never started: it joins no group and writes no topic. It validates, and the tasks of its worker report to it. All classes used
+here are internal to Kafka Connect 4.3.1; no other version is supported.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 
 _FORCED: Final = {
     "plugin.discovery": "service_load",
-    "connector.client.config.override.policy": "All",  # the worker's policy was applied before: to the config, by this package
+    "connector.client.config.override.policy": "All",  # this package has applied the worker's policy to the config
 }
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _POLICY: Final = "org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy"
 
 
 class ConnectHerder:
-    """``connect`` are the packages of Connect, ``plugins``, ``worker`` and ``herder`` its own objects: any, for they are Java's."""
+    """``connect`` is Connect's package; ``plugins``, ``worker`` and ``herder`` are its objects, typed Any because they are Java's."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path], *, cluster: str | None = None) -> None:
-        """``settings`` are those of Connect's distributed worker, ``locations`` the plugins that it may load, and no others; ``cluster`` is
-        the id of the Kafka cluster, None: brokers are asked for it. Within ``jvm.calls()``, which describes what it raises."""
+        """``settings`` are those of Connect's distributed worker; it loads the plugins at ``locations`` and no others. ``cluster`` is the
+        id of the Kafka cluster; None: the brokers are asked. Call it within ``jvm.calls()``, which documents the errors."""
         self._jvm = jvm
         java = jvm.java
         self.connect: Any = java.org.apache.kafka.connect
@@ -51,26 +51,26 @@ class ConnectHerder:
             config, time, self.worker, id_, *stores, "http://localhost/", None, policy, java.java.util.List.of(), nothing
         )
 
-    def validated(self, config: Mapping[str, str | None]) -> Any:
-        """Connect's ``ConfigInfos``; within ``jvm.calls()``."""
+    def validate(self, config: Mapping[str, str | None]) -> Any:
+        """Connect's ``ConfigInfos``. Call it within ``jvm.calls()``."""
         found = self.connect.util.FutureCallback()
         self.herder.validateConnectorConfig(self.map(config), found, False)
         return found.get()
 
     def map(self, values: Mapping[str, str | None]) -> Any:
-        """A map of Java's own: Connect puts into what it is given."""
-        made = self._jvm.java.java.util.HashMap()
-        made.putAll(dict(values))
-        return made
+        """A Java HashMap, since Connect adds entries to the map that it gets."""
+        java_map = self._jvm.java.java.util.HashMap()
+        java_map.putAll(dict(values))
+        return java_map
 
 
 def _plugin_path(folder: Path, locations: Sequence[Path]) -> Path:
-    """A folder with links to ``locations`` alone: what lies beside them is not loaded."""
+    """A folder with links to ``locations`` only, so that their neighbours are not loaded."""
     path = folder / "plugins"
     path.mkdir()
     for number, location in enumerate(dict.fromkeys(locations)):
         link = path / f"{number}-{location.stem if location.is_file() else location.name}"
-        if location.is_file():  # in a folder, whose own name does not end like a jar's
+        if location.is_file():  # in a folder, whose name must not end in .jar
             link.mkdir()
             link = link / location.name
         link.symlink_to(location.resolve())

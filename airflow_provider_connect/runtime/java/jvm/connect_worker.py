@@ -1,7 +1,7 @@
-"""Kafka Connect's own worker in a JVM of ours: the calls by which connectors and tasks run.
+"""Kafka Connect's own worker in our JVM: the calls by which connectors and tasks run.
 
-Statuses, claims and ends are ours; converters, transformations, predicates, error tolerance, creation of topics, records and their offsets
-are Connect's. As with ``connect_herder``, no class here is of another version than 4.3.1.
+This package owns statuses, claims and the end of runs. Connect owns converters, transformations, predicates, error tolerance, creation of
+topics, records and their offsets. As with ``connect_herder``, only version 4.3.1 is supported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DEFAULTS: Final = {"consumer.fetch.max.wait.ms": "50"}  # a consumer is not clo
 
 @dataclass(frozen=True, slots=True)
 class JavaTask:
-    """Whose task it is and which; ``is_source``: by which group its metrics go."""
+    """A task of a connector, by its number. ``is_source`` decides the group of its metrics."""
 
     connector: str
     number: int
@@ -35,21 +35,22 @@ class JavaTask:
 
 @dataclass(frozen=True, slots=True)
 class JavaStatus:
-    """What Connect's own task reports: RUNNING, PAUSED, FAILED, UNASSIGNED after its end; empty before its start. ``trace`` is Java's."""
+    """The state that Connect's task reports: RUNNING, PAUSED, FAILED, UNASSIGNED after its end; empty before its start. ``trace`` is
+    Java's."""
 
     state: str = ""
     trace: str = ""
 
 
 class ConnectWorker:
-    """One worker. ``settings`` are those of Connect's distributed worker; ``locations`` the plugins that it may load, and no others."""
+    """One worker. ``settings`` are those of Connect's distributed worker; it loads the plugins at ``locations`` and no others."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses, or brokers that do not answer."""
         self.jvm = jvm
         self._gates: dict[JavaTask, Any] = {}
         self._threads: dict[JavaTask, Any] = {}
-        self._ids: dict[JavaTask, Any] = {}  # each class that Py4J is asked for by its name is searched for in all jars
+        self._ids: dict[JavaTask, Any] = {}  # cached: Py4J searches all jars for a class that it gets by name
         self._beans: dict[tuple[str, ...], tuple[Any, Any]] = {}
         with jvm.calls():
             started = ConnectHerder(jvm, {**_DEFAULTS, **settings, **_FORCED}, locations)
@@ -57,12 +58,12 @@ class ConnectWorker:
             self._statuses = started.herder.statusBackingStore()
             self._bean_server = jvm.java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
         self._connect, self._plugins, self._worker, self._herder = started.connect, started.plugins, started.worker, started.herder
-        self._map, self._validated = started.map, started.validated
+        self._map, self._validate = started.map, started.validate
 
-    def errors_of(self, config: Mapping[str, str]) -> list[str]:
-        """What Connect and the connector find wrong with the config, in their words."""
+    def validation_errors(self, config: Mapping[str, str]) -> list[str]:
+        """The errors that Connect and the connector find in the config, in their words."""
         with self.jvm.calls():
-            infos = self._validated(config)
+            infos = self._validate(config)
             if not infos.errorCount():
                 return []
             values = (info.configValue() for info in infos.configs())
@@ -89,15 +90,15 @@ class ConnectWorker:
                 self._worker.stopAndAwaitConnector(name)
 
     def start_task(self, task: JavaTask, config: Mapping[str, str], task_config: Mapping[str, str], *, tasks: int) -> None:
-        """Start one task of ``tasks``; its state is that of ``status``. A source's waits, once its producer has fenced every older one, for
-        ``open_gate`` before it reads an offset or writes anything. Raises ConfigException where Connect starts none."""
+        """Start one task of ``tasks``; ``status`` reports its state. A source task fences all older producers, then waits for ``open_gate``
+        before it reads an offset or writes anything. Raises ConfigException when Connect does not start it."""
         with self.jvm.calls():
             given, own, id_ = self._map(config), self._map(task_config), self._id(task)
             started = self._connect.runtime.TargetState.STARTED
             state = self._state(task.connector, given, own, id_, tasks)
             if task.is_source:
                 self._gates[task] = barrier = self.jvm.java.java.util.concurrent.CyclicBarrier(2)
-                checks = (self._nothing(), self._waiting_at(barrier))
+                checks = (self._nothing(), self._barrier_wait(barrier))
                 was_started = self._worker.startExactlyOnceSourceTask(id_, state, given, own, self._herder, started, *checks)
             else:
                 was_started = self._worker.startSinkTask(id_, state, given, own, self._herder, started)
@@ -105,12 +106,12 @@ class ConnectWorker:
             raise ConfigException(f"Kafka Connect did not start task {task.connector}-{task.number}: it is {status.state or 'unknown'}")
 
     def is_at_gate(self, task: JavaTask) -> bool:
-        """Whether the source task has fenced the older ones, and waits."""
+        """Whether the source task has fenced the older ones and waits for ``open_gate``."""
         with self.jvm.calls():
             return bool(self._gates[task].getNumberWaiting())
 
     def open_gate(self, task: JavaTask) -> None:
-        """Let the task go on that waits there."""
+        """Let the waiting task proceed."""
         with self.jvm.calls():
             getattr(self._gates[task], "await")()
 
@@ -128,13 +129,13 @@ class ConnectWorker:
             return sorted(str(each.topic()) for each in self._statuses.getAllTopics(connector))
 
     def pause(self, connector: str, *, paused: bool = True) -> None:
-        """Have the connector's tasks in this worker commit and pause, or go on."""
+        """Have the connector's tasks in this worker commit and pause, or resume."""
         with self.jvm.calls():
             states = self._connect.runtime.TargetState
             self._worker.setTargetState(connector, states.PAUSED if paused else states.STARTED, self._connect.util.FutureCallback())
 
     def metrics(self, task: JavaTask) -> dict[str, float]:
-        """The task's numbers by Connect's names."""
+        """The task's metrics by Connect's names."""
         with self.jvm.calls():
             found: dict[str, float] = {}
             wanted = {"connector": task.connector, "task": str(task.number)}
@@ -147,8 +148,8 @@ class ConnectWorker:
                         found[str(name.name())] = float(value)
             return found
 
-    def attributes(self, pattern: str, names: Sequence[str]) -> dict[str, object]:
-        """The values of an MBean of a plugin, whose name ``pattern`` matches; empty where there is none at this instant."""
+    def mbean_attributes(self, pattern: str, names: Sequence[str]) -> dict[str, object]:
+        """Attributes of a plugin's MBean whose name matches ``pattern``; empty when none exists now."""
         with self.jvm.calls():
             if (pattern, *names) not in self._beans:
                 listed = self.jvm.array(self.jvm.java.java.lang.String, len(names))
@@ -162,16 +163,16 @@ class ConnectWorker:
             try:
                 return {str(each.getName()): each.getValue() for each in self._bean_server.getAttributes(found[0], listed)}
             except Py4JJavaError:
-                return {}  # it is gone since
+                return {}  # it has gone since
 
-    def each_bean(self, pattern: str, attribute: str, *, keys: tuple[str, str]) -> list[tuple[tuple[str, str], object]]:
-        """One attribute of every MBean whose name ``pattern`` matches and has both ``keys``, with their values."""
+    def mbean_values(self, pattern: str, attribute: str, *, keys: tuple[str, str]) -> list[tuple[tuple[str, str], object]]:
+        """One attribute of every MBean whose name matches ``pattern`` and has both ``keys``, with the values of these keys."""
         with self.jvm.calls():
             found: list[tuple[tuple[str, str], object]] = []
             for name in self._bean_server.queryNames(self.jvm.java.javax.management.ObjectName(pattern), None):
                 first, second = (name.getKeyProperty(key) for key in keys)
                 if first is not None and second is not None:
-                    with contextlib.suppress(Py4JJavaError):  # it is gone since
+                    with contextlib.suppress(Py4JJavaError):  # it has gone since
                         found.append(((str(first), str(second)), self._bean_server.getAttribute(name, attribute)))
             return found
 
@@ -179,19 +180,19 @@ class ConnectWorker:
         """The bytes that a source's producer has sent, or a sink's consumer received, by topic: keys, values and headers, as compressed."""
         kind, attribute = ("producer", "byte-total") if task.is_source else ("consumer", "bytes-consumed-total")
         of = "producer-topic-metrics" if task.is_source else "consumer-fetch-manager-metrics"
-        found = self.each_bean(f"kafka.{kind}:type={of},*", attribute, keys=("client-id", "topic"))
+        found = self.mbean_values(f"kafka.{kind}:type={of},*", attribute, keys=("client-id", "topic"))
         client = f"connector-{kind}-{task.connector}-{task.number}"
         sizes = {topic: value for (name, topic), value in found if name.strip('"') == client and isinstance(value, float)}
-        shortened = {topic.replace(".", "_") for topic in sizes if "." in topic}  # under which older clients and newer ones show them too
+        shortened = {topic.replace(".", "_") for topic in sizes if "." in topic}  # clients also report such topics under these names
         return {topic: int(value) for topic, value in sizes.items() if topic not in shortened}
 
     def has_thread(self, prefix: str) -> bool:
-        """Whether a thread whose name begins so runs at this instant."""
+        """Whether a thread runs now whose name begins with ``prefix``."""
         with self.jvm.calls():
             return any(str(each.getName()).startswith(prefix) for each in self.jvm.java.java.lang.Thread.getAllStackTraces().keySet())
 
     def counter(self, task: JavaTask, name: str) -> Counter:
-        """One of these numbers, to be read often. Raises ConfigException where the task has no such metric."""
+        """One metric of the task, cheap to read repeatedly. Raises ConfigException when the task does not have it."""
         group = "source-task-metrics" if task.is_source else "sink-task-metrics"
         with self.jvm.calls():
             metrics = self._worker.metrics().metrics()
@@ -201,7 +202,7 @@ class ConnectWorker:
             return Counter(self.jvm, found)
 
     def is_polling(self, task: JavaTask) -> bool:
-        """Whether the source task is within a poll at this instant."""
+        """Whether the source task is in a poll now."""
         with self.jvm.calls():
             if task not in self._threads:
                 name = f"task-thread-{task.connector}-{task.number}"
@@ -213,12 +214,12 @@ class ConnectWorker:
             return any(frame.getMethodName() == "poll" and frame.getClassName() == _POLLS for frame in frames)
 
     def stop_task(self, task: JavaTask) -> None:
-        """Commit what the task has, and stop it; after ``task.shutdown.graceful.timeout.ms`` it is cancelled, which commits nothing."""
+        """Have the task commit and stop; after ``task.shutdown.graceful.timeout.ms`` it is cancelled without a commit."""
         with self.jvm.calls():
             self._worker.stopAndAwaitTask(self._id(task))
 
     def remove_member(self, settings: Mapping[str, str], group: str, member: str) -> None:
-        """Take a static member, which has ended, out of its consumer group."""
+        """Remove a static member that has ended from its consumer group."""
         with self.jvm.calls():
             clients = self.jvm.java.org.apache.kafka.clients.admin
             admin = clients.Admin.create(self._map(settings))
@@ -230,8 +231,8 @@ class ConnectWorker:
                 admin.close()
 
     def close(self) -> None:
-        """End worker and JVM. Never raises: what is committed is committed. Once connectors and tasks have stopped, nothing in
-        the JVM is waited for: its own end takes a third of a second."""
+        """Stop the worker and kill the JVM. Never raises: commits are complete by then. The JVM is killed because its regular end takes a
+        third of a second."""
         with contextlib.suppress(Exception), self.jvm.calls():
             self._worker.stop()
         self.jvm.kill()
@@ -242,7 +243,7 @@ class ConnectWorker:
         return self._ids[task]
 
     def _state(self, connector: str, config: Any, task_config: Any, id_: Any, tasks: int) -> Any:
-        """What the config topic would hold of this connector."""
+        """The state of this connector as Connect would read it from the config topic."""
         util, started = self.jvm.java.java.util, self._connect.runtime.TargetState.STARTED
         maps = [util.HashMap() for _ in range(7)]
         counts, configs, states, task_configs, *others = maps
@@ -253,7 +254,7 @@ class ConnectWorker:
         sets = (util.HashSet(), util.HashSet())
         return self._connect.storage.ClusterConfigState(1, None, counts, configs, states, task_configs, *others, *sets)
 
-    def _waiting_at(self, barrier: Any) -> Any:
+    def _barrier_wait(self, barrier: Any) -> Any:
         invoke, integer = self.jvm.java.java.lang.invoke, self.jvm.java.java.lang.Integer.TYPE
         waits = invoke.MethodHandles.publicLookup().bind(barrier, "await", invoke.MethodType.methodType(integer))
         return invoke.MethodHandleProxies.asInterfaceInstance(self._runnable(), waits)
@@ -268,12 +269,12 @@ class ConnectWorker:
 
 
 def texts_of(given: Mapping[object, object]) -> dict[str, str]:
-    """A map of Java without its nulls, which a task reads as keys that are not there."""
+    """A Java map as strings, without nulls: a task treats those as absent keys."""
     return {str(key): str(given[key]) for key in given if given[key] is not None}
 
 
 class Counter:
-    """A number that Connect counts."""
+    """Reads the current value of one of Connect's metrics."""
 
     def __init__(self, jvm: Jvm, metric: Any) -> None:
         self._jvm = jvm

@@ -1,8 +1,9 @@
-"""A private folder for each JVM, in the temporary directory: it goes with the JVM, or where its owner was killed, when another is made.
+"""A private folder for each JVM, in the temporary directory. It is removed with the JVM; if its owner was killed, when the next one is
+created.
 
-Its owner holds a lock on it, which the kernel lets go of however the owner ends; the end of its name marks a folder with a lock, since the
-owners of former versions held none. Names prove nothing there: only folders of this user, that no process holds, are removed, and no link
-is followed.
+The owner holds a lock on it, which the kernel releases however the owner ends. The suffix marks folders with a lock, since older versions
+held none. Names prove nothing in a shared directory: only folders of this user that no process has locked are removed, and links are not
+followed.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _LOCKED: Final = ".locked"
 
 
 class JvmFolder:
-    """``path`` is there from the start until ``remove``."""
+    """``path`` exists from construction until ``remove``."""
 
     def __init__(self) -> None:
-        """Removes what dead owners have left. Raises OSError where there can be no folder."""
+        """Removes folders of dead owners. Raises OSError when no folder can be created."""
         self._closing = threading.Lock()
         _sweep(Path(tempfile.gettempdir()))
         while True:
@@ -44,12 +45,12 @@ class JvmFolder:
 
 
 def _locked(path: Path) -> int | None:
-    """The new folder, opened and locked; None: it was swept before it had its lock."""
+    """A descriptor of the new folder, locked; None: it was removed before it was locked."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
-    with suppress(OSError):  # where there are no locks, nothing is swept either
+    with suppress(OSError):  # without locks, nothing is removed either
         fcntl.flock(lock, fcntl.LOCK_EX)
     if _is_at(lock, path):
         return lock
@@ -62,13 +63,13 @@ def _sweep(directory: Path) -> None:
         for entry in entries:
             if entry.name.startswith(_PREFIX) and entry.name.endswith(_LOCKED):
                 with suppress(OSError):
-                    _remove_left(Path(entry.path))
+                    _remove_orphan(Path(entry.path))
 
 
-def _remove_left(path: Path) -> None:
-    """Remove the folder, if it is one of this user and no process holds its lock. Raises OSError where it is not, or a process does."""
+def _remove_orphan(path: Path) -> None:
+    """Remove the folder if this user owns it and no process holds its lock. Raises OSError otherwise."""
     if not _is_own(path.lstat()):
-        return  # before it is opened: to open a stranger's pipe waits
+        return  # checked before it is opened: opening another user's pipe would block
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """A JVM as a child of this process, driven by Py4J: its start, its log, its errors and its end. Knows nothing of Kafka Connect.
 
-The code of Java plugins runs there and nowhere else. The child's environment holds no credential of this process, nothing secret is on its
-command line, and it ends with this process however that ends: by the kernel's signal, and by its standard input, which closes.
+The code of Java plugins runs only there. The child's environment holds no credential of this process, and its command line holds no secret.
+It ends with this process, however that ends: by a signal of the kernel, and because its standard input closes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from airflow_provider_connect.errors import MOST_CHARACTERS, JavaException, RetriableException, TaskMemoryException
 from airflow_provider_connect.runtime.java.jvm.class_data import OPTIONS
 from airflow_provider_connect.runtime.java.jvm.folder import JvmFolder
-from airflow_provider_connect.runtime.java.jvm.log_lines import LOG4J, parsed
+from airflow_provider_connect.runtime.java.jvm.log_lines import LOG4J, parse_line
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import gateway_jar
 from airflow_provider_connect.runtime.spark.class_data import ClassData, note_exit
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
@@ -31,19 +31,19 @@ log = logging.getLogger(__name__)
 
 START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 180.0
-"""The longest that one call into Java takes, unless it waits for the end of a task."""
+"""The limit for one call into Java that does not wait for the end of a task."""
 END_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 5.0
 _OUT_OF_MEMORY: Final = 3  # the exit code of ExitOnOutOfMemoryError, one of ``OPTIONS``
 _READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
-"""For libraries that log by java.util.logging, whose lines have no form of ours: their ordinary work would look like warnings."""
+"""For libraries that log by java.util.logging. Their lines do not have our format, so ordinary messages would look like warnings."""
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
 
 
 class Jvm:
-    """One JVM. ``java`` is Py4J's view of its classes: any, for Java has its own types. ``hide`` masks secrets in each line of its log."""
+    """One JVM. ``java`` is Py4J's view of its classes, typed Any because the types are Java's. ``hide`` masks secrets in each log line."""
 
     def __init__(
         self,
@@ -56,9 +56,8 @@ class Jvm:
         writes: Path | None = None,
         call_seconds: float = CALL_SECONDS,
     ) -> None:
-        """Returns when it takes calls. ``class_data`` is that of this class path; ``writes`` names an archive that the JVM leaves. A JVM
-        that does not answer a call for ``call_seconds`` is given up.
-        Raises RetriableException when it does not start."""
+        """Returns when it accepts calls. ``class_data`` is the archive of this class path; ``writes`` is where the JVM writes a new archive
+        as it ends. A call without an answer fails after ``call_seconds``. Raises RetriableException when the JVM does not start."""
         self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
         self.folder = self._own_folder.path
@@ -70,9 +69,9 @@ class Jvm:
         try:
             (self.folder / "log4j2.properties").write_text(LOG4J)
             (self.folder / "logging.properties").write_text(_OF_JAVA_ITSELF)
-            self._process = _started(self._command(runtime, class_path, heap, writes), self.folder)
+            self._process = _start_child(self._command(runtime, class_path, heap, writes), self.folder)
             threading.Thread(target=self._read_log, args=(self._process,), name="java-log", daemon=True).start()
-            port, token = _address(self._process)
+            port, token = _read_address(self._process)
             parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, read_timeout=call_seconds)
             self._gateway = JavaGateway(gateway_parameters=parameters)
         except BaseException:
@@ -90,7 +89,7 @@ class Jvm:
 
     @property
     def cpu_seconds(self) -> float:
-        """What it has used until now, or had used when its end began."""
+        """CPU time used so far, or until it was closed."""
         if self.is_alive:
             with contextlib.suppress(OSError, IndexError, ValueError):  # it ends at this instant
                 times = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
@@ -98,13 +97,14 @@ class Jvm:
         return self._cpu_seconds
 
     def array(self, of: Any, length: int) -> Any:
-        """A Java array of that class; any: see ``java``."""
+        """A Java array of that class. Any: see ``java``."""
         assert self._gateway is not None
         return self._gateway.new_array(of, length)
 
     @contextlib.contextmanager
     def calls(self) -> Iterator[None]:
-        """Around calls into Java. Raises JavaException with the trace of what Java raises, RetriableException where the JVM is gone."""
+        """Surrounds calls into Java. Raises JavaException with Java's stack trace, TaskMemoryException when the heap was exhausted, and
+        RetriableException when the JVM has ended or does not answer."""
         try:
             yield
         except Py4JJavaError as error:
@@ -126,8 +126,8 @@ class Jvm:
         return str(writer.toString()).strip()
 
     def close(self, seconds: float = END_SECONDS) -> None:
-        """Ask it to end; killed when it does not in that time. May be called again."""
-        _ = self.cpu_seconds  # kept for afterwards
+        """Ask it to end, and kill it when it has not ended in that time. May be called again."""
+        _ = self.cpu_seconds  # stored while it can still be read
         process = self._process
         if process is not None and process.poll() is None and process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -137,7 +137,7 @@ class Jvm:
         self.kill()
 
     def kill(self) -> None:
-        """End it at once. Safe from any thread; calls that wait for it raise."""
+        """Kill it. Safe from any thread; pending calls raise."""
         gateway, self._gateway = self._gateway, None
         _ = self.cpu_seconds
         if self._process is not None:
@@ -165,13 +165,13 @@ class Jvm:
         """Each line to the logger of its Java class, below ``java``."""
         assert process.stderr is not None
         for raw in bounded_lines(process.stderr):
-            line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # and again without its escapes: a secret may have either form
-            level, name, text = parsed(line)
-            logging.getLogger(name).log(level, "%s", _cut(self._hide(text)))  # hidden first: of a part of a secret, nothing is recognised
+            line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # and again once unescaped: a secret may have either form
+            level, name, text = parse_line(line)
+            logging.getLogger(name).log(level, "%s", _cut(self._hide(text)))  # masked first: part of a secret is not recognised
 
 
-def _started(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Start the child from a thread that lives as long as it: the kernel's signal comes at the end of the thread that started it."""
+def _start_child(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Start the child from a thread that lives as long as it does: the kernel sends its signal when the starting thread ends."""
     started: list[subprocess.Popen[bytes] | BaseException] = []
     ready = threading.Event()
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {"HOME": str(folder)}
@@ -207,15 +207,15 @@ def _popen(command: Sequence[str], environment: Mapping[str, str], folder: Path)
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """None: it has not ended. Its connections close some time before that."""
+    """None: it has not ended. Its connections close some time before it does."""
     try:
         return process.wait(_LAST_SECONDS)
     except subprocess.TimeoutExpired:
         return None
 
 
-def _address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """Port and token of the gateway, which it prints first. What plugins print afterwards is thrown away."""
+def _read_address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """Port and token of the gateway, which it prints first. What plugins print later is discarded."""
     assert process.stdout is not None
     late = threading.Timer(START_SECONDS, process.kill)
     late.start()

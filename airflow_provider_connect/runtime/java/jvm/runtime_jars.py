@@ -1,4 +1,4 @@
-"""The jars of Kafka Connect's runtime, by which Java plugins run: fetched once into the cache, each checked against its pinned SHA-512."""
+"""The jars of Kafka Connect's runtime, fetched once into the cache, each checked against its pinned SHA-512."""
 
 import importlib.util
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _LIBRARIES: Final = (
     "org.xerial.snappy:snappy-java:1.1.10.7:jar",
     "com.github.luben:zstd-jni:1.5.6-10:jar",
 )
-"""What of the runtime's 55 jars a worker without its REST server needs."""
+"""Those of the runtime's 55 jars that a worker without a REST server needs."""
 _OF_PYSPARK: Final = ("slf4j-api-2*.jar", "log4j-api-2*.jar", "log4j-core-2*.jar", "log4j-slf4j2-impl-2*.jar")
 
 
@@ -47,4 +47,4 @@ def _of_pyspark(pattern: str) -> Path:
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for found in sorted(Path(folder).glob(f"jars/{pattern}")):
             return found
-    raise ConnectException("Java connectors are driven by the Py4J inside PySpark, and PySpark is not installed. Run: pip install pyspark")
+    raise ConnectException("Java connectors need the Py4J inside PySpark, and PySpark is not installed. Run: pip install pyspark")

@@ -35,12 +35,12 @@ class PluginInspector:
             started = ConnectHerder(jvm, {"group.id": "connect-cluster", **settings, **_FORCED}, locations, cluster="unknown")
             self._json = jvm.java.com.fasterxml.jackson.databind.ObjectMapper()
         self._connect, self._plugins, self._herder = started.connect, started.plugins, started.herder
-        self._map, self._validated = started.map, started.validated
+        self._map, self._validate = started.map, started.validate
 
     def validate(self, config: Mapping[str, str | None]) -> dict[str, Any]:
         """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException with Connect's text where it cannot validate."""
         with _texts_of_java(), self._jvm.calls():
-            answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(self._validated(config))))
+            answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(self._validate(config))))
             return answer
 
     def keys(self, class_name: str, version: str | None) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ class JavaAnswers:
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, object]:
         if request["ask"] == "start":
-            self._inspector = self._started(request)
+            self._inspector = self._start_inspector(request)
             return {}
         inspector = self._inspector
         if inspector is None:
@@ -44,7 +44,7 @@ class JavaAnswers:
                 return {"answer": inspector.alter_offsets(request["class"], request["version"], request["config"], offsets)}
         raise ValueError(f"unknown request: {request['ask']}")
 
-    def _started(self, request: Mapping[str, Any]) -> PluginInspector:
+    def _start_inspector(self, request: Mapping[str, Any]) -> PluginInspector:
         java = request["java"]
         runtime = JavaRuntime(Path(java["home"]), java["version"], Path(java["real_home"]))
         class_data = ClassData(Path(request["class_data"]))

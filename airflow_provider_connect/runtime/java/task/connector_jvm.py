@@ -59,7 +59,7 @@ def java_task_configs(
     worker = connect_worker(settings, checked, checked.plugins.locations(), hide=mask)
     try:
         config = java_config(checked.name, checked.resolved)
-        if not is_valid and (errors := worker.errors_of(config)):
+        if not is_valid and (errors := worker.validation_errors(config)):
             raise refused(checked.name, map(mask, errors))
         generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
         configs = published(checked, generated, settings)

@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.config.dag_settings import POLL_TIMEOUT, j
 from airflow_provider_connect.runtime.config.internal_topics import KAFKAS_OWN
 from airflow_provider_connect.runtime.java.bounded import iceberg_sink
 from airflow_provider_connect.runtime.java.bounded.iceberg_sink import TableCommit
-from airflow_provider_connect.runtime.java.bounded.runs import LOOK_SECONDS, Goal, JavaRun, failure_of, slower_heartbeats
+from airflow_provider_connect.runtime.java.bounded.runs import CHECK_SECONDS, Goal, JavaRun, slower_heartbeats, task_failure
 from airflow_provider_connect.runtime.java.bounded.sources import bounded_source
 from airflow_provider_connect.runtime.java.config.connector import guarded_sink, guarded_source, java_config, java_settings
 from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker, JavaTask
@@ -179,13 +179,13 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         """Until the task runs; a source is let through its gate after the claim was found to be the newest: it has just fenced others."""
         while (status := worker.status(self._task)).state != "RUNNING":
             if status.state == "FAILED":
-                raise failure_of(status.trace, is_source=self._task.is_source)
+                raise task_failure(status.trace, is_source=self._task.is_source)
             if self._environment.stop.is_final():
                 raise FencedException(f"task {self._name} ends before it was started: {self._environment.stop.reason()}")
             if self._task.is_source and worker.is_at_gate(self._task):
                 self._environment.refuse_old_claim()
                 worker.open_gate(self._task)
-            time.sleep(LOOK_SECONDS)
+            time.sleep(CHECK_SECONDS)
 
     def _tick(self, worker: ConnectWorker, progress: Progress) -> None:
         progress.tick()
@@ -211,7 +211,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
 
 
 def _leave_poll(run: JavaRun[StopReason], worker: ConnectWorker) -> None:
-    if run.is_left:
+    if run.has_left_poll:
         worker.jvm.kill()  # the task's stop would wait for its poll
 
 
@@ -268,7 +268,7 @@ class JavaSourceRunner(JavaTaskRunner):
         connector = self._environment.payload.connector
         store = self._environment.backing.offsets(self._location)
         try:
-            moved = goal.offsets_behind(store.read(connector).get)
+            moved = goal.offsets_after(store.read(connector).get)
             return [ProducerRecord(store.topic, *record) for record in store.records(connector, moved)]
         finally:
             store.close()
@@ -351,7 +351,7 @@ class JavaSinkRunner(JavaTaskRunner):
         with suppress(ConnectException, FencedException):  # it ends with its session's time-out otherwise, and a successor's stays
             until = time.monotonic() + _COORDINATOR_SECONDS
             while self._table_commit is not None and worker.has_thread(iceberg_sink.COORDINATOR) and time.monotonic() < until:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(CHECK_SECONDS)
             self._environment.refuse_old_claim()
             worker.remove_member(java_settings(self._environment.settings), self._group, self._member)
 
