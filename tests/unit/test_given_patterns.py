@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Table
+from airflow_provider_connect.connectors.jdbc.catalog.column import Table, TableName
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF

@@ -186,7 +186,7 @@ MAY_IMPORT_LATE = {
     "connectors/lake/iceberg_sink": "pyiceberg is for tasks, and not for the import of a connector",
     "connectors/lake/iceberg_catalog": "the client of Hive needs packages that others do not",
     "connectors/jdbc/database/sqlalchemy_database": "SQLAlchemy is for the databases that have no driver of columns",
-    "connectors/jdbc/catalog/metadata": "SQLAlchemy is for the databases that have no driver of columns",
+    "connectors/jdbc/dialects/inspection": "SQLAlchemy is for the databases that have no driver of columns",
     "transforms/sql": "DuckDB is for processes that check or run a statement",
     "connectors/filesystem/stores/location": "what a store needs is for those who open it, and not for the import of a connector",
     "cli/backfills": "what follows runs is for --wait",

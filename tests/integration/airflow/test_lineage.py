@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.catalog.datasets import table_dataset
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
+from airflow_provider_connect.connectors.jdbc.database.datasets import table_dataset
 from airflow_provider_connect.sdk.datasets import Dataset, kafka_namespace
 from tests.airflow_home import airflow_home
 from tests.own_packages import OPENLINEAGE, own_packages

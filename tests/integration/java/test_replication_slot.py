@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Connection
 
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.dialects.postgresql import Postgresql
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.errors import RetriableException
@@ -148,7 +149,7 @@ def test_a_connection_whose_question_was_given_up_is_closed_once_it_answers(
 ) -> None:
     """Until then the next question has a connection of its own."""
     monkeypatch.setattr(database_server, "_ANSWER_SECONDS", 1.0)
-    url = DatabaseUrl("postgresql", LOOPBACK, postgres.port, "postgres", USER)
+    url = DatabaseUrl(Postgresql(), LOOPBACK, postgres.port, "postgres", USER)
     server = DatabaseServer(url, within, [f"SET application_name = '{unique}'"])
 
     def pids() -> set[int]:

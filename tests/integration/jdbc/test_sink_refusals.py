@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import COUNTER, ROW_NUMBER, StageStatements, row_function
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database import open_database
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
     DATE_SCHEMA,

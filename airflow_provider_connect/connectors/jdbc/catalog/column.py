@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
-
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 
 TABLE, VIEW, MATERIALIZED_VIEW, FOREIGN_TABLE = "TABLE", "VIEW", "MATERIALIZED VIEW", "FOREIGN TABLE"
 
@@ -36,20 +33,42 @@ class ColumnKind(StrEnum):
 INTEGERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
 TIMESTAMPS = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
 
-SPATIAL: Final = frozenset(
-    {
-        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
-        *("geometrycollection", "geomcollection"),
-    }
-)
-"""MySQL's words for types whose values are bytes: four of the reference system's number, then WKB."""
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """``catalog`` is the database. Which parts a name has depends on the product: PostgreSQL has all, MySQL no schema, SQLite only the
+    table."""
+
+    table: str
+    schema: str | None = None
+    catalog: str | None = None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that exist, the widest first."""
+        return tuple(part for part in (self.catalog, self.schema, self.table) if part is not None)
+
+    @property
+    def text(self) -> str:
+        """``catalog.schema.table`` without quotes: what people, lists of tables and source partitions call it."""
+        return ".".join(self.parts)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def answers_to(self, text: str, *, ignore_case: bool = False) -> bool:
+        """Whether ``text`` is this name, whole or without its widest parts."""
+        names = [".".join(self.parts[start:]) for start in range(len(self.parts))]
+        if ignore_case:
+            return text.lower() in {name.lower() for name in names}
+        return text in names
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """``type_name`` is the database's own word, in lower case. ``precision`` and ``scale`` are those of a DECIMAL, None where it has no
     limits. ``default`` is the expression as the catalog has it. ``key_position`` counts from 1 within the primary key; 0 is outside.
-    ``second_digits`` are those behind the second that a timestamp keeps; None where the catalog does not show them."""
+    ``second_digits`` are the digits of a timestamp after the second; None where the catalog does not show them."""
 
     name: str
     kind: ColumnKind
@@ -74,9 +93,3 @@ class Table:
 
     name: TableName
     type: str = TABLE
-
-
-def sql_text(value: str) -> str:
-    """A name as a text literal of standard SQL."""
-    escaped = value.replace("'", "''")
-    return f"'{escaped}'"

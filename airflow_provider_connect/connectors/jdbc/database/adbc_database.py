@@ -9,16 +9,13 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import connection_refusal, statement_refusal
 from airflow_provider_connect.connectors.jdbc.database.database_files import opening
-from airflow_provider_connect.connectors.jdbc.database.database_options import SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import BATCH_BYTES
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 
-_BUSY_MS: Final = 5000
 MOST_ANSWER_BYTES: Final = 256 << 20
 _ROW_BYTES: Final = 100  # of a row's own
-BATCH_BYTES: Final = 4 << 20  # of the database's own encoding; larger batches fall out of the cache
-_SQLITE_ROWS: Final = 64  # at once, since its driver bounds no bytes: half as much time again as 10,000 at once; 32 take twice the time
 
 
 def small_answer(rows: Iterable[tuple[Any, ...]], server: str) -> list[tuple[Any, ...]]:
@@ -38,14 +35,15 @@ def small_answer(rows: Iterable[tuple[Any, ...]], server: str) -> list[tuple[Any
 
 
 class AdbcDatabase:
-    """PostgreSQL or SQLite. Each statement is a transaction of its own."""
+    """A database with an ADBC driver. Each statement is a transaction of its own."""
 
     def __init__(self, url: DatabaseUrl) -> None:
         import adbc_driver_manager
 
         self._url = url
         self._driver: Any = adbc_driver_manager  # Any: a compiled module without types
-        product: Any = import_module("adbc_driver_sqlite" if url.dialect == SQLITE else "adbc_driver_postgresql")
+        assert url.dialect.adbc_driver is not None
+        product: Any = import_module(url.dialect.adbc_driver)
         self._statement: Any = None
         self._connection: Any = None
         self._database: Any = None
@@ -53,8 +51,8 @@ class AdbcDatabase:
             with opening(url) as there:
                 self._database = product.connect(there.adbc_uri)
                 self._connection = adbc_driver_manager.AdbcConnection(self._database)
-            if url.dialect == SQLITE:  # whose writers lock the whole file briefly
-                self.rows(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            for sql in url.dialect.adbc_statements:
+                self.rows(sql)
         except adbc_driver_manager.Error as error:
             self.close()
             raise connection_refusal(url, str(error)) from None
@@ -77,12 +75,10 @@ class AdbcDatabase:
             answer.statement().execute_update()
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        if self._url.dialect != SQLITE:
-            with self._executed(sql, _POSTGRESQL_STREAM) as answer:
-                yield from map(_without_extensions, answer.reader())
-            return
-        with self._executed(sql, {"adbc.sqlite.query.batch_rows": str(min(rows, _SQLITE_ROWS))}) as answer:
-            yield from _gathered(answer.reader(), rows)
+        dialect = self._url.dialect
+        with self._executed(sql, dialect.stream_options(rows)) as answer:
+            reader = answer.reader()
+            yield from _joined(reader, rows) if dialect.streams_small_batches else map(_without_extensions, reader)
 
     def cancel(self) -> None:
         connection = self._connection
@@ -112,9 +108,6 @@ class AdbcDatabase:
         return _AdbcAnswer(self, sql, options or {})
 
 
-_POSTGRESQL_STREAM: Final = {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}
-
-
 def _without_extensions(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Types of PostgreSQL that Arrow does not have, such as numeric, as the texts in which they come: those can be compared and cast."""
     if not any(isinstance(field.type, pa.BaseExtensionType) for field in batch.schema):
@@ -124,8 +117,8 @@ def _without_extensions(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _gathered(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Small batches of one type together, until there are ``rows`` or ``BATCH_BYTES`` of them."""
+def _joined(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at least ``rows`` or ``BATCH_BYTES``, joined from small ones of one type."""
     held: list[pa.RecordBatch] = []
     count = size = 0
     for batch in batches:

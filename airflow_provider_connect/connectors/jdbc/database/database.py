@@ -1,31 +1,27 @@
 """An open database, and the packages that it needs: small answers as Python rows, large ones as Arrow batches.
 
-Knows SQL as text only: no dialect, no offsets.
-
 PostgreSQL and SQLite by their ADBC drivers, whose rows are columns from the wire on; everything else by SQLAlchemy. ``rows`` and
 ``has_row`` need no pyarrow, so that a check inside an Airflow task stays cheap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, Column, ColumnKind, Table, TableName
 from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
-from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase, missing_dialect
-
-if TYPE_CHECKING:
-    from airflow_provider_connect.data.arrow import pa
-from collections.abc import Iterable
-from typing import Final
-
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
-from airflow_provider_connect.connectors.jdbc.database.database_url import URL, parse_url
+from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
 from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
+from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase, missing_dialect
+from airflow_provider_connect.connectors.jdbc.dialects.url_options import TINY_AS_BOOLEAN
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import ConfigValue
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.data.arrow import pa
 
 
 class Database(Protocol):
@@ -58,32 +54,28 @@ class Database(Protocol):
 def open_database(url: DatabaseUrl) -> Database:
     """Connect. Raises ConfigException where the database refuses user, password or name, RetriableException where no server answers."""
     require_driver(url)
-    return AdbcDatabase(url) if url.has_adbc else SqlAlchemyDatabase(url)
-
-
-_ADBC: Final = {POSTGRESQL: "adbc_driver_postgresql", SQLITE: "adbc_driver_sqlite"}
-_DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", MSSQL: "pymssql", ORACLE: "oracledb"}
-_EXTRAS: Final = {POSTGRESQL: "jdbc", SQLITE: "jdbc", MYSQL: "mysql", MARIADB: "mysql", MSSQL: "mssql", ORACLE: "oracle"}
+    return SqlAlchemyDatabase(url) if url.dialect.adbc_driver is None else AdbcDatabase(url)
 
 
 def missing_driver(url: DatabaseUrl) -> str | None:
-    """What is not installed here, with the line that installs it; None: everything is, or SQLAlchemy has to find out."""
-    if url.dialect not in _EXTRAS:
-        is_there = RequiredPackages(url.dialect, ("sqlalchemy",), None).reason() is None
-        return missing_dialect(url) if is_there else way_out(url.dialect)
-    if url.dialect in _ADBC:
-        needed = ["adbc_driver_manager", _ADBC[url.dialect], "nanoarrow", "sqlalchemy"]
-    else:
-        driver = _DRIVERS.get(url.dialect) if url.driver in (None, _DRIVERS.get(url.dialect)) else None
-        needed = ["sqlalchemy", *([driver] if driver else [])]
-    return RequiredPackages(f"A connector to {url.dialect}", tuple(needed), _EXTRAS[url.dialect]).reason()
+    """The packages that are not installed here, with the command that installs them; None: all are, or SQLAlchemy has to find out."""
+    dialect = url.dialect
+    if not dialect.is_known:
+        has_sqlalchemy = RequiredPackages(dialect.name, ("sqlalchemy",), None).reason() is None
+        return missing_dialect(url) if has_sqlalchemy else way_out(dialect.name)
+    needed = ["sqlalchemy"]
+    if dialect.adbc_driver is not None:
+        needed = ["adbc_driver_manager", dialect.adbc_driver, "nanoarrow", "sqlalchemy"]
+    elif dialect.driver is not None and url.driver in (None, dialect.driver):
+        needed.append(dialect.driver)
+    return RequiredPackages(f"A connector to {dialect.name}", tuple(needed), dialect.extra).reason()
 
 
 def require_driver(url: DatabaseUrl) -> None:
     """Raise ConfigException with what is missing."""
     reason = missing_driver(url)
     if reason is not None:
-        raise ConfigException.of(URL, f"{url.dialect}:…", reason)
+        raise ConfigException.of(URL, f"{url.dialect.name}:…", reason)
 
 
 def add_driver_errors(values: Iterable[ConfigValue]) -> None:
@@ -94,3 +86,22 @@ def add_driver_errors(values: Iterable[ConfigValue]) -> None:
                 require_driver(parse_url(str(value.value)))
             except ConfigException as error:
                 value.errors.append(error.message)
+
+
+def read_tables(database: Database, url: DatabaseUrl, types: Collection[str] = (TABLE,)) -> list[Table]:
+    """The tables of these types (JDBC's words, in any case) that the user may read, in the order of their names, without the system's."""
+    wanted = {word.upper() for word in types}
+    tables = url.dialect.read_tables(database)
+    return sorted((table for table in tables if table.type in wanted), key=lambda table: table.name.parts)
+
+
+def read_columns(database: Database, url: DatabaseUrl, table: TableName) -> list[Column]:
+    """The columns of a table in their order; empty where there is no such table."""
+    found = url.dialect.read_columns(database, table)
+    if url.options.get(TINY_AS_BOOLEAN) == "false":
+        return [replace(column, kind=ColumnKind.INT8) if _is_tiny_boolean(column) else column for column in found]
+    return found
+
+
+def _is_tiny_boolean(column: Column) -> bool:
+    return column.type_name == "tinyint" and column.kind is ColumnKind.BOOLEAN

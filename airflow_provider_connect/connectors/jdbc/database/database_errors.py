@@ -6,10 +6,8 @@ By SQLSTATE or the server's number where a driver has one, else by the words of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
@@ -79,14 +77,6 @@ _OTHERS_TURN: Final = re.compile(
 )
 _LOST_STATES: Final = ("08", "57P")  # connection exceptions, and what an operator does to the server
 _TURN_STATES: Final = ("40", "55P03", "53300")  # rolled back by the server, a lock not available, too many connections
-_LOST_NUMBERS: Final[Mapping[str, frozenset[int]]] = {
-    **dict.fromkeys((MYSQL, MARIADB), frozenset({1040, 1053, 1077, 1078, 1927, 2002, 2003, 2006, 2013, 2055, 4031})),
-    MSSQL: frozenset({64, 121, 233, 6005, 10053, 10054, 10060, 10928, 10929, 20003, 20004, 20006, 20047, 40197, 40501, 40613}),
-}
-_TURN_NUMBERS: Final[Mapping[str, frozenset[int]]] = {
-    **dict.fromkeys((MYSQL, MARIADB), frozenset({1020, 1205, 1213})),
-    MSSQL: frozenset({601, 1204, 1205, 1222}),
-}
 
 
 def number_of_error(error: object) -> int | None:
@@ -109,7 +99,7 @@ def connection_refusal(url: DatabaseUrl, text: str, number: int | None = None) -
     if _TLS.search(text):
         reason = f"TLS does not come about: {message}. Check the options of {URL} that begin with ssl, and the files that they name."
         return ConfigException.of(URL, url.address, reason)
-    if number in _LOST_NUMBERS.get(url.dialect, ()) or any(words.search(text) for words in (_UNREACHABLE, _LOST, _OTHERS_TURN)):
+    if number in url.dialect.lost_numbers or any(words.search(text) for words in (_UNREACHABLE, _LOST, _OTHERS_TURN)):
         return RetriableException(f"No connection to {url.address} ({URL}): {message}")
     return ConnectException(f"No connection to {url.address} ({URL}), for a reason that is not known to pass: {message}")
 
@@ -119,7 +109,7 @@ def statement_refusal(url: DatabaseUrl, text: str, state: str | None, number: in
     refusal. An error that is not known is a refusal."""
     message, state = without_secrets(url, text), state or ""
     is_known = bool(state or number)  # then a message's words may be those of a value
-    has_number = number in _LOST_NUMBERS.get(url.dialect, ())
+    has_number = number in url.dialect.lost_numbers
     if state.startswith(_LOST_STATES) or has_number or (not is_known and _LOST.search(text)):
         return RetriableException(f"The connection to {url.address} was lost: {message}")
     if is_others_turn(url, text, state, number):
@@ -130,7 +120,7 @@ def statement_refusal(url: DatabaseUrl, text: str, state: str | None, number: in
 def is_others_turn(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> bool:
     """Whether the server ended a transaction for the sake of others: begun anew, it may succeed."""
     if state or number:  # then a message's words may be those of a value
-        return (state or "").startswith(_TURN_STATES) or number in _TURN_NUMBERS.get(url.dialect, ())
+        return (state or "").startswith(_TURN_STATES) or number in url.dialect.rollback_numbers
     return _OTHERS_TURN.search(text) is not None
 
 

@@ -15,14 +15,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE, files_of
+from airflow_provider_connect.connectors.jdbc.database.database_options import file_options
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
 from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING, AllowedPaths
 from airflow_provider_connect.sdk.config_def import ConfigValue
 
-_BY_NETWORK: Final = (POSTGRESQL, MYSQL, MARIADB, "mssql", "oracle")
 _MAY_OPEN_FILES: Final = ("mysqldb", "mariadbconnector", "mysqlconnector")  # on the server's word (LOCAL INFILE), or a socket for localhost
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:,%\[\]-]+")
 
@@ -39,10 +38,10 @@ def add_unreachable(values: Iterable[ConfigValue], allowed: AllowedPaths) -> Non
 
 def reachable(url: DatabaseUrl) -> DatabaseUrl:
     """The same database with paths of the host resolved. Raises ConfigException when one lies outside of what is allowed."""
-    if url.dialect == SQLITE:
+    if url.dialect.is_file:
         return dataclasses.replace(url, database=url.allowed.resolved(URL, url.database or ""))
     url = _with_files_resolved(url)
-    if url.dialect == POSTGRESQL:
+    if url.dialect.uses_libpq:
         return _with_sockets_resolved(url)
     if not url.allowed.allow_all:
         _refuse_free_drivers(url)
@@ -51,7 +50,7 @@ def reachable(url: DatabaseUrl) -> DatabaseUrl:
 
 def _with_files_resolved(url: DatabaseUrl) -> DatabaseUrl:
     """Certificates and keys. A relative path is one of the worker's folder, as of all files."""
-    found = {name: url.allowed.resolved(URL, path) for name, path in files_of(url.dialect, url.options).items()}
+    found = {name: url.allowed.resolved(URL, path) for name, path in file_options(url.dialect, url.options).items()}
     return dataclasses.replace(url, options={**url.options, **found}) if found else url
 
 
@@ -59,7 +58,7 @@ def _with_files_resolved(url: DatabaseUrl) -> DatabaseUrl:
 def opening(url: DatabaseUrl) -> Iterator[DatabaseUrl]:
     """Connect inside the block to the URL that it gives. Behind it SQLite must have opened that file, and not one that a link has led to
     since; a new file is made here, where no link is followed."""
-    if url.dialect != SQLITE:
+    if not url.dialect.is_file:
         yield reachable(url)
         return
     folder, name = url.allowed.folder_of(URL, url.database or "")
@@ -98,7 +97,7 @@ def _with_sockets_resolved(url: DatabaseUrl) -> DatabaseUrl:
     if not any(host.startswith("/") for host in hosts):
         return url
     if named is None and len(hosts) > 1:  # each with its port behind it, which is no part of a path
-        raise ConfigException.of(URL, f"{url.dialect}://…", "Of several hosts none can be a socket's folder. Name them with ?host=")
+        raise ConfigException.of(URL, f"{url.dialect.name}://…", "Of several hosts none can be a socket's folder. Name them with ?host=")
     return dataclasses.replace(url, options={**url.options, "host": ",".join(hosts)})
 
 
@@ -107,19 +106,19 @@ def _socket_resolved(url: DatabaseUrl, host: str) -> str:
         return url.allowed.resolved(URL, host)
     if (not host or host.startswith("@")) and not url.allowed.allow_all:
         reason = f"A local socket is only reached by its folder, which must lie below the worker setting {SETTING}. Name a host."
-        raise ConfigException.of(URL, f"{url.dialect}://{host}", reason)
+        raise ConfigException.of(URL, f"{url.dialect.name}://{host}", reason)
     return host
 
 
 def _refuse_free_drivers(url: DatabaseUrl) -> None:
-    if url.dialect not in _BY_NETWORK:
+    if not url.dialect.is_known:
         others = f"Dialects of SQLAlchemy by others are used where {SETTING} is / alone: their drivers may open files of the worker."
-        raise ConfigException.of(URL, f"{url.dialect}:…", f"{way_out(url.dialect)} {others}")
+        raise ConfigException.of(URL, f"{url.dialect.name}:…", f"{way_out(url.dialect.name)} {others}")
     if url.driver in _MAY_OPEN_FILES:
         reason = (
             f"This driver may open files of the worker by itself, and is only used where the worker setting {SETTING} is /. "
             "Leave the driver out of the URL: then pymysql is used."
         )
-        raise ConfigException.of(URL, f"{url.dialect}+{url.driver}:…", reason)
+        raise ConfigException.of(URL, f"{url.dialect.name}+{url.driver}:…", reason)
     if url.host is None or not _HOST.fullmatch(url.host):
-        raise ConfigException.of(URL, f"{url.dialect}://…", "The host must be a name or an address.")
+        raise ConfigException.of(URL, f"{url.dialect.name}://…", "The host must be a name or an address.")

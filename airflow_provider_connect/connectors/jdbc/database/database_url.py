@@ -14,33 +14,20 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from airflow_provider_connect.connectors.jdbc.database.database_options import (
-    MARIADB,
-    MSSQL,
-    MYSQL,
-    ORACLE,
-    POSTGRESQL,
-    READ_ONLY,
     SECRET_OPTIONS,
-    SQLITE,
-    TO_ERROR,
-    ZERO_DATES,
-    UnknownOptionError,
-    danger_of,
+    danger,
     driver_options,
     known_options,
-    names_of_known,
 )
 from airflow_provider_connect.connectors.jdbc.database.other_databases import JAVA_ONLY, way_out
-from airflow_provider_connect.connectors.jdbc.database.vendor_urls import UnknownFormError, common_form
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect, UnknownFormError
+from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
+from airflow_provider_connect.connectors.jdbc.dialects.url_options import READ_ONLY, ZERO_DATES, UnknownOptionError
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 
 URL: Final = "connection.url"
 
-_NAMES: Final = {"postgres": POSTGRESQL, "pgsql": POSTGRESQL, "sqlite3": SQLITE, "sqlserver": MSSQL}
-PORTS: Final = {POSTGRESQL: 5432, MYSQL: 3306, MARIADB: 3306, MSSQL: 1433, ORACLE: 1521}
-_WITH_ADBC: Final = (POSTGRESQL, SQLITE)
-_DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", POSTGRESQL: "psycopg2", MSSQL: "pymssql", ORACLE: "oracledb"}
 _SCHEME: Final = re.compile(r"(?:jdbc:)?([A-Za-z0-9][A-Za-z0-9_-]*)(?:\+([A-Za-z0-9_]+))?:(.*)", re.DOTALL)
 _AUTHORITY: Final = re.compile(r"//(?:([^@/]*)@)?([^/?]*)(?:/([^?]*))?(?:\?(.*))?", re.DOTALL)
 
@@ -49,7 +36,6 @@ _IN_BRACKETS: Final = re.compile(r"\[[0-9A-Fa-f:.]++(?:%25[\w.-]++)?\](?::[0-9]+
 _OPTION_OF_PATH: Final = re.compile(r";[^;=]*+=")
 _OPTION_NAME: Final = re.compile(r"[A-Za-z][\w.-]*+")
 
-_OURS: Final = (POSTGRESQL, SQLITE, MYSQL, MARIADB, MSSQL, ORACLE)
 _SQL_SERVER: Final = "jdbc:sqlserver://host:1433;databaseName=name, with encrypt=true instead of ssl=require"
 _INSTEAD: Final = {"jtds": _SQL_SERVER, "microsoft": _SQL_SERVER, "aws-wrapper": "the URL without aws-wrapper:"}
 _VARIABLE: Final = re.compile(r"\s*\$(?:\w+|\{[^}]*\})\s*")
@@ -66,7 +52,7 @@ class DatabaseUrl:
     ``database`` is the file of SQLite, an absolute or relative path.
     """
 
-    dialect: str
+    dialect: Dialect
     host: str | None = None
     port: int | None = None
     database: str | None = None
@@ -79,14 +65,9 @@ class DatabaseUrl:
     """The files of the host that a connection may reach: SQLite's file, a socket's folder."""
 
     @property
-    def has_adbc(self) -> bool:
-        """Whether rows come as columns from the driver itself."""
-        return self.dialect in _WITH_ADBC
-
-    @property
     def zero_dates(self) -> str | None:
-        """What MySQL's 0000-00-00 is read as; None as by MariaDB's JDBC driver, whose word for it is null."""
-        return self.options.get(ZERO_DATES, TO_ERROR if self.dialect == MYSQL else None)
+        """What MySQL's 0000-00-00 is read as; None: null where the column may be null."""
+        return self.options.get(ZERO_DATES, self.dialect.zero_dates)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -97,19 +78,19 @@ class DatabaseUrl:
     @property
     def address(self) -> str:
         """The database for messages: no user, no password, no options."""
-        if self.dialect == SQLITE:
-            return f"sqlite:{self.database}"
-        return f"{self.dialect}://{self._authority()}/{self.database or self.options.get('service_name', '')}"
+        if self.dialect.is_file:
+            return f"{self.dialect.name}:{self.database}"
+        return f"{self.dialect.name}://{self._authority()}/{self.database or self.options.get('service_name', '')}"
 
     @property
     def existing(self) -> DatabaseUrl:
-        """The same; but a file of SQLite that is not there is not made."""
-        return dataclasses.replace(self, options={"mode": "rw", **self.options}) if self.dialect == SQLITE else self
+        """The same database; a file that does not exist is not created."""
+        return dataclasses.replace(self, options={"mode": "rw", **self.options}) if self.dialect.is_file else self
 
     @property
     def adbc_uri(self) -> str:
         """For the ADBC driver of the dialect: a libpq URI, or SQLite's file URI."""
-        if self.dialect == SQLITE:
+        if self.dialect.is_file:
             mode = self.options.get("mode")
             return f"file:{quote(self.database or '')}{f'?mode={mode}' if mode else ''}"
         options = driver_options(self.dialect, self.options)
@@ -124,11 +105,11 @@ class DatabaseUrl:
     @property
     def sqlalchemy_url(self) -> str:
         """For SQLAlchemy's ``create_engine``, with the password."""
-        if self.dialect == SQLITE:
-            return f"sqlite:///{self.database}"
-        driver = self.driver or _DRIVERS.get(self.dialect)
-        name = "mysql" if self.dialect == MARIADB and driver is None else self.dialect
-        text = f"{name}{f'+{driver}' if driver else ''}://{self._credentials()}{self._authority()}/{quote(self.database or '', safe='')}"
+        if self.dialect.is_file:
+            return f"{self.dialect.name}:///{self.database}"
+        driver = self.driver or self.dialect.driver
+        scheme = self.dialect.name if driver is None else f"{self.dialect.name}+{driver}"
+        text = f"{scheme}://{self._credentials()}{self._authority()}/{quote(self.database or '', safe='')}"
         options = driver_options(self.dialect, self.options)
         return f"{text}?{urlencode(options, quote_via=quote)}" if options else text
 
@@ -158,22 +139,22 @@ def parse_url(text: str) -> DatabaseUrl:
     if match is None:
         raise _refusal("…", f"It is not the URL of a database. Write {_FORM}.")
     scheme, driver, rest = match[1].lower(), match[2], match[3]
-    dialect = _NAMES.get(scheme, scheme)
-    if dialect == "jdbc":
+    dialect = dialect_of(scheme)
+    if scheme == "jdbc":
         raise _refusal("jdbc:…", "The name of the database product is missing behind jdbc:.")
     _refuse_dangerous(dialect, _all_options(rest))
-    if dialect == "jtds" and rest.lower().startswith("sybase:"):
+    if scheme == "jtds" and rest.lower().startswith("sybase:"):
         raise _refusal("jdbc:jtds:sybase:…", way_out("sybase"))
-    if dialect in _INSTEAD:
-        raise _refusal(f"jdbc:{dialect}:…", f"The driver {dialect} is Java's. Write {_INSTEAD[dialect]}")
-    if dialect in JAVA_ONLY:
-        raise _refusal(f"jdbc:{dialect}:…", way_out(dialect))
-    if dialect in _OURS:
-        return _sqlite(rest) if dialect == SQLITE else _server(dialect, driver, rest)
+    if scheme in _INSTEAD:
+        raise _refusal(f"jdbc:{scheme}:…", f"The driver {scheme} is Java's. Write {_INSTEAD[scheme]}")
+    if scheme in JAVA_ONLY:
+        raise _refusal(f"jdbc:{scheme}:…", way_out(scheme))
+    if dialect.is_known:
+        return _file(dialect, rest) if dialect.is_file else _server(dialect, driver, rest)
     try:
         return _server(dialect, driver, rest)
     except ConfigException:  # for a dialect of SQLAlchemy's there is this form alone
-        raise _refusal(f"{dialect}:…", way_out(dialect)) from None
+        raise _refusal(f"{scheme}:…", way_out(scheme)) from None
 
 
 _FORM: Final = "jdbc:postgresql://host:5432/database for instance"
@@ -183,33 +164,34 @@ _ENCODED: Final = (
 )
 
 
-def _server(dialect: str, driver: str | None, rest: str) -> DatabaseUrl:
+def _server(dialect: Dialect, driver: str | None, rest: str) -> DatabaseUrl:
+    product = dialect.name
     try:
-        rest = common_form(dialect, rest)
+        rest = dialect.common_form(rest)
     except UnknownFormError as error:
-        raise _refusal(f"{dialect}:…", str(error)) from None
+        raise _refusal(f"{product}:…", str(error)) from None
     if not rest.startswith("//"):
-        if dialect != POSTGRESQL or not rest:
-            raise _refusal(f"{dialect}:…", f"The host is missing: {dialect}://host:port/database")
+        if not dialect.uses_libpq or not rest:
+            raise _refusal(f"{product}:…", f"The host is missing: {product}://host:port/database")
         rest = f"//localhost/{rest.lstrip('/')}"
     match = _AUTHORITY.fullmatch(rest)
     if match is None:
-        raise _refusal(f"{dialect}:…", f"This is not of the form {dialect}://host:port/database?option=value")
+        raise _refusal(f"{product}:…", f"This is not of the form {product}://host:port/database?option=value")
     if match[1] is None and "@" in (match[3] or ""):
-        raise _refusal(f"{dialect}://…", f"There is an @ in the name of the database. {_ENCODED}")
+        raise _refusal(f"{product}://…", f"There is an @ in the name of the database. {_ENCODED}")
     if _OTHER_FORM.search(match[2] or "") or _OPTION_OF_PATH.search(match[3] or ""):
-        raise _refusal(f"{dialect}://…", f"Options are written {dialect}://host:port/database?name=value&name=value. {_ENCODED}")
+        raise _refusal(f"{product}://…", f"Options are written {product}://host:port/database?name=value&name=value. {_ENCODED}")
     user, colon, password = (match[1] or "").partition(":")
     host, port = _host_and_port(dialect, match[2] or "")
     given = dict(parse_qsl(match[4] or "", keep_blank_values=True))
     lowered = {name.lower(): value for name, value in given.items()}
     url_user, url_password = lowered.pop("user", None), lowered.pop("password", None)
     if url_password is not None and "" in lowered.values():
-        raise _refusal(f"{dialect}://…", f"An option has no value. In a password write %26 for &. {_ENCODED}")
-    schema = lowered.pop("currentschema", None) if dialect == POSTGRESQL else None
+        raise _refusal(f"{product}://…", f"An option has no value. In a password write %26 for &. {_ENCODED}")
+    schema = lowered.pop("currentschema", None) if dialect.uses_libpq else None
     options = _known_options(dialect, lowered, is_named=url_password is None and all(map(_OPTION_NAME.fullmatch, lowered)))
     if driver is not None and driver not in _SQLALCHEMY_DRIVERS:
-        raise _refusal(f"{dialect}+{driver}:…", f"The driver {driver} is not known. Known are: {', '.join(sorted(_SQLALCHEMY_DRIVERS))}.")
+        raise _refusal(f"{product}+{driver}:…", f"The driver {driver} is not known. Known are: {', '.join(sorted(_SQLALCHEMY_DRIVERS))}.")
     return DatabaseUrl(
         dialect,
         host,
@@ -218,74 +200,74 @@ def _server(dialect: str, driver: str | None, rest: str) -> DatabaseUrl:
         unquote(user) or url_user,
         unquote(password) if colon else url_password,
         options,
-        None if dialect == POSTGRESQL else driver,
+        None if dialect.uses_libpq else driver,
         schema,
     )
 
 
-def _host_and_port(dialect: str, text: str) -> tuple[str | None, int | None]:
+def _host_and_port(dialect: Dialect, text: str) -> tuple[str | None, int | None]:
     if not text:
         return None, None
     if "@" in text:
-        raise _refusal(f"{dialect}://…", f"There are two @. {_ENCODED}")
+        raise _refusal(f"{dialect.name}://…", f"There are two @. {_ENCODED}")
     for part in text.split(","):  # libpq decodes what is in brackets, and a decoded path is a socket's folder
         if ("[" in part or "]" in part) and not _IN_BRACKETS.fullmatch(part):
-            raise _refusal(f"{dialect}://…", "Square brackets hold an IPv6 address and nothing else, such as [::1].")
+            raise _refusal(f"{dialect.name}://…", "Square brackets hold an IPv6 address and nothing else, such as [::1].")
     if "," in text:
-        if dialect != POSTGRESQL:
-            raise _refusal(f"{dialect}://…", "Several hosts are tried for PostgreSQL alone. Name one host.")
+        if not dialect.uses_libpq:
+            raise _refusal(f"{dialect.name}://…", "Several hosts are tried for PostgreSQL alone. Name one host.")
         return (text, None)
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
-        return text, PORTS.get(dialect)
+        return text, dialect.port
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise _refusal(f"{dialect}://…", f"The port must be a number between 1 and 65535. {_ENCODED}")
+        raise _refusal(f"{dialect.name}://…", f"The port must be a number between 1 and 65535. {_ENCODED}")
     return host, int(port)
 
 
-def _sqlite(rest: str) -> DatabaseUrl:
+def _file(dialect: Dialect, rest: str) -> DatabaseUrl:
     path, _, query = rest.partition("?")
     if path.startswith("//"):
         path = unquote(path.removeprefix("//"))
         path = path.removeprefix("/") if not rest.startswith("//%2F") and not rest.startswith("//%2f") else path
-    options = _known_options(SQLITE, {name.lower(): value for name, value in parse_qsl(query, keep_blank_values=True)})
+    options = _known_options(dialect, {name.lower(): value for name, value in parse_qsl(query, keep_blank_values=True)})
     if path in ("", ":memory:"):
         raise _refusal("sqlite:", "A database in memory is gone with the connection. Give the path of a file: jdbc:sqlite:/path/to/file.db")
     if path.startswith(("file:", ":resource:")):
         raise _refusal(f"sqlite:{path.partition(':')[0]}:…", "Give the plain path of a file: jdbc:sqlite:/path/to/file.db")
     if options.get("mode", "ro") not in ("ro", "rw", "rwc"):
         raise _refusal(f"sqlite:{path}?mode={options['mode']}", "mode is one of ro, rw, rwc.")
-    return DatabaseUrl(SQLITE, database=path, options=options)
+    return DatabaseUrl(dialect, database=path, options=options)
 
 
 def _all_options(rest: str) -> Iterable[tuple[str, str]]:
-    """Every ``name=value`` of the URL, behind ``?``, ``&`` or ``;``, however the product writes them."""
-    _, _, behind = rest.replace(";", "?", 1).partition("?")
-    for part in re.split(r"[&;?]", behind):
+    """Every ``name=value`` of the URL after ``?``, ``&`` or ``;``, in all the forms that products have."""
+    _, _, query = rest.replace(";", "?", 1).partition("?")
+    for part in re.split(r"[&;?]", query):
         name, _, value = part.partition("=")
         yield unquote(name).strip(), unquote(value).strip()
 
 
-def _refuse_dangerous(dialect: str, options: Iterable[tuple[str, str]]) -> None:
+def _refuse_dangerous(dialect: Dialect, options: Iterable[tuple[str, str]]) -> None:
     for name, value in options:
-        danger = danger_of(dialect, name, value)
-        if danger is not None:
-            raise _refusal(f"{dialect}:…{name}=…", danger)
+        reason = danger(dialect, name, value)
+        if reason is not None:
+            raise _refusal(f"{dialect.name}:…{name}=…", reason)
 
 
-def _known_options(dialect: str, given: Mapping[str, str], *, is_named: bool = True) -> dict[str, str]:
+def _known_options(dialect: Dialect, given: Mapping[str, str], *, is_named: bool = True) -> dict[str, str]:
     """``is_named`` False: an unknown option may be a part of a password that was not encoded, and no message names it."""
     try:
         return known_options(dialect, given)
     except UnknownOptionError as error:
         if not is_named:
             reason = f"An option is not known, or not with its value. In a password write %26 for &. {_ENCODED}"
-            raise _refusal(f"{dialect}:…", reason) from None
+            raise _refusal(f"{dialect.name}:…", reason) from None
         if error.reason is not None:
-            raise _refusal(f"{dialect}:…{error.name}=…", f"The option {error.name} cannot have this value. {error.reason}") from None
-        known = ", ".join(names_of_known(dialect)) or "none"
+            raise _refusal(f"{dialect.name}:…{error.name}=…", f"The option {error.name} cannot have this value. {error.reason}") from None
+        known = ", ".join(dialect.options.used) or "none"
         reason = f"The option {error.name} is not known, or not with this value. Known are: {known}."
-        raise _refusal(f"{dialect}:…{error.name}=…", reason) from None
+        raise _refusal(f"{dialect.name}:…{error.name}=…", reason) from None
 
 
 def _escaped(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from airflow_provider_connect.connectors.jdbc.dialects.registry import DIALECTS
+
 
 class _Product(NamedTuple):
     name: str
@@ -58,6 +60,11 @@ def way_out(dialect: str) -> str:
     sink = f" A sink in Java of its own is connector.class={product.sink}." if product is not None and product.sink else ""
     driver = product.driver if product is not None else f"that of {dialect}"
     return (
-        f"There is no dialect for {dialect} here{name}: known are PostgreSQL, SQLite, MySQL and MariaDB, and, untested on their servers, "
-        f"Oracle and SQL Server. {_INSTALL.format(driver=driver)}{sink}"
+        f"There is no dialect for {dialect} here{name}: known are {_titles(is_tested=True)}, and, untested on their servers, "
+        f"{_titles(is_tested=False)}. {_INSTALL.format(driver=driver)}{sink}"
     )
+
+
+def _titles(*, is_tested: bool) -> str:
+    *titles, last = (dialect.title for dialect in DIALECTS if dialect.is_tested is is_tested)
+    return f"{', '.join(titles)} and {last}"

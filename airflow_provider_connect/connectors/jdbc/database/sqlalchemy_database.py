@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_connect.connectors.jdbc.database.adbc_database import BATCH_BYTES, small_answer
+from airflow_provider_connect.connectors.jdbc.database.adbc_database import small_answer
 from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     StatementException,
     ValueException,
@@ -19,9 +19,10 @@ from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     without_secrets,
 )
 from airflow_provider_connect.connectors.jdbc.database.database_files import opening
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, SECRET_OPTIONS, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.database_options import SECRET_OPTIONS
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import BATCH_BYTES
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 
@@ -56,24 +57,26 @@ class SqlAlchemyDatabase:
         """To the URL with paths resolved; errors speak of the one that was given."""
         try:
             how: dict[str, Any] = {"poolclass": self._sqlalchemy.NullPool, "isolation_level": "AUTOCOMMIT"}
-            if url.dialect == SQLITE:  # by its URI, which keeps to the path and the mode
+            if url.dialect.is_file:  # by its URI, which keeps to the path and the mode
                 how["creator"] = lambda: sqlite3.connect(url.adbc_uri, uri=True, check_same_thread=False)
-            elif url.dialect in (MYSQL, MARIADB) and (context := tls_context(url)) is not None:
+            elif url.dialect.makes_tls_context and (context := tls_context(url)) is not None:
                 how["connect_args"] = {"ssl": context}
-            self.engine = self._sqlalchemy.create_engine("sqlite://" if url.dialect == SQLITE else url.sqlalchemy_url, **how)
+            self.engine = self._sqlalchemy.create_engine("sqlite://" if url.dialect.is_file else url.sqlalchemy_url, **how)
         except (self._sqlalchemy.exc.NoSuchModuleError, ModuleNotFoundError) as error:
-            raise ConfigException.of(URL, f"{url.dialect}:…", f"There is no Python driver for {url.dialect} here: {error}") from None
+            raise ConfigException.of(
+                URL, f"{url.dialect.name}:…", f"There is no Python driver for {url.dialect.name} here: {error}"
+            ) from None
         try:
             self.connection = self.engine.connect()
-            if url.dialect in (MYSQL, MARIADB):  # what is stored in UTC is read in UTC
-                self.connection.exec_driver_sql("SET time_zone = '+00:00'")
+            for sql in url.dialect.session_statements:
+                self.connection.exec_driver_sql(sql)
         except self._sqlalchemy.exc.SQLAlchemyError as error:
             original = getattr(error, "orig", None) or error
             raise connection_refusal(self._url, str(original), number_of_error(original)) from None
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self._refusing():
-            options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS} if self._url.dialect in (MYSQL, MARIADB) else {}
+            options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS} if self._url.dialect.buffers_answers else {}
             with self._execute(sql, **options) as answer:
                 return small_answer(map(tuple, answer), self._url.address)
 
@@ -180,9 +183,9 @@ def missing_dialect(url: DatabaseUrl) -> str | None:
     try:
         make_url(url.sqlalchemy_url).get_dialect().import_dbapi()
     except exc.NoSuchModuleError:
-        return way_out(url.dialect)
+        return way_out(url.dialect.name)
     except ImportError as error:
-        return f"The Python driver for {url.dialect} is not installed here: {error}. Install it on all hosts that run connectors."
+        return f"The Python driver for {url.dialect.name} is not installed here: {error}. Install it on all hosts that run connectors."
     return None
 
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column
-from airflow_provider_connect.connectors.jdbc.catalog.datasets import table_dataset
-from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
-from airflow_provider_connect.connectors.jdbc.database.database import add_driver_errors, open_database, require_driver
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, TableName
+from airflow_provider_connect.connectors.jdbc.database.database import add_driver_errors, open_database, read_columns, require_driver
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
-from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl, parse_url
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName, dialect_of
+from airflow_provider_connect.connectors.jdbc.database.datasets import table_dataset
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink.offsets import OffsetsTable
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import PostgresqlStore
 from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
@@ -44,7 +43,7 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import (
     contradictions,
 )
 from airflow_provider_connect.connectors.jdbc.sink.sqlalchemy_store import RowStore
-from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, column_name, table_name
+from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, RetriableException
@@ -66,14 +65,14 @@ def url_of(config: Config, allowed: AllowedPaths) -> DatabaseUrl:
 
 
 def write_dialect(config: Config, url: DatabaseUrl) -> Dialect:
-    return dialect_of(url.dialect, is_quoting=config[QUOTES].lower() == "always")
+    return replace(url.dialect, is_quoting=config[QUOTES].lower() == "always")
 
 
 def open_store(config: Config, allowed: AllowedPaths) -> SinkStore:
     """Connect, to write."""
     url = url_of(config, allowed)
     require_driver(url)
-    kind = PostgresqlStore if url.dialect == POSTGRESQL else RowStore
+    kind = PostgresqlStore if url.dialect.has_copy else RowStore
     return kind(url, write_dialect(config, url), config[TIME_ZONE])
 
 
@@ -214,7 +213,7 @@ def _refuse_missing(name: TableName, columns: dict[str, Column], settings: SinkS
     known = set(map(dialect.folded, columns))
 
     def is_missing(field: str) -> bool:
-        return dialect.folded(column_name(field, dialect)) not in known
+        return dialect.folded(dialect.stored_name(field)) not in known
 
     keys = settings.pk_fields or (KAFKA_FIELDS if settings.pk_mode is PkMode.KAFKA else ())
     for field in keys if settings.pk_mode is not PkMode.NONE else ():

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, ORACLE
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.settings import OFFSETS_TABLE
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
-from airflow_provider_connect.connectors.jdbc.sink.target import text_literal
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA
 from airflow_provider_connect.errors import ConfigException
@@ -36,17 +34,17 @@ class OffsetsTable:
         if self._exists():
             return
         dialect = self._store.dialect
-        text, key = dialect.exact_text, dialect.column_type(INT32_SCHEMA)
-        number = dialect.column_type(INT64_SCHEMA)
-        filled = "NULL" if dialect.name == ORACLE else "NOT NULL"  # an empty text is null for Oracle
+        text = dialect.exact_text
+        partition, number = dialect.column_type(INT32_SCHEMA), dialect.column_type(INT64_SCHEMA)
+        filled = "NULL" if dialect.reads_empty_as_null else "NOT NULL"
         columns = (
-            f"connector {text} NOT NULL, topic {text} NOT NULL, kafka_partition {key} NOT NULL, next_offset {number} NULL, "
+            f"connector {text} NOT NULL, topic {text} NOT NULL, kafka_partition {partition} NOT NULL, next_offset {number} NULL, "
             f"claim {text} NOT NULL, claim_order {number} NOT NULL, topic_id {text} {filled}, session {text} {filled}"
         )
         try:
             self._store.begin()
-            engine = " ENGINE=InnoDB" if dialect.name in (MYSQL, MARIADB) else ""
-            self._store.execute(f"CREATE TABLE {self._table} ({columns}, PRIMARY KEY (connector, topic, kafka_partition)){engine}")
+            key = "PRIMARY KEY (connector, topic, kafka_partition)"
+            self._store.execute(f"CREATE TABLE {self._table} ({columns}, {key}){dialect.table_options}")
             self._store.commit()
         except (StatementException, RefusedException) as error:
             self._store.rollback()
@@ -138,7 +136,7 @@ class OffsetsTable:
         return f"topic = {self._text(partition.topic)} AND kafka_partition = {partition.partition}"
 
     def _text(self, text: str) -> str:
-        return text_literal(text, self._store.dialect)
+        return self._store.dialect.text_literal(text)
 
 
 def _sql(offset: int | None) -> str:

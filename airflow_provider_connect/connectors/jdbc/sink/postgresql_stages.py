@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database.database import Database
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink.array_texts import array_type
 from airflow_provider_connect.connectors.jdbc.sink.columns import stage_type
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
-from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.columns import row_numbers
 
@@ -197,7 +197,7 @@ def row_function(name: str, stage: str, statements: StageStatements, keys: Seque
         counted=statements.write(counted, keys, mode),
     )
     head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (row_index int, reason text) LANGUAGE plpgsql"
-    return f"{head} AS {text_literal(body, statements.dialect)}"
+    return f"{head} AS {statements.dialect.text_literal(body)}"
 
 
 class StagingDatabase(Database, Protocol):

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column
-from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, TableName
 from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
+from airflow_provider_connect.connectors.jdbc.database.database import read_columns
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, rest_of, wire_field
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import (
     COUNTER,
@@ -24,7 +24,7 @@ from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import (
     with_numbers,
 )
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
-from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 
@@ -115,7 +115,7 @@ class PostgresqlStore(AdbcDatabase):
     def end_session(self, session: str) -> None:
         pid, _, start = session.partition(" ")
         if pid.isdecimal():
-            this = f"pid = {pid} AND backend_start = {text_literal(start, self.dialect)}::timestamptz AND pid <> pg_backend_pid()"
+            this = f"pid = {pid} AND backend_start = {self.dialect.text_literal(start)}::timestamptz AND pid <> pg_backend_pid()"
             self.rows(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {this}")
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -124,11 +124,11 @@ class PostgresqlStore(AdbcDatabase):
     # Tables
 
     def read_table(self, name: TableName) -> TargetTable | None:
-        schemas = "= ANY (current_schemas(false))" if name.schema is None else f"= {text_literal(name.schema, self.dialect)}"
+        schemas = "= ANY (current_schemas(false))" if name.schema is None else f"= {self.dialect.text_literal(name.schema)}"
         found = self.rows(
             "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE'), "
             "c.relkind = 'v' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-            f"WHERE c.relkind IN ('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {schemas} "
+            f"WHERE c.relkind IN ('r', 'p', 'v', 'f') AND c.relname = {self.dialect.text_literal(name.table)} AND n.nspname {schemas} "
             "ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1"
         )
         if not found:
@@ -150,7 +150,7 @@ class PostgresqlStore(AdbcDatabase):
             return True
         name = self.dialect.table(table.name)
         self.execute(f"LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE")  # as any statement that writes rows does
-        is_same = self._declared(f"{text_literal(name, self.dialect)}::regclass") == table.declared
+        is_same = self._declared(f"{self.dialect.text_literal(name)}::regclass") == table.declared
         if not is_same:
             self._stages.restore({})
         return is_same

@@ -9,7 +9,7 @@ from typing import TypeVar
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records, build_layout, location_of
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
-from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, column_name
+from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink.tables import SinkTables, TableChange, TableWriter
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.errors import ConnectException, DataException
@@ -140,7 +140,7 @@ class SinkSession:
     def _layout(self, batch: Batch) -> Layout:
         """Raises DataException where the batch's records cannot be rows: nothing of them is taken."""
         dialect = self.store.dialect
-        layout = build_layout(self._settings, batch, lambda field: column_name(field, dialect))
+        layout = build_layout(self._settings, batch, dialect.stored_name)
         for column in layout.columns:
             try:
                 dialect.column_type(column.schema)

@@ -1,14 +1,13 @@
-"""Any database of SQLAlchemy as a sink's store: rows by ``executemany``, from whole columns. SQLite, MySQL and MariaDB can upsert."""
+"""Any database of SQLAlchemy as a sink's store: rows by ``executemany``, from whole columns."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, ColumnKind
-from airflow_provider_connect.connectors.jdbc.catalog.metadata import inspected_name, read_columns, stored_name
+from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, ColumnKind, TableName
+from airflow_provider_connect.connectors.jdbc.database.database import read_columns
 from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     RefusedException,
     StatementException,
@@ -16,10 +15,10 @@ from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     number_of_error,
     without_secrets,
 )
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import OF_DRIVER, SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect, RowSql
+from airflow_provider_connect.connectors.jdbc.dialects.inspection import inspected_name, stored_name
 from airflow_provider_connect.connectors.jdbc.sink.columns import (
     cast_column,
     local_times,
@@ -28,16 +27,11 @@ from airflow_provider_connect.connectors.jdbc.sink.columns import (
     refuse_wide_numbers,
 )
 from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE, InsertMode
-from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
 _SAVEPOINT: Final = "connect_piece"
-_BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)
-_MYSQLS: Final = (MYSQL, MARIADB)
-# a line of SHOW CREATE TABLE: name of the column, then the rest of its definition
-_DEFINITION: Final = re.compile(r"\s*+`((?:[^`]|``)+)` \w++(?:\([^)]*+\))?+(?: unsigned)?+(?: zerofill)?+ ?+(.*?),?")
-_LONGEST_LOCK: Final = 64
 _LOCK_SECONDS: Final = 60
 
 
@@ -51,13 +45,12 @@ class RowStore(SqlAlchemyDatabase):
         super().__init__(url)
         self.url = url
         self.dialect = dialect
-        self.blocks_writers = url.dialect == SQLITE
+        self.blocks_writers = dialect.locks_database
         self._time_zone = time_zone
-        self._lock: str | None = None
-        if url.dialect in _MYSQLS:  # as by the JDBC drivers: else what does not fit is cut without an error; and texts mean the same
-            mode = "CONCAT(REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), ',STRICT_TRANS_TABLES')"
-            self.execute(f"SET SESSION sql_mode = {mode}")
-        if url.dialect != SQLITE:
+        self._unlock: str | None = None  # the statement that ends the lock of ``lock_to_change``
+        for sql in dialect.write_statements:
+            self.execute(sql)
+        if not dialect.locks_database:
             with self._refusing():
                 self._connected().commit()
                 self._connected().execution_options(isolation_level="READ COMMITTED")
@@ -65,7 +58,7 @@ class RowStore(SqlAlchemyDatabase):
     # Transactions
 
     def begin(self) -> None:
-        if self.url.dialect == SQLITE:
+        if self.dialect.locks_database:
             self.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
@@ -75,64 +68,51 @@ class RowStore(SqlAlchemyDatabase):
         self._end("ROLLBACK")
 
     def _end(self, word: str) -> None:
-        if self.url.dialect == SQLITE:
+        if self.dialect.locks_database:
             self.execute(word)
             return
         with self._refusing():
             self._connected().commit() if word == "COMMIT" else self._connected().rollback()
-        if self._lock is not None:
-            self.execute(f"DO RELEASE_LOCK({self._lock})")
-            self._lock = None
+        if self._unlock is not None:
+            self.execute(self._unlock)
+            self._unlock = None
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
-        is_mssql = self.url.dialect == MSSQL
-        self.execute(f"{'SAVE TRANSACTION' if is_mssql else 'SAVEPOINT'} {_SAVEPOINT}")
+        create, roll_back, release = self.dialect.savepoint
+        self.execute(f"{create} {_SAVEPOINT}")
         try:
             yield
         except (DataException, StatementException):
-            self.execute(f"ROLLBACK {'TRANSACTION' if is_mssql else 'TO'} {_SAVEPOINT}")
+            self.execute(f"{roll_back} {_SAVEPOINT}")
             raise
-        if not is_mssql and self.url.dialect != ORACLE:
-            self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        if release is not None:
+            self.execute(f"{release} {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
         """Not known here: what an older claim has left open ends with its process."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
-        if self.url.dialect == MSSQL:  # a hint of the table's: locked until the transaction ends, as also the gaps
-            before, where, behind = sql.partition(" WHERE ")
-            return self.rows(f"{before} WITH (UPDLOCK, HOLDLOCK){where}{behind}")
-        return self.rows(sql if self.url.dialect == SQLITE else f"{sql} FOR UPDATE")
+        return self.rows(self.dialect.locking(sql))
 
     # Tables
 
     def read_table(self, name: TableName) -> TargetTable | None:
-        if self.url.dialect in _MYSQLS:
-            self._hold_definition(name)
+        if (lock := self.dialect.definition_lock(name)) is not None:
+            with contextlib.suppress(StatementException):  # no such table, or no such right
+                self.rows(lock)
         columns = {column.name: column for column in read_columns(self, self.url, name)}
         if not columns:
             return None
-        if self.needs_transactions and self.url.dialect in _MYSQLS:
+        if self.needs_transactions:
             self._refuse_no_transactions(name)
         key = frozenset(column.name for column in columns.values() if column.key_position)
-        endings = self._endings(name) if self.url.dialect in _MYSQLS else {}
+        endings = self._endings(name)
         return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name), endings=endings)
 
-    def _hold_definition(self, name: TableName) -> None:
-        """Until the transaction ends, no other session can finish an ALTER of the table: within one, its columns are listed without its
-        keys. Reading takes the lock that does so; it needs the right to select."""
-        with contextlib.suppress(StatementException):  # no such table, or no such right
-            self.rows(f"SELECT 1 FROM {self.dialect.table(name)} LIMIT 0")
-
     def _refuse_no_transactions(self, name: TableName) -> None:
-        """Rows in a table of MyISAM or Aria stay where their transaction is rolled back, and would come again."""
-        schema = "DATABASE()" if name.catalog is None else text_literal(name.catalog, self.dialect)
-        engines = self.rows(
-            "SELECT t.ENGINE FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE "
-            f"WHERE t.TABLE_SCHEMA = {schema} AND t.TABLE_NAME = {text_literal(name.table, self.dialect)} AND e.TRANSACTIONS <> 'YES'"
-        )
-        for (engine,) in engines:
+        sql = self.dialect.unsafe_engine_query(name)
+        for (engine,) in self.rows(sql) if sql is not None else ():
             raise ConfigException.of(
                 "delivery.guarantee",
                 "exactly_once",
@@ -141,19 +121,20 @@ class RowStore(SqlAlchemyDatabase):
             )
 
     def _endings(self, name: TableName) -> dict[str, str]:
-        """What stands in MySQL's definition of each column behind the type: null or not, default, comment."""
+        sql = self.dialect.definition_query(name)
+        if sql is None:
+            return {}
         try:
-            [row] = self.rows(f"SHOW CREATE TABLE {self.dialect.table(name)}")
+            [row] = self.rows(sql)
         except StatementException:  # without the right to see it
             return {}
-        found = (_DEFINITION.fullmatch(line) for line in str(row[1]).splitlines())
-        return {match[1].replace("``", "`"): match[2] for match in found if match}
+        return self.dialect.definition_rests(str(row[1]))
 
     def lock_to_change(self, table: TargetTable) -> None:
-        """MySQL's changes commit, so a lock of ours keeps the other tasks away."""
-        if self.url.dialect in _MYSQLS:
-            self._lock = text_literal(f"connect.{table.name.table}"[:_LONGEST_LOCK], self.dialect)
-            if self.rows(f"SELECT GET_LOCK({self._lock}, {_LOCK_SECONDS})") != [(1,)]:
+        lock = self.dialect.change_lock(table.name, _LOCK_SECONDS)
+        if lock is not None:
+            query, self._unlock = lock
+            if self.rows(query) != [(1,)]:
                 raise RetriableException(f"Another task has been changing table {table.name} for {_LOCK_SECONDS} s")
 
     def lock_to_write(self, table: TargetTable) -> bool:
@@ -183,30 +164,20 @@ class RowStore(SqlAlchemyDatabase):
         return keys
 
     def insert(self, table: TargetTable, rows: pa.Table) -> None:
-        self._execute_rows(self._insert(table, rows), table, rows)
+        self._execute_rows(self._row(table, rows).insert, table, rows)
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
-        rest = [self.dialect.quoted(name) for name in rows.column_names if name not in keys]
-        if self.url.dialect == SQLITE:
-            conflict = ", ".join(map(self.dialect.quoted, keys))
-            changes = ", ".join(f"{name} = excluded.{name}" for name in rest)
-            ending = f"ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
-        elif self.url.dialect in _MYSQLS and _has_other_unique(table, rows, keys):
+        if self.dialect.upserts_by_any_index and _has_other_unique(table, rows, keys):
             self._insert_missing(table, rows, keys)
             self.update(table, rows, keys)
             return
-        elif self.url.dialect in _MYSQLS:
-            names = rest or [self.dialect.quoted(keys[0])]
-            ending = f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in names)}"
-        elif self.url.dialect in (MSSQL, ORACLE):
-            self._execute_rows(self._merge(table, rows, keys), table, rows)
-            return
-        else:
-            raise ConfigException.of(INSERT_MODE, "upsert", f"Upsert is not known for {self.url.dialect}. Use insert or update.")
-        self._execute_rows(f"{self._insert(table, rows)} {ending}", table, rows)
+        sql = self.dialect.upsert(self._row(table, rows), keys)
+        if sql is None:
+            raise ConfigException.of(INSERT_MODE, "upsert", f"Upsert is not known for {self.dialect.name}. Use insert or update.")
+        self._execute_rows(sql, table, rows)
 
     def _insert_missing(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
-        """The first row of each key that is not there. MySQL's ON DUPLICATE KEY would take the row of any other unique index for it."""
+        """Insert the first row of each key that is not in the table."""
         count = len(rows.column_names)
         names, marks = ", ".join(map(self._name, rows.column_names)), self._marks(count + len(keys))
         same = " AND ".join(f"{self._name(name)} = {mark}" for name, mark in zip(keys, marks[count:], strict=True))
@@ -214,21 +185,6 @@ class RowStore(SqlAlchemyDatabase):
         sql = f"INSERT INTO {self._table(table)} ({names}) SELECT {', '.join(marks[:count])} FROM dual {missing}"
         given = pa.table([*rows.columns, *(rows[name] for name in keys)], names=[*rows.column_names, *keys])
         self._execute_rows(sql, table, given)
-
-    def _merge(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> str:
-        """One row by MERGE. SQL Server needs the hint, lest another connection inserts the key meanwhile, and the semicolon."""
-        names = {name: self._name(name) for name in rows.column_names}
-        given = ", ".join(f"{mark} AS {name}" for mark, name in zip(self._marks(len(names)), names.values(), strict=True))
-        same = " AND ".join(f"stored.{names[name]} = given.{names[name]}" for name in keys)
-        changes = ", ".join(f"stored.{name} = given.{name}" for key, name in names.items() if key not in keys)
-        values = ", ".join(f"given.{name}" for name in names.values())
-        is_mssql = self.url.dialect == MSSQL
-        return (
-            f"MERGE INTO {self._table(table)}{' WITH (HOLDLOCK) AS' if is_mssql else ''} stored USING (SELECT {given}"
-            f"{'' if is_mssql else ' FROM dual'}) given ON ({same})"
-            f"{f' WHEN MATCHED THEN UPDATE SET {changes}' if changes else ''}"
-            f" WHEN NOT MATCHED THEN INSERT ({', '.join(names.values())}) VALUES ({values}){';' if is_mssql else ''}"
-        )
 
     def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
         rest = [name for name in rows.column_names if name not in keys]
@@ -248,9 +204,9 @@ class RowStore(SqlAlchemyDatabase):
     def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> None:
         """Drivers do not name the row that was refused."""
 
-    def _insert(self, table: TargetTable, rows: pa.Table) -> str:
-        names, marks = ", ".join(map(self._name, rows.column_names)), ", ".join(self._marks(len(rows.column_names)))
-        return f"INSERT INTO {self._table(table)} ({names}) VALUES ({marks})"
+    def _row(self, table: TargetTable, rows: pa.Table) -> RowSql:
+        names = rows.column_names
+        return RowSql(self._table(table), {name: self._name(name) for name in names}, self._marks(len(names)))
 
     def _marks(self, count: int) -> list[str]:
         """The driver's own marks for parameters."""
@@ -276,7 +232,7 @@ class RowStore(SqlAlchemyDatabase):
                 raise RefusedException(f"The driver cannot write a value: {type(error).__name__}: {error}") from error
 
     def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
-        """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
+        """A column as the driver's values."""
         target, types = table.columns[name], pa.types
         refuse_wide_numbers(column, target)
         refuse_far_times(column, target)
@@ -290,7 +246,7 @@ class RowStore(SqlAlchemyDatabase):
         elif types.is_boolean(column.type) and target.kind is not ColumnKind.BOOLEAN:
             column = column.cast(pa.int8())
         is_text = types.is_temporal(column.type) or types.is_decimal(column.type)
-        if self.url.dialect == SQLITE and is_text:
+        if self.dialect.writes_times_as_text and is_text:
             column = column.cast(pa.string())
         values: list[Any] = column.to_pylist()
         return values
@@ -301,10 +257,10 @@ class RowStore(SqlAlchemyDatabase):
         text, number = without_secrets(self.url, str(original or error)), number_of_error(original)
         if getattr(error, "connection_invalidated", False) or is_others_turn(self.url, text, None, number):
             return RetriableException(f"{self.url.address} has ended the transaction: {text}")
-        is_of_driver = number is None and self.url.dialect in (*_MYSQLS, SQLITE)  # these servers' errors of statements are others
+        is_of_driver = number is None and self.dialect.numbers_statement_errors
         if is_of_driver and isinstance(error, errors.ProgrammingError | errors.InterfaceError):
             return RefusedException(text)
-        if isinstance(error, errors.IntegrityError | errors.DataError) or number in _BAD_VALUES:
+        if isinstance(error, errors.IntegrityError | errors.DataError) or number in self.dialect.value_numbers:
             return RefusedException(text)
         return super()._refusal(error)
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database import Database
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, ORACLE, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink.settings import TABLE_FORMAT, InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa
@@ -81,10 +81,10 @@ def table_name(text: str, dialect: Dialect) -> TableName:
     included."""
     parts = _parts(text, dialect)
     if parts is None:
-        text = column_name(text, dialect)
-        parts = [text] if dialect.name == SQLITE else text.rsplit(".", 2)
+        text = dialect.stored_name(text)
+        parts = text.rsplit(".", 2) if dialect.has_dotted_names else [text]
     *before, table = parts
-    if dialect.name in (MYSQL, MARIADB):
+    if not dialect.has_schemas:
         return TableName(table, None, before[-1] if before else None)
     return TableName(table, before[-1] if before else None, before[0] if len(before) > 1 else None)
 
@@ -101,13 +101,6 @@ def _parts(text: str, dialect: Dialect) -> list[str] | None:
     closing = dict(marks)
     found = re.findall(part, text)
     return [
-        each[1:-1].replace(closing[each[0]] * 2, closing[each[0]]) if re.fullmatch(quoted, each) else column_name(each, dialect)
+        each[1:-1].replace(closing[each[0]] * 2, closing[each[0]]) if re.fullmatch(quoted, each) else dialect.stored_name(each)
         for each in found
     ]
-
-
-def column_name(text: str, dialect: Dialect) -> str:
-    """The name as the catalog has it: PostgreSQL writes unquoted names in lower case, Oracle in capitals."""
-    if dialect.is_quoting:
-        return text
-    return text.lower() if dialect.name == POSTGRESQL else text.upper() if dialect.name == ORACLE else text

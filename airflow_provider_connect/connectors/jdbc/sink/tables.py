@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, refuse_nulls, rest_of
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records
 from airflow_provider_connect.connectors.jdbc.sink.settings import DELETE_ENABLED, InsertMode, SinkSettings

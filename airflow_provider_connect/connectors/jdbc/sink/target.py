@@ -5,15 +5,12 @@ Pure values; knows no connection.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
+from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, Column, ColumnKind, TableName
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, RecordColumn
 from airflow_provider_connect.connectors.jdbc.sink.settings import AUTO_CREATE, AUTO_EVOLVE, PK_FIELDS, InsertMode, SinkSettings
 from airflow_provider_connect.data.schema import DATE, DECIMAL, FLOAT64_SCHEMA, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
@@ -87,20 +84,20 @@ def _definition(column: RecordColumn, dialect: Dialect) -> str:
         raise ConnectException(f"Column {column.name}: {error}. Leave the field out by fields.whitelist, or flatten it") from error
     text = f"{dialect.quoted(column.name)} {type}"
     if column.schema.default is not None and not column.is_key:
-        return f"{text} DEFAULT {literal(column.schema, column.schema.default, dialect)}"
+        return f"{text} DEFAULT {dialect.literal(column.schema, column.schema.default)}"
     return f"{text} NOT NULL" if column.is_key or not column.schema.optional else f"{text} NULL"
 
 
 def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: Dialect) -> None:
     for column in layout.columns:
         target = table.columns.get(column.name)
-        if target is None or is_taken(target, column.schema, reads_numbers=dialect.name == POSTGRESQL):
+        if target is None or is_taken(target, column.schema, reads_numbers=dialect.casts_texts):
             continue
         text = (
             f"Column {column.name} of table {table.name} is {table.declared.get(column.name, target.type_name)}, which takes no values of "
             f"type {column.schema.name or column.schema.type.name}. Change the column's type, or cast the field (transformation Cast)"
         )
-        is_fixed = dialect.name == SQLITE and target.kind is ColumnKind.DATE  # there types cannot be changed, only numbers pass
+        is_fixed = dialect.has_fixed_types and target.kind is ColumnKind.DATE  # there types cannot be changed, only numbers pass
         if is_fixed or wider_schema(target, column.schema) is None:
             raise ConnectException(text)
         if not settings.auto_evolve:
@@ -144,8 +141,8 @@ def _refuse_left_out(layout: Layout, table: TargetTable, settings: SinkSettings)
 
 
 def _wider(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: Dialect) -> Iterator[str]:
-    """Columns that become what holds the new values and the old ones. SQLite's hold any number as they are."""
-    if not settings.auto_evolve or dialect.name == SQLITE:
+    """The statements that widen columns to types that hold the new values and the old ones."""
+    if not settings.auto_evolve or dialect.has_fixed_types:
         return
     for column in layout.columns:
         target = table.columns.get(column.name)
@@ -155,15 +152,9 @@ def _wider(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: 
 
 
 def _altered(target: Column, type: str, table: TargetTable, dialect: Dialect) -> str:
-    start, name = f"ALTER TABLE {dialect.table(table.name)}", dialect.quoted(target.name)
     nullability = "NULL" if target.is_nullable else "NOT NULL"
-    if dialect.name in (MYSQL, MARIADB):
-        return f"{start} MODIFY {name} {type} {table.endings.get(target.name, nullability)}"
-    if dialect.name == ORACLE:
-        return f"{start} MODIFY {name} {type}"
-    if dialect.name == MSSQL:
-        return f"{start} ALTER COLUMN {name} {type} {nullability}"
-    return f"{start} ALTER COLUMN {name} {'TYPE' if dialect.name == POSTGRESQL else 'SET DATA TYPE'} {type}"
+    rest = table.endings.get(target.name, nullability)
+    return f"ALTER TABLE {dialect.table(table.name)} {dialect.change_type(dialect.quoted(target.name), type, nullability, rest)}"
 
 
 def is_taken(column: Column, schema: Schema, *, reads_numbers: bool = False) -> bool:
@@ -199,33 +190,3 @@ def wider_schema(column: Column, schema: Schema) -> Schema | None:
 
 def _kind(schema: Schema) -> str:
     return schema.logical_name or str(schema.type)
-
-
-def text_literal(text: str, dialect: Dialect) -> str:
-    """A text in quotes."""
-    if "\0" in text:
-        raise ConnectException(f"{text!r} holds a zero byte, which no text of SQL may")
-    escaped = text.replace("'", "''")
-    start = "N" if dialect.name in (MSSQL, ORACLE) else ""  # else letters that their code page lacks become question marks
-    return f"{start}'{escaped.replace(chr(92), chr(92) * 2) if dialect.name in (MYSQL, MARIADB) else escaped}'"
-
-
-_BYTES: Final = {POSTGRESQL: "'\\x{}'", MSSQL: "0x{}", ORACLE: "HEXTORAW('{}')"}
-
-
-def literal(schema: Schema, value: Any, dialect: Dialect) -> str:
-    """A value of ``schema``. Raises ConnectException for arrays, maps and structs."""
-    if isinstance(value, bool):
-        return str(value).upper() if dialect.name == POSTGRESQL else str(int(value))
-    if isinstance(value, int | float | Decimal):
-        return str(value) if not isinstance(value, Decimal) else format(value, "f")
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _BYTES.get(dialect.name, "X'{}'").format(bytes(value).hex())
-    if isinstance(value, datetime.datetime):
-        text = f"'{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(sep=' ')}'"
-        return f"TIMESTAMP {text}" if dialect.name == ORACLE else text
-    if isinstance(value, datetime.date | datetime.time):
-        return f"{'DATE ' if dialect.name == ORACLE else ''}'{value.isoformat()}'"
-    if isinstance(value, Mapping) or not isinstance(value, str):
-        raise ConnectException(f"A default of {schema.type.name} cannot be written as SQL")
-    return text_literal(value, dialect)

@@ -1,33 +1,19 @@
-"""How a column is read: the SQL that selects it, its schema, and the way from the driver's Arrow column to the schema's.
-
-Drivers differ in what they hand over: PostgreSQL's gives decimals as text, SQLite's guesses a type from the first rows, so that there every
-expression declares its type and marks nulls in a column of its own.
-"""
+"""How a column is read: the SQL that selects it, its schema, and the conversion of the driver's Arrow column to the schema's type."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import SPATIAL, TIMESTAMPS, Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database.database_options import (
-    MARIADB,
-    MSSQL,
-    MYSQL,
-    ORACLE,
-    POSTGRESQL,
-    SQLITE,
-    TO_ERROR,
-    TO_NULL,
-)
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, NumericMapping
 from airflow_provider_connect.connectors.jdbc.source.far_times import has_wrapped_times, unwrapped_days, unwrapped_milliseconds
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.arrow_schema import arrow_field, arrow_type
-from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
 
 UTC: Final = "UTC"
@@ -37,7 +23,7 @@ _NANOS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 @dataclass(frozen=True, slots=True)
 class ColumnReading:
-    """One column: what to select, one expression or, with ``null_test``, two; and what becomes of it."""
+    """One column: the expressions to select (``dialects.dialect.Selected``) and the schema of its values."""
 
     name: str
     expression: str
@@ -148,111 +134,12 @@ def readings_of(
 ) -> list[ColumnReading]:
     """How each column is read. ``zero_dates``: what MySQL's 0000-00-00 is read as, None: null where the column may be null. ``relation`` is
     for error texts."""
-    readings = (_reading(column, dialect, schema_of_column(column, mapping), time_zone, zero_dates) for column in columns)
-    return [replace(reading, relation=relation) for reading in readings]
-
-
-def _reading(column: Column, dialect: Dialect, schema: Schema, time_zone: str, zero_dates: str | None) -> ColumnReading:
-    operand = dialect.quoted(column.name)
-    zone = time_zone if column.kind is ColumnKind.TIMESTAMP else UTC
-    if dialect.name == SQLITE:
-        expression, nothing = _sqlite_expression(column, operand, schema)
-        return ColumnReading(column.name, f"coalesce({expression}, {nothing})", schema, f"({expression}) IS NULL", zone)
-    if dialect.name == POSTGRESQL:
-        return ColumnReading(column.name, _postgresql_expression(column, operand, schema), schema, None, zone)
-    if dialect.name in (MYSQL, MARIADB):
-        if column.kind in _DATES and (zero_dates is not None or column.is_nullable):
-            expression, schema = _without_zero_dates(operand, column, schema, zero_dates or TO_NULL)
-            return ColumnReading(column.name, expression, schema, None, zone)
-        return ColumnReading(column.name, _mysql_expression(column, operand), schema, None, zone)
-    expression = _inspected_expression(column, operand, dialect) if dialect.name in _IN_UTC else operand
-    return ColumnReading(column.name, expression, schema, None, zone)
-
-
-def _inspected_expression(column: Column, operand: str, dialect: Dialect) -> str:
-    """Of Oracle and SQL Server, whose drivers leave out time zones, and have types of their own for what is no text."""
-    if column.kind is ColumnKind.TIMESTAMP_TZ:
-        return _IN_UTC[dialect.name].format(operand)
-    if column.kind is not ColumnKind.OTHER:
-        return operand
-    if dialect.name == ORACLE:
-        return f"TO_CHAR({operand})"
-    style = {"float": ", 3", "real": ", 3", "money": ", 2", "smallmoney": ", 2"}.get(column.type_name, "")  # all of their digits
-    return f"CONVERT(nvarchar(max), {operand}{style})"
-
-
-_IN_UTC: Final = {MSSQL: "CAST(SWITCHOFFSET({}, '+00:00') AS datetime2)", ORACLE: "SYS_EXTRACT_UTC({})"}
-
-
-def _postgresql_expression(column: Column, operand: str, schema: Schema) -> str:
-    if column.kind is ColumnKind.DECIMAL and schema.logical_name != DECIMAL:
-        return f"{operand}::{'float8' if schema.type is SchemaType.FLOAT64 else 'int8'}"
-    if column.kind is ColumnKind.OTHER or (column.kind is ColumnKind.STRING and column.type_name not in ("text", "varchar", "bpchar")):
-        return f"{operand}::text"
-    return f"{operand}::int8" if column.type_name == "oid" else operand
-
-
-def _sqlite_expression(column: Column, operand: str, schema: Schema) -> tuple[str, str]:
-    """The expression, always of one storage class, and what stands for null in it."""
-    found = _SQLITE_TIMES.get(column.kind)
-    if found is not None:
-        expression, nothing = found
-        return expression.replace("{operand}", operand), nothing
-    if column.kind in TIMESTAMPS:
-        return sqlite_milliseconds(operand), "0"
-    word, nothing = _SQLITE_STORAGE.get(str(schema.type), ("INTEGER", "0"))
-    if schema.logical_name == DECIMAL:
-        word, nothing = "TEXT", "''"
-    return f"CAST({operand} AS {word})", nothing
-
-
-_SQLITE_TIMES: Final = {
-    ColumnKind.DATE: ("CASE typeof({operand}) WHEN 'integer' THEN date({operand} / 1000, 'unixepoch') ELSE date({operand}) END", "''"),
-    ColumnKind.TIME: (
-        "CASE typeof({operand}) WHEN 'integer' THEN time({operand} / 1000, 'unixepoch') ELSE strftime('%H:%M:%f', {operand}) END",
-        "''",
-    ),
-}
-_SQLITE_STORAGE: Final = {"bytes": ("BLOB", "x''"), "string": ("TEXT", "''"), "float32": ("REAL", "0.0"), "float64": ("REAL", "0.0")}
-
-
-def sqlite_milliseconds(operand: str) -> str:
-    """Milliseconds since the epoch of a time that SQLite keeps as text or Julian day, or as those milliseconds already."""
-    days = f"CAST(round((julianday({operand}) - 2440587.5) * 86400000.0) AS INTEGER)"
-    return f"CASE typeof({operand}) WHEN 'integer' THEN {operand} ELSE {days} END"
-
-
-_DATES: Final = (ColumnKind.DATE, *TIMESTAMPS)
-
-
-def _without_zero_dates(operand: str, column: Column, schema: Schema, zero_dates: str) -> tuple[str, Schema]:
-    """As MySQL's JDBC driver does it by ``zeroDateTimeBehavior``. Dates of which only a part is zero are left to fail."""
-    if zero_dates == TO_ERROR:
-        return operand, schema
-    first_day = "DATE '0001-01-01'" if column.kind is ColumnKind.DATE else "TIMESTAMP '0001-01-01 00:00:00'"
-    instead = "NULL" if zero_dates == TO_NULL else first_day
-    expression = f"IF(LEFT(CAST({operand} AS CHAR), 10) = '0000-00-00', {instead}, {operand})"
-    return expression, schema.as_optional() if zero_dates == TO_NULL else schema
-
-
-_MYSQL_NUMBERS_AND_TIMES: Final = frozenset(  # whose kind is OTHER only where ``columns.as.text`` has them
-    {
-        *("tinyint", "smallint", "mediumint", "int", "bigint", "year", "float", "double", "decimal"),
-        *("date", "time", "datetime", "timestamp"),
-    }
-)
-
-
-def _mysql_expression(column: Column, operand: str) -> str:
-    if column.type_name == "bit" and column.kind is ColumnKind.BOOLEAN:
-        return f"CAST({operand} AS UNSIGNED)"
-    if column.kind is ColumnKind.OTHER and column.type_name in SPATIAL:
-        return f"ST_AsText({operand})"
-    if column.kind is ColumnKind.OTHER and column.type_name in _MYSQL_NUMBERS_AND_TIMES:
-        return f"CAST({operand} AS CHAR)"
-    if column.kind is ColumnKind.TIME or column.type_name in ("set", "enum", "json", "uuid", "inet4", "inet6"):
-        return f"CAST({operand} AS CHAR)"
-    return operand
+    found = []
+    for column in columns:
+        expression, schema, null_test = dialect.selected(column, schema_of_column(column, mapping), zero_dates)
+        zone = time_zone if column.kind is ColumnKind.TIMESTAMP else UTC
+        found.append(ColumnReading(column.name, expression, schema, null_test, zone, relation))
+    return found
 
 
 # Arrow

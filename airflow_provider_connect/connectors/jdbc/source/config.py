@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE, TableFilter
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, parse_url
-from airflow_provider_connect.connectors.jdbc.database.dialect import QUOTE_IDENTIFIERS
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import QUOTE_IDENTIFIERS
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Range, Type
 

@@ -9,12 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Any, ClassVar, Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Table
-from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_tables
+from airflow_provider_connect.connectors.jdbc.catalog.column import Table, TableName
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE
-from airflow_provider_connect.connectors.jdbc.database.database import Database, add_driver_errors, open_database
+from airflow_provider_connect.connectors.jdbc.database.database import Database, add_driver_errors, open_database, read_tables
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.config import (
     CATALOG_PATTERN,
     CONFIG_DEF,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
+from airflow_provider_connect.connectors.jdbc.dialects.postgresql import INFINITY_MS, MINUS_INFINITY_MS
 from airflow_provider_connect.data.arrow import np, pa, pc
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-INFINITY_MS: Final = 9_223_372_036_825_200_000
-MINUS_INFINITY_MS: Final = -9_223_372_036_832_400_000
 INFINITY_DAY: Final = 2**31 - 1
 MINUS_INFINITY_DAY: Final = -(2**31)
 _DAY_MS: Final = 86_400_000

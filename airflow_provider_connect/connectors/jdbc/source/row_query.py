@@ -8,35 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC as UTC_ZONE
-from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MSSQL, MYSQL, ORACLE, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.source.column_reading import (
     UTC,
     ColumnReading,
     RowReading,
     nanoseconds_of,
     readings_of,
-    sqlite_milliseconds,
 )
-from airflow_provider_connect.connectors.jdbc.source.far_times import INFINITY_MS, MINUS_INFINITY_MS
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, number_of
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.data.arrow import pa
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC_ZONE)
 _SECOND_NS: Final = 1_000_000_000
 _MINUTE_NS: Final = 60 * _SECOND_NS
 _FINEST_DIGITS: Final = 3
-_HOUR_US: Final = 3_600_000_000
-_YEAR_2_NS: Final = -62_104_060_800 * _SECOND_NS
-_INFINITE: Final = {INFINITY_MS * 1_000_000: "infinity", MINUS_INFINITY_MS * 1_000_000: "-infinity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +54,7 @@ class RowQuery:
         reading = RowReading.of(columns, None if source.table is None else source.table.table)
         extra: tuple[str, ...] = ()
         timestamp_index = None
-        if len(source.timestamps) == 1 and source.dialect.name not in _CAST_TIMES:
+        if len(source.timestamps) == 1 and not source.dialect.casts_timestamps:
             timestamp_index = _index_of(columns, source.timestamps[0])
         elif source.timestamps:
             timestamp_index = sum(len(column.expressions) for column in columns)
@@ -182,46 +171,7 @@ class RowQuery:
 
     def literal(self, nanoseconds: int) -> str:
         """A time as the source's timestamp columns are compared with."""
-        dialect = self.source.dialect.name
-        if dialect == SQLITE:
-            return str(nanoseconds // 1_000_000)
-        if dialect == POSTGRESQL:
-            return self._of_postgresql(nanoseconds)
-        text = self._local_text(nanoseconds)
-        if dialect == MSSQL:
-            return f"CAST('{text}' AS datetime2(6))"
-        return f"'{text}'" if dialect in (MYSQL, MARIADB) else f"TIMESTAMP '{text}'"
-
-    def _of_postgresql(self, nanoseconds: int) -> str:
-        """Of all times that PostgreSQL has: years before 1 are counted from 1970."""
-        kind, zone = ("timestamp", "") if _has_no_zone(self.source) else ("timestamptz", "+00")
-        if nanoseconds in _INFINITE:
-            return f"'{_INFINITE[nanoseconds]}'::{kind}"
-        if nanoseconds >= _YEAR_2_NS:
-            return f"'{self._local_text(nanoseconds)}{zone}'::{kind}"
-        shift = ZoneInfo(self.time_zone).utcoffset(datetime(2, 1, 1)) or timedelta()
-        microseconds = -(nanoseconds // 1000 + shift // timedelta(microseconds=1))
-        hours, rest = divmod(microseconds, _HOUR_US)  # PostgreSQL 14 takes no more than 2^31 of a unit
-        return f"('1970-01-01 00:00:00{zone}'::{kind} - '{hours} hours {Decimal(rest).scaleb(-6):f} seconds'::interval)"
-
-    def _local_text(self, nanoseconds: int) -> str:
-        time = (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(self.time_zone)).replace(tzinfo=None)
-        return time.isoformat(" ", "microseconds")
-
-
-def clock_query(dialect: str) -> str:
-    """Microseconds since the epoch by the database's clock."""
-    if dialect == POSTGRESQL:
-        return "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now"
-    if dialect == SQLITE:
-        return f"SELECT {sqlite_milliseconds(chr(39) + 'now' + chr(39))} * 1000 AS now"
-    if dialect in (MYSQL, MARIADB):
-        return "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS now"
-    if dialect == MSSQL:
-        return "SELECT DATEDIFF_BIG(microsecond, '1970-01-01', SYSUTCDATETIME()) AS now"
-    if dialect == ORACLE:
-        return "SELECT ROUND((CAST(SYS_EXTRACT_UTC(SYSTIMESTAMP) AS DATE) - DATE '1970-01-01') * 86400) * 1000000 AS now FROM dual"
-    return "SELECT CURRENT_TIMESTAMP AS now"
+        return self.source.dialect.timestamp_literal(nanoseconds, self.time_zone, has_zone=not _has_no_zone(self.source))
 
 
 def _conditions(conditions: Sequence[str]) -> str:
@@ -229,12 +179,8 @@ def _conditions(conditions: Sequence[str]) -> str:
 
 
 def _timestamp(source: RowSource) -> str:
-    names = [source.dialect.quoted(column.name) for column in source.timestamps]
-    if source.dialect.name == SQLITE:
-        names = [f"({sqlite_milliseconds(name)})" for name in names]
-    if source.dialect.name in _CAST_TIMES:
-        cast, is_local = _CAST_TIMES[source.dialect.name], _has_no_zone(source)
-        names = [cast[not is_local].format(name) for name in names]
+    dialect, has_zone = source.dialect, not _has_no_zone(source)
+    names = [dialect.timestamp_operand(dialect.quoted(column.name), has_zone=has_zone) for column in source.timestamps]
     return names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
 
 
@@ -248,13 +194,6 @@ def _tick_ns(source: RowSource) -> int:
     if len(digits) == len(source.timestamps):
         return int(10 ** (9 - min(*digits, _FINEST_DIGITS)))
     return _MINUTE_NS if any(column.type_name == "smalldatetime" for column in source.timestamps) else _SECOND_NS
-
-
-# Times of these have digits that their drivers cut off, and zones that they leave out: local time and UTC, as both are read and compared.
-_CAST_TIMES: Final = {
-    MSSQL: ("CAST({} AS datetime2(6))", "CAST(SWITCHOFFSET({}, '+00:00') AS datetime2(6))"),
-    ORACLE: ("CAST({} AS TIMESTAMP(6))", "CAST(SYS_EXTRACT_UTC({}) AS TIMESTAMP(6))"),
-}
 
 
 def _has_no_zone(source: RowSource) -> bool:

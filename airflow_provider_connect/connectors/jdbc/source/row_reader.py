@@ -14,15 +14,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, VIEW, Table, sql_text
+from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, VIEW, Table
 from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException, ValueException
-from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
 from airflow_provider_connect.connectors.jdbc.source.config import FROM_NOW, INCREMENTING, Mode
 from airflow_provider_connect.connectors.jdbc.source.late_rows import LateRows, warn_of_repeated_times
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, number_of
 from airflow_provider_connect.connectors.jdbc.source.read_ahead import NotYet, ReadAhead
-from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery, clock_query
+from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.source.shares import TablePart
@@ -265,7 +264,7 @@ class RowReader:
 
 def clock(database: Database, settings: SourceSettings) -> int:
     """Nanoseconds since the epoch by the database's clock."""
-    found: Any = database.rows(clock_query(settings.url.dialect))[0][0]
+    found: Any = database.rows(settings.url.dialect.clock_query)[0][0]
     if isinstance(found, datetime):
         aware = found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(settings.time_zone))
         return round((aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000) * 1000
@@ -332,24 +331,15 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 # --- the transactions that are writing ------------------------------------------------------------------------------------------------
 
-_WRITERS = """
-SELECT DISTINCT l.virtualtransaction::text FROM pg_catalog.pg_locks l
-WHERE l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
-  AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
-  AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
-  AND l.relation IN (SELECT {table}::regclass UNION SELECT relid FROM pg_catalog.pg_partition_tree({table}::regclass))
-"""
-
 
 def open_writers(database: Database, source: RowSource) -> frozenset[str]:
-    """The transactions that hold a lock of writers on the table now; none for a view, a query, or another product.
+    """The transactions that hold a lock of writers on the table now; none for a view, a query, or a product that does not show them.
 
     A row's number or time is taken while its transaction holds that lock. So when those that held it at some time have ended, no row
     can come any more whose number was taken before that time.
     """
-    if source.dialect.name != POSTGRESQL or not source.is_stored:
-        return frozenset()
-    return frozenset(name for (name,) in database.rows(_WRITERS.format(table=sql_text(source.relation))))
+    sql = source.dialect.open_writers_query(source.relation) if source.is_stored else None
+    return frozenset() if sql is None else frozenset(name for (name,) in database.rows(sql))
 
 
 class OpenTransactions:

@@ -10,14 +10,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, TIMESTAMPS, Column, ColumnKind, Table
-from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, TIMESTAMPS, Column, ColumnKind, Table, TableName
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_INCLUDE
-from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database, read_columns
 from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException
-from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName, dialect_of
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.source.config import INCREMENTING, NON_NULL, QUERY, TIMESTAMP
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, table_partition
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
@@ -68,7 +66,7 @@ def table_source(database: Database, settings: SourceSettings, table: Table) -> 
     columns = _with_texts(read_columns(database, settings.url, table.name), settings, table.name.table)
     if not columns:
         raise ConfigException.of(TABLE_INCLUDE, table.name, "There is no such table any more, or no right to see it.")
-    dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
+    dialect = settings.dialect
     incrementing, timestamps = _keys(settings, columns, f"table {table.name}", knows_null=table.type == TABLE)
     return RowSource(
         dialect.table(table.name),
@@ -92,14 +90,14 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
     if twice:
         raise ConfigException.of(QUERY, query, f"Two columns are called {twice[0]}. Give each a name of its own with AS.")
     incrementing, timestamps = _keys(settings, columns, "the query", knows_null=False)
-    dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
+    dialect = settings.dialect
     relation = f"({query}\n) {_ALIAS}"  # without AS, which Oracle does not take; a line of its own: the query may end with a comment
     return RowSource(relation, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
 
 
 def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
     """The columns, with those of ``columns.as.text`` as columns of which only the text is read."""
-    folded = dialect_of(settings.url.dialect).folded
+    folded = settings.dialect.folded
     texts = set(map(folded, settings.as_text))
 
     def is_text(column: Column) -> bool:
@@ -174,14 +172,13 @@ def _named(columns: list[Column], name: str) -> Column | None:
 
 _VIEW: Final = "connect_query"
 _SAMPLE_ROWS: Final = 1000
-_STORAGE_KINDS: Final = {"integer": ColumnKind.INT64, "real": ColumnKind.FLOAT64, "blob": ColumnKind.BYTES}
 
 
 def read_query_columns(database: Database, url: DatabaseUrl, query: str) -> list[Column]:
-    """The columns in their order, all nullable. PostgreSQL and SQLite report them for a view that exists briefly in the connection's
-    temporary schema; elsewhere they are taken from the first rows. Raises ConfigException for a query that the database refuses."""
+    """The columns in their order, all nullable. Some products report them for a view that exists briefly in the connection's temporary
+    schema; elsewhere they are taken from the first rows. Raises ConfigException for a query that the database refuses."""
     try:
-        if url.dialect in (POSTGRESQL, SQLITE):
+        if url.dialect.describes_views:
             return _of_view(database, url, query)
         return _of_first_rows(url, query)
     except StatementException as error:
@@ -197,23 +194,9 @@ def _of_view(database: Database, url: DatabaseUrl, query: str) -> list[Column]:
             return _of_first_rows(url, query)
         raise
     try:
-        if url.dialect == SQLITE:
-            return _with_storage(database, read_columns(database, url, TableName(_VIEW)))
-        schema = database.rows("SELECT nspname::text FROM pg_catalog.pg_namespace WHERE oid = pg_catalog.pg_my_temp_schema()")[0][0]
-        return read_columns(database, url, TableName(_VIEW, schema))
+        return url.dialect.read_view_columns(database, _VIEW)
     finally:
         database.execute(f"DROP VIEW {_VIEW}")
-
-
-def _with_storage(database: Database, columns: list[Column]) -> list[Column]:
-    """SQLite declares no type for a computed column: the type of its first value counts."""
-    computed = [column for column in columns if not column.type_name]
-    if not computed:
-        return columns
-    names = [f'"{column.name.replace(chr(34), chr(34) * 2)}"' for column in computed]
-    found = database.rows(f"SELECT {', '.join(f'(SELECT typeof({name}) FROM {_VIEW} WHERE {name} IS NOT NULL LIMIT 1)' for name in names)}")
-    kinds = {column.name: _STORAGE_KINDS.get(word or "", ColumnKind.STRING) for column, word in zip(computed, found[0], strict=True)}
-    return [Column(column.name, kinds[column.name], "") if column.name in kinds else column for column in columns]
 
 
 def _of_first_rows(url: DatabaseUrl, query: str) -> list[Column]:

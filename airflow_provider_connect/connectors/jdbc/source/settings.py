@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE, TableFilter
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
-from airflow_provider_connect.connectors.jdbc.database.dialect import QUOTE_IDENTIFIERS
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import QUOTE_IDENTIFIERS, Dialect
 from airflow_provider_connect.connectors.jdbc.source.config import (
     AS_TEXT,
     ATTEMPTS,
@@ -70,7 +70,7 @@ class SourceSettings:
     rows_to: int | None
     overlap: int
     needs_non_null: bool
-    is_quoting: bool
+    dialect: Dialect
     numeric_mapping: NumericMapping
     as_text: frozenset[str]
     time_zone: str
@@ -110,7 +110,7 @@ class SourceSettings:
             rows_to=_bound(Mode(config[MODE]), ROWS_TO, config[ROWS_TO]),
             overlap=config[TIMESTAMP_OVERLAP] * 1_000_000 if Mode(config[MODE]).has_timestamp else config[INCREMENTING_OVERLAP],
             needs_non_null=config[NON_NULL],
-            is_quoting=config[QUOTE_IDENTIFIERS].lower() == "always",
+            dialect=replace(url.dialect, is_quoting=config[QUOTE_IDENTIFIERS].lower() == "always"),
             numeric_mapping=NumericMapping(mapping.lower()),
             as_text=frozenset(config[AS_TEXT]),
             time_zone=config[TIME_ZONE],

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Table
+from airflow_provider_connect.connectors.jdbc.catalog.column import Table, TableName
 from airflow_provider_connect.connectors.jdbc.database.database import Database
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.config import Mode
 from airflow_provider_connect.connectors.jdbc.source.offset import (
     INCREMENTING,

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from airflow_provider_connect.connectors.jdbc.catalog.datasets import table_dataset
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
+from airflow_provider_connect.connectors.jdbc.database.datasets import table_dataset
 from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, CONFIG_DEF
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset
 from airflow_provider_connect.connectors.jdbc.source.row_reader import WAITING, OpenTransactions, RowReader

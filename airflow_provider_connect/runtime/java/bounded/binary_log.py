@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL
-from airflow_provider_connect.connectors.jdbc.database.database_url import PORTS, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.dialects.mysql import Mariadb, Mysql
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.java.bounded.database_server import (
     CONNECT_SECONDS,
@@ -25,8 +25,8 @@ from airflow_provider_connect.runtime.java.bounded.database_server import (
 )
 
 _SSL_MODE: Final = "database.ssl.mode"
-_DEFAULTS: Final = {PORT: str(PORTS[MYSQL])}
-_SSL_DEFAULTS: Final = {MARIADB: "disable", MYSQL: "preferred"}
+_DEFAULTS: Final = {PORT: str(Mysql.port)}
+_SSL_DEFAULTS: Final = {Mariadb(): "disable", Mysql(): "preferred"}
 _ENCRYPTED: Final = {"ssl_check_hostname": "true"}
 _VERIFIED: Final = {"ssl_verify_cert": "true"}
 _SSL: Final[Mapping[str, Mapping[str, str]]] = {
@@ -143,7 +143,7 @@ class BinaryLog:
 def _url(given: Mapping[str, str], *, has_domains: bool) -> DatabaseUrl:
     """Its options name no file to read."""
     host, port = server_address(given)
-    dialect = MARIADB if has_domains else MYSQL
+    dialect = Mariadb() if has_domains else Mysql()
     mode = given.get(_SSL_MODE, _SSL_DEFAULTS[dialect]).lower()
     if mode not in _SSL:
         raise ConfigException.of(_SSL_MODE, mode, f"It must be one of {', '.join(_SSL)}.")

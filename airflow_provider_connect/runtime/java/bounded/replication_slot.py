@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_options import POSTGRESQL
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.dialects.postgresql import Postgresql
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.java.bounded.database_server import (
     CONNECT_SECONDS,
@@ -189,7 +189,7 @@ def _url(given: Mapping[str, str]) -> DatabaseUrl:
         raise ConfigException.of(_SSL_MODE, mode, f"It must be one of {', '.join(_SSL_MODES)}.")
     options = {"sslmode": mode, "connect_timeout": str(CONNECT_SECONDS), "application_name": "airflow-provider-connect"}
     database, user, password = (given.get(f"database.{key}") for key in ("dbname", "user", "password"))
-    return DatabaseUrl(POSTGRESQL, host, port, database, user, password, options)
+    return DatabaseUrl(Postgresql(), host, port, database, user, password, options)
 
 
 def _matching(given: Mapping[str, str], key: str, pattern: re.Pattern[str], form: str) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of
+from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, build_layout
 from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import table_name
-from airflow_provider_connect.connectors.jdbc.sink.target import literal
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
 from airflow_provider_connect.data.columns import column_of
 from airflow_provider_connect.data.schema import (
@@ -192,11 +192,11 @@ def test_a_type_has_its_column(schema: Schema, postgresql: str, mysql: str, sqli
 )
 def test_a_default_is_a_literal(schema: Schema, value: Any, wanted: str) -> None:
     for name in ("postgresql", "mysql", "sqlite"):
-        assert literal(schema, value, dialect_of(name)).startswith(wanted)
+        assert dialect_of(name).literal(schema, value).startswith(wanted)
 
 
 def test_a_default_of_a_boolean_is_the_dialect_s() -> None:
-    assert [literal(BOOLEAN_SCHEMA, True, dialect_of(name)).upper() for name in ("postgresql", "mysql")] == ["TRUE", "1"]
+    assert [dialect_of(name).literal(BOOLEAN_SCHEMA, True).upper() for name in ("postgresql", "mysql")] == ["TRUE", "1"]
 
 
 @pytest.mark.parametrize(

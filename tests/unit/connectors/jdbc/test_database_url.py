@@ -5,29 +5,33 @@ import re
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl, parse_url
+from airflow_provider_connect.connectors.jdbc.dialects.mysql import Mariadb, Mysql
+from airflow_provider_connect.connectors.jdbc.dialects.oracle import Oracle
+from airflow_provider_connect.connectors.jdbc.dialects.postgresql import Postgresql
+from airflow_provider_connect.connectors.jdbc.dialects.sqlite import Sqlite
+from airflow_provider_connect.connectors.jdbc.dialects.sqlserver import SqlServer
 from airflow_provider_connect.errors import ConfigException
 
+POSTGRESQL, SQLITE, MYSQL, MARIADB, ORACLE, MSSQL = Postgresql(), Sqlite(), Mysql(), Mariadb(), Oracle(), SqlServer()
 DATABASES = {
-    "jdbc:postgresql://db:6543/shop": DatabaseUrl("postgresql", "db", 6543, "shop"),
+    "jdbc:postgresql://db:6543/shop": DatabaseUrl(POSTGRESQL, "db", 6543, "shop"),
     "jdbc:postgresql://db/shop?user=ann&password=s%26x&ApplicationName=etl&prepareThreshold=0": DatabaseUrl(
-        "postgresql", "db", 5432, "shop", "ann", "s&x", {"application_name": "etl"}
+        POSTGRESQL, "db", 5432, "shop", "ann", "s&x", {"application_name": "etl"}
     ),
-    "jdbc:postgresql://a:1,b:2/shop?targetServerType=any": DatabaseUrl("postgresql", "a:1,b:2", None, "shop"),
-    "jdbc:postgresql:shop": DatabaseUrl("postgresql", "localhost", 5432, "shop"),
-    "jdbc:postgresql://[::1]:5433/shop?ssl=true": DatabaseUrl("postgresql", "[::1]", 5433, "shop", options={"sslmode": "verify-full"}),
-    "postgres://ann:p%40ss@db/shop": DatabaseUrl("postgresql", "db", 5432, "shop", "ann", "p@ss"),
-    "postgresql+psycopg2://ann@db/shop?sslmode=require": DatabaseUrl(
-        "postgresql", "db", 5432, "shop", "ann", options={"sslmode": "require"}
-    ),
-    "jdbc:postgresql://db/shop?currentSchema=my_app": DatabaseUrl("postgresql", "db", 5432, "shop", schema="my_app"),
-    "jdbc:sqlite:/var/lib/app.db": DatabaseUrl("sqlite", database="/var/lib/app.db"),
-    "sqlite:////var/lib/app.db": DatabaseUrl("sqlite", database="/var/lib/app.db"),
-    "sqlite:///app.db?mode=ro": DatabaseUrl("sqlite", database="app.db", options={"mode": "ro"}),
-    "sqlite://%2Fvar%2Flib%2Fapp.db": DatabaseUrl("sqlite", database="/var/lib/app.db"),
-    "jdbc:mysql://db/shop?useSSL=false&serverTimezone=UTC&allowLoadLocalInfile=false": DatabaseUrl("mysql", "db", 3306, "shop"),
-    "jdbc:mariadb://db:3307/shop?sslMode=REQUIRED": DatabaseUrl("mariadb", "db", 3307, "shop", options={"ssl_check_hostname": "true"}),
+    "jdbc:postgresql://a:1,b:2/shop?targetServerType=any": DatabaseUrl(POSTGRESQL, "a:1,b:2", None, "shop"),
+    "jdbc:postgresql:shop": DatabaseUrl(POSTGRESQL, "localhost", 5432, "shop"),
+    "jdbc:postgresql://[::1]:5433/shop?ssl=true": DatabaseUrl(POSTGRESQL, "[::1]", 5433, "shop", options={"sslmode": "verify-full"}),
+    "postgres://ann:p%40ss@db/shop": DatabaseUrl(POSTGRESQL, "db", 5432, "shop", "ann", "p@ss"),
+    "postgresql+psycopg2://ann@db/shop?sslmode=require": DatabaseUrl(POSTGRESQL, "db", 5432, "shop", "ann", options={"sslmode": "require"}),
+    "jdbc:postgresql://db/shop?currentSchema=my_app": DatabaseUrl(POSTGRESQL, "db", 5432, "shop", schema="my_app"),
+    "jdbc:sqlite:/var/lib/app.db": DatabaseUrl(SQLITE, database="/var/lib/app.db"),
+    "sqlite:////var/lib/app.db": DatabaseUrl(SQLITE, database="/var/lib/app.db"),
+    "sqlite:///app.db?mode=ro": DatabaseUrl(SQLITE, database="app.db", options={"mode": "ro"}),
+    "sqlite://%2Fvar%2Flib%2Fapp.db": DatabaseUrl(SQLITE, database="/var/lib/app.db"),
+    "jdbc:mysql://db/shop?useSSL=false&serverTimezone=UTC&allowLoadLocalInfile=false": DatabaseUrl(MYSQL, "db", 3306, "shop"),
+    "jdbc:mariadb://db:3307/shop?sslMode=REQUIRED": DatabaseUrl(MARIADB, "db", 3307, "shop", options={"ssl_check_hostname": "true"}),
     "mysql+pymysql://ann:x@db/shop?charset=utf8mb4": DatabaseUrl(
-        "mysql", "db", 3306, "shop", "ann", "x", {"charset": "utf8mb4"}, driver="pymysql"
+        MYSQL, "db", 3306, "shop", "ann", "x", {"charset": "utf8mb4"}, driver="pymysql"
     ),
 }
 
@@ -116,19 +120,19 @@ def test_drivers_get_urls_in_their_own_form() -> None:
 
 
 VENDORS = {
-    "jdbc:oracle:thin:@host:1521/xe": DatabaseUrl("oracle", "host", 1521, options={"service_name": "xe"}),
-    "jdbc:oracle:thin:@//host/ORCLPDB1": DatabaseUrl("oracle", "host", 1521, options={"service_name": "ORCLPDB1"}),
-    "jdbc:oracle:thin:@host:1522:XE": DatabaseUrl("oracle", "host", 1522, "XE"),
-    "jdbc:oracle:thin:scott/tig%er@host:1521/xe": DatabaseUrl("oracle", "host", 1521, None, "scott", "tig%er", {"service_name": "xe"}),
+    "jdbc:oracle:thin:@host:1521/xe": DatabaseUrl(ORACLE, "host", 1521, options={"service_name": "xe"}),
+    "jdbc:oracle:thin:@//host/ORCLPDB1": DatabaseUrl(ORACLE, "host", 1521, options={"service_name": "ORCLPDB1"}),
+    "jdbc:oracle:thin:@host:1522:XE": DatabaseUrl(ORACLE, "host", 1522, "XE"),
+    "jdbc:oracle:thin:scott/tig%er@host:1521/xe": DatabaseUrl(ORACLE, "host", 1521, None, "scott", "tig%er", {"service_name": "xe"}),
     "jdbc:oracle:thin:@(DESCRIPTION=(ADDRESS=(PROTOCOL=tcp)(HOST=h)(PORT=1523))(CONNECT_DATA=(SERVICE_NAME=s)))": DatabaseUrl(
-        "oracle", "h", 1523, options={"service_name": "s"}
+        ORACLE, "h", 1523, options={"service_name": "s"}
     ),
-    "jdbc:sqlserver://h:1434;databaseName=x": DatabaseUrl("mssql", "h", 1434, "x"),
+    "jdbc:sqlserver://h:1434;databaseName=x": DatabaseUrl(MSSQL, "h", 1434, "x"),
     "jdbc:sqlserver://h;user=sa;password={a;b}}c};encrypt=true;trustServerCertificate=true;database=x": DatabaseUrl(
-        "mssql", "h", 1433, "x", "sa", "a;b}c", {"encryption": "require"}
+        MSSQL, "h", 1433, "x", "sa", "a;b}c", {"encryption": "require"}
     ),
-    "jdbc:sqlserver://;serverName=h;portNumber=1435;encrypt=false": DatabaseUrl("mssql", "h", 1435, options={"encryption": "request"}),
-    "mssql+pymssql://sa@h/x": DatabaseUrl("mssql", "h", 1433, "x", "sa", driver="pymssql"),
+    "jdbc:sqlserver://;serverName=h;portNumber=1435;encrypt=false": DatabaseUrl(MSSQL, "h", 1435, options={"encryption": "request"}),
+    "mssql+pymssql://sa@h/x": DatabaseUrl(MSSQL, "h", 1433, "x", "sa", driver="pymssql"),
 }
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.catalog.datasets import table_dataset
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind, TableName
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
+from airflow_provider_connect.connectors.jdbc.database.datasets import table_dataset
 from airflow_provider_connect.sdk.datasets import Dataset
 
 PG = TableName("orders", "public", "shop")

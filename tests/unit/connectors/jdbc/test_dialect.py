@@ -2,7 +2,8 @@
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
+from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
 from airflow_provider_connect.data.schema import INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.errors import ConfigException, ConnectException
 

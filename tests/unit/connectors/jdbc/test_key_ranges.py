@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.source import shares
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, refuse_wrong

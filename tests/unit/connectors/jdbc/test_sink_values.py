@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
+from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.sink.layout import Records, build_layout, location_of
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import table_name
 from airflow_provider_connect.connectors.jdbc.sink.tables import effect_of
-from airflow_provider_connect.connectors.jdbc.sink.target import literal
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.columns import column_of
 from airflow_provider_connect.data.records import TopicPartition
@@ -146,4 +146,4 @@ def test_records_are_sliced_and_found_across_batches() -> None:
     ],
 )
 def test_defaults_as_sql(schema: Schema, value: object, postgresql: str, mariadb: str) -> None:
-    assert [literal(schema, value, dialect_of(name)) for name in ("postgresql", "mariadb")] == [postgresql, mariadb]
+    assert [dialect_of(name).literal(schema, value) for name in ("postgresql", "mariadb")] == [postgresql, mariadb]

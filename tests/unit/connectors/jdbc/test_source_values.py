@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind, TableName
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of
+from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
 from airflow_provider_connect.connectors.jdbc.source.column_reading import ColumnReading, milliseconds, nanoseconds_of, readings_of
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF, NumericMapping

@@ -16,20 +16,23 @@ pytest.importorskip("oracledb")
 pytest.importorskip("pymssql")
 sqlalchemy = pytest.importorskip("sqlalchemy")
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind  # noqa: E402
-from airflow_provider_connect.connectors.jdbc.catalog.metadata import _inspected_column  # noqa: E402
+from airflow_provider_connect.connectors.jdbc.catalog.column import (  # noqa: E402
+    Column,
+    ColumnKind,
+    TableName,
+)
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url  # noqa: E402
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of  # noqa: E402
+from airflow_provider_connect.connectors.jdbc.dialects.inspection import inspected_column  # noqa: E402
+from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Origin, RecordColumn  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.sink.offsets import OffsetsTable  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF as SINK  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.sink.sqlalchemy_store import RowStore  # noqa: E402
-from airflow_provider_connect.connectors.jdbc.sink.store import column_name  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, changes  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF as SOURCE  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset  # noqa: E402
-from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery, clock_query  # noqa: E402
+from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource  # noqa: E402
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings  # noqa: E402
 from airflow_provider_connect.data.arrow import pa  # noqa: E402
@@ -219,7 +222,7 @@ def test_rows_are_read(product: str, mode: str, kind: ColumnKind, is_query: bool
 
 @product
 def test_the_clock_is_read(product: str) -> None:
-    found = parsed(clock_query(product), product)
+    found = parsed(dialect_of(product).clock_query, product)
     assert isinstance(found, sqlglot.exp.Select)
     assert (found.find(sqlglot.exp.Table) is not None) is (product == "oracle")
 
@@ -242,15 +245,15 @@ def test_names_have_a_limit(product: str, most: int) -> None:
 
 
 def test_unquoted_names_of_oracle_are_capitals() -> None:
-    assert column_name("Orders", dialect_of("oracle", is_quoting=False)) == "ORDERS"
-    assert column_name("Orders", dialect_of("oracle")) == "Orders"
+    assert dialect_of("oracle", is_quoting=False).stored_name("Orders") == "ORDERS"
+    assert dialect_of("oracle").stored_name("Orders") == "Orders"
 
 
 def test_numbers_of_oracle_keep_their_digits() -> None:
     from sqlalchemy.dialects import oracle
 
     def read(type_: Any) -> Column:
-        return _inspected_column({"name": "n", "type": type_}, [], is_oracle=True)
+        return inspected_column({"name": "n", "type": type_}, [], is_oracle=True)
 
     number: Any = oracle.NUMBER
     found = [read(type_) for type_ in (number(8, 2), number(19, 0), number(), sqlalchemy.types.INTEGER())]

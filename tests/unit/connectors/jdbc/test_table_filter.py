@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 
 TABLES = [
     TableName(*parts) for parts in (("orders", "public"), ("Orders", "other"), ("ITEMS", "public"), ("Log", "public"), ("LOG", "public"))

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column
-from airflow_provider_connect.connectors.jdbc.database.database_options import MARIADB, MYSQL, POSTGRESQL, SQLITE
-from airflow_provider_connect.connectors.jdbc.database.database_url import PORTS, DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, TableName
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.sdk.datasets import Dataset
-
-_SCHEMES = {POSTGRESQL: "postgres", MARIADB: "mysql"}
 
 
 def table_dataset(url: DatabaseUrl, name: TableName, columns: Iterable[Column]) -> Dataset:
@@ -20,17 +16,12 @@ def table_dataset(url: DatabaseUrl, name: TableName, columns: Iterable[Column]) 
     file of SQLite is a database of its own: ``sqlite://«path»`` + ``table``.
     """
     types = {column.name: column.type_name for column in columns}
-    if url.dialect == SQLITE:
-        return Dataset(f"sqlite://{url.database}", name.table, types)
-    catalog = name.catalog or url.database
-    if url.dialect in (MYSQL, MARIADB):
-        parts = [catalog, name.table]
-    elif url.dialect == POSTGRESQL:
-        parts = [catalog, name.schema or url.schema or "public", name.table]
-    else:
-        parts = [catalog, name.schema, name.table]
-    scheme = _SCHEMES.get(url.dialect, url.dialect)
-    return Dataset(f"{scheme}://{_first_server(url)}", ".".join(part for part in parts if part), types)
+    dialect = url.dialect
+    if dialect.is_file:
+        return Dataset(f"{dialect.name}://{url.database}", name.table, types)
+    schema = (name.schema or url.schema or dialect.default_schema) if dialect.has_schemas else None
+    parts = (name.catalog or url.database, schema, name.table)
+    return Dataset(f"{dialect.dataset_scheme or dialect.name}://{_first_server(url)}", ".".join(part for part in parts if part), types)
 
 
 def _first_server(url: DatabaseUrl) -> str:
@@ -38,6 +29,6 @@ def _first_server(url: DatabaseUrl) -> str:
     first = (url.host or url.options.get("host") or "").partition(",")[0]
     host, colon, port = first.rpartition(":") if first.count(":") == 1 else ("", "", "")
     if not colon:
-        host, port = first, str(url.port or url.options.get("port", "").partition(",")[0] or PORTS.get(url.dialect, ""))
+        host, port = first, str(url.port or url.options.get("port", "").partition(",")[0] or url.dialect.port or "")
     host = "localhost" if not host or host.startswith("/") else host
     return f"{host}:{port}" if port else host

@@ -1,0 +1,392 @@
+"""How one database product differs from standard SQL and from other products, as one value.
+
+``Dialect`` itself is standard SQL, for the products that only SQLAlchemy knows. Each other product is a subclass in a module of its own,
+listed in ``registry``; all other modules ask the dialect and never compare its name. Knows no connection: it returns SQL, or reads the rows
+of a database that is handed in.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from zoneinfo import ZoneInfo
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, Table, TableName
+from airflow_provider_connect.connectors.jdbc.dialects.inspection import inspected_columns, inspected_tables
+from airflow_provider_connect.connectors.jdbc.dialects.url_options import UrlOptions
+from airflow_provider_connect.data.schema import DATE, DECIMAL, STRING_SCHEMA, TIME, TIMESTAMP, Schema, SchemaType
+from airflow_provider_connect.errors import ConfigException, ConnectException
+
+QUOTE_IDENTIFIERS: Final = "quote.sql.identifiers"
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+BATCH_BYTES: Final = 4 << 20  # of the database's own encoding; larger batches fall out of the cache
+
+STANDARD_TYPES: Final[Mapping[str, str]] = {
+    SchemaType.INT8: "SMALLINT",
+    SchemaType.INT16: "SMALLINT",
+    SchemaType.INT32: "INTEGER",
+    SchemaType.INT64: "BIGINT",
+    SchemaType.FLOAT32: "REAL",
+    SchemaType.FLOAT64: "DOUBLE PRECISION",
+    SchemaType.BOOLEAN: "BOOLEAN",
+    SchemaType.STRING: "VARCHAR(4000)",
+    SchemaType.BYTES: "BLOB",
+    DECIMAL: "DECIMAL(38,{scale})",
+    DATE: "DATE",
+    TIME: "TIME",
+    TIMESTAMP: "TIMESTAMP",
+}
+
+
+class UnknownFormError(Exception):
+    """A URL of another form; the text holds the form to write, and nothing of the URL but names."""
+
+
+class Rows(Protocol):
+    """An open database, to query the catalog."""
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]: ...
+
+
+class Selected(NamedTuple):
+    """A column in a select list, and the schema of its values. ``null_test``: a second expression, true where the column is null and
+    ``expression`` has a substitute."""
+
+    expression: str
+    schema: Schema
+    null_test: str | None = None
+
+
+class Savepoint(NamedTuple):
+    """The statements of a savepoint, before its name. ``release`` None: it ends with the transaction."""
+
+    create: str = "SAVEPOINT"
+    roll_back: str = "ROLLBACK TO"
+    release: str | None = "RELEASE SAVEPOINT"
+
+
+class RowSql(NamedTuple):
+    """One row in a statement with parameters: the table, its columns' quoted names by name, and the driver's mark of each value."""
+
+    table: str
+    names: Mapping[str, str]
+    marks: Sequence[str]
+
+    @property
+    def insert(self) -> str:
+        """The statement that inserts the row."""
+        return f"INSERT INTO {self.table} ({', '.join(self.names.values())}) VALUES ({', '.join(self.marks)})"
+
+    def merge(self, keys: Sequence[str], *, hint: str = "", source: str = "", end: str = "") -> str:
+        """MERGE of the row by its key. ``hint`` follows the table, ``source`` the values, ``end`` the statement."""
+        given = ", ".join(f"{mark} AS {name}" for mark, name in zip(self.marks, self.names.values(), strict=True))
+        same = " AND ".join(f"stored.{self.names[name]} = given.{self.names[name]}" for name in keys)
+        changes = ", ".join(f"stored.{name} = given.{name}" for key, name in self.names.items() if key not in keys)
+        values = ", ".join(f"given.{name}" for name in self.names.values())
+        return (
+            f"MERGE INTO {self.table}{hint} stored USING (SELECT {given}{source}) given ON ({same})"
+            f"{f' WHEN MATCHED THEN UPDATE SET {changes}' if changes else ''}"
+            f" WHEN NOT MATCHED THEN INSERT ({', '.join(self.names.values())}) VALUES ({values}){end}"
+        )
+
+
+def sql_text(value: str) -> str:
+    """A name as a text literal of standard SQL."""
+    escaped = value.replace("'", "''")
+    return f"'{escaped}'"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """``name`` is SQLAlchemy's. ``is_quoting`` False (``quote.sql.identifiers=never``): names are written without quotes."""
+
+    name: str
+    is_quoting: bool = True
+
+    # --- URL and driver
+
+    title: ClassVar[str] = ""
+    """The product's name for people."""
+    is_tested: ClassVar[bool] = True
+    """Whether the tests run against a server of it."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Other names in URLs."""
+    extra: ClassVar[str | None] = None
+    """The extra of this package that installs the driver; None: the product is not in ``registry``."""
+    driver: ClassVar[str | None] = None
+    """The Python driver for SQLAlchemy, by its name in a URL and of its module."""
+    adbc_driver: ClassVar[str | None] = None
+    """The ADBC driver, whose rows are columns from the wire on; None: SQLAlchemy reads."""
+    is_file: ClassVar[bool] = False
+    """Whether a database is a file of the host."""
+    uses_libpq: ClassVar[bool] = False
+    """Whether the driver is libpq: several hosts, a socket by its folder, a schema to start in, the local host by default."""
+    makes_tls_context: ClassVar[bool] = False
+    """Whether the driver takes the ``ssl_…`` options as an SSLContext."""
+    port: ClassVar[int | None] = None
+    options: ClassVar[UrlOptions] = UrlOptions()
+    zero_dates: ClassVar[str | None] = None
+    """What 0000-00-00 is read as when the URL does not set it; None: null."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the product has a dialect here."""
+        return self.extra is not None
+
+    def common_form(self, rest: str) -> str:
+        """The part of a URL after the product's name as ``//user:password@host:port/database?name=value``. Raises UnknownFormError."""
+        return rest
+
+    def check_options(self, options: Mapping[str, str], given: Mapping[str, str]) -> None:
+        """Raise UnknownOptionError for ``options`` of the driver that need another one among those ``given`` in the URL."""
+
+    # --- errors
+
+    lost_numbers: ClassVar[frozenset[int]] = frozenset()
+    """The server's numbers for a lost connection."""
+    rollback_numbers: ClassVar[frozenset[int]] = frozenset()
+    """The server's numbers for a transaction that it ended in favor of another one."""
+    value_numbers: ClassVar[frozenset[int]] = frozenset()
+    """The server's numbers for a value that it refuses, beyond those that its driver reports as such."""
+    numbers_statement_errors: ClassVar[bool] = False
+    """Whether each refused statement has a number, so that an error without one is the driver's about a value."""
+
+    # --- sessions and answers
+
+    session_statements: ClassVar[tuple[str, ...]] = ()
+    """Run on each new connection of SQLAlchemy."""
+    adbc_statements: ClassVar[tuple[str, ...]] = ()
+    """Run on each new connection of ADBC."""
+    buffers_answers: ClassVar[bool] = False
+    """Whether the driver holds a whole answer in memory unless it is asked to stream."""
+    streams_small_batches: ClassVar[bool] = False
+    """Whether the ADBC driver's batches are bounded by few rows and must be joined."""
+
+    def stream_options(self, rows: int) -> Mapping[str, str]:
+        """Options of an ADBC statement whose answer is streamed, about ``rows`` at a time."""
+        return {}
+
+    # --- catalog
+
+    dataset_scheme: ClassVar[str | None] = None
+    """OpenLineage's scheme; None: the name."""
+    default_schema: ClassVar[str | None] = None
+    describes_views: ClassVar[bool] = False
+    """Whether the columns of a query are read from a temporary view (``read_view_columns``), else from its first rows."""
+
+    def read_tables(self, database: Rows) -> list[Table]:
+        """All tables and views that the user may read, without the system's."""
+        return inspected_tables(_engine(database))
+
+    def read_columns(self, database: Rows, table: TableName) -> list[Column]:
+        """The columns of a table in their order; empty where there is no such table."""
+        return inspected_columns(_engine(database), table)
+
+    def read_view_columns(self, database: Rows, view: str) -> list[Column]:
+        """The columns of a temporary view of this connection."""
+        raise NotImplementedError
+
+    def open_writers_query(self, relation: str) -> str | None:
+        """The SQL whose rows are the transactions that hold a lock of writers on a table; None: not known."""
+        return None
+
+    # --- names
+
+    quotes: ClassVar[tuple[str, str]] = ('"', '"')
+    """The characters before and after a quoted name."""
+    longest_name: ClassVar[int] = 0
+    """0: no limit is known."""
+    in_bytes: ClassVar[bool] = False
+    """Whether ``longest_name`` is in UTF-8's bytes, else in characters."""
+    ignores_case: ClassVar[bool] = False
+    """Whether two names of columns that differ by case alone are one name, quoted or not."""
+    has_schemas: ClassVar[bool] = True
+    """Whether tables are in schemas of a catalog, else directly in catalogs."""
+    has_dotted_names: ClassVar[bool] = True
+    """Whether a dot separates a schema from a table in a name without quotes."""
+
+    def folded(self, identifier: str) -> str:
+        """A name of a column as the database compares it."""
+        return identifier.lower() if self.ignores_case else identifier
+
+    def stored_name(self, identifier: str) -> str:
+        """A name as the catalog has it after it was written in SQL as ``is_quoting`` asks for."""
+        return identifier if self.is_quoting else self._unquoted(identifier)
+
+    def _unquoted(self, identifier: str) -> str:
+        return identifier
+
+    def quoted(self, identifier: str) -> str:
+        """A name as SQL. Without quoting only plain names pass: anything else could be SQL."""
+        if not identifier or "\0" in identifier:
+            raise ConnectException(f"{identifier!r} is not a name of a table or column")
+        length = len(identifier.encode("utf-8", "surrogatepass")) if self.in_bytes else len(identifier)
+        if 0 < self.longest_name < length:  # PostgreSQL would cut it, and the name be another
+            unit = "bytes" if self.in_bytes else "characters"
+            raise ConnectException(f"The name {identifier!r} of a table or column has {length} {unit}; {self.name} has {self.longest_name}")
+        if not self.is_quoting:
+            if not _PLAIN.fullmatch(identifier):
+                raise ConfigException.of(
+                    QUOTE_IDENTIFIERS, "never", f"The name {identifier!r} of a table or column needs quotes. Set it to always."
+                )
+            return identifier
+        before, after = self.quotes
+        return f"{before}{identifier.replace(after, after * 2)}{after}"
+
+    def table(self, name: TableName) -> str:
+        """A table's whole name as SQL."""
+        return ".".join(map(self.quoted, name.parts))
+
+    # --- types
+
+    types: ClassVar[Mapping[str, str]] = STANDARD_TYPES
+    """The column types by Connect type or logical name, ``{scale}`` filled in."""
+    key_types: ClassVar[Mapping[str, str]] = {}
+    """Those that differ for columns of a primary key."""
+    has_arrays: ClassVar[bool] = False
+    binary_collation: ClassVar[str] = ""
+    """Makes texts equal only if they are the same, as in case; follows a type."""
+    table_options: ClassVar[str] = ""
+    """Follows CREATE TABLE for tables of our own."""
+    reads_empty_as_null: ClassVar[bool] = False
+    """Whether an empty text is null."""
+    has_fixed_types: ClassVar[bool] = False
+    """Whether a column keeps its type for good, and takes any number."""
+    casts_texts: ClassVar[bool] = False
+    """Whether texts that are numbers go into columns of numbers, and others are refused."""
+
+    @property
+    def exact_text(self) -> str:
+        """The type of a key column in which no two texts are equal that differ, as in case."""
+        return self.column_type(STRING_SCHEMA, is_key=True) + self.binary_collation
+
+    def column_type(self, schema: Schema, *, is_key: bool = False) -> str:
+        """The type of a column that holds values of ``schema``, without NULL or NOT NULL. Raises ConnectException for values that no
+        column holds: maps, structs, and arrays except PostgreSQL's of single values."""
+        element = schema.value_schema
+        if self.has_arrays and schema.type is SchemaType.ARRAY and element is not None and element.type is not SchemaType.ARRAY:
+            return f"{self.column_type(element)}[]"
+        kind = schema.logical_name or str(schema.type)
+        text = (self.key_types.get(kind) if is_key else None) or self.types.get(kind)
+        if text is None:
+            raise ConnectException(f"{schema.name or schema.type.name} has no column type in {self.name}")
+        return text.replace("{scale}", str(schema.scale)) if kind == DECIMAL else text
+
+    def change_type(self, column: str, type: str, nullability: str, rest: str) -> str:
+        """The part of ALTER TABLE that gives a column, quoted, another type. ``rest``: its definition after the type, where
+        ``definition_query`` reports it, else as ``nullability``."""
+        return f"ALTER COLUMN {column} SET DATA TYPE {type}"
+
+    # --- literals
+
+    text_prefix: ClassVar[str] = ""
+    """Before the quote of a text, lest letters that the code page lacks become question marks."""
+    escapes_backslashes: ClassVar[bool] = False
+    has_booleans: ClassVar[bool] = False
+    """Whether TRUE and FALSE are literals."""
+    bytes_literal: ClassVar[str] = "X'{}'"
+    """With hexadecimal digits filled in."""
+    types_time_literals: ClassVar[bool] = False
+    """Whether a literal of a date or timestamp needs the word of its type."""
+
+    def text_literal(self, text: str) -> str:
+        """A text in quotes."""
+        if "\0" in text:
+            raise ConnectException(f"{text!r} holds a zero byte, which no text of SQL may")
+        escaped = sql_text(text)
+        return f"{self.text_prefix}{escaped.replace(chr(92), chr(92) * 2) if self.escapes_backslashes else escaped}"
+
+    def literal(self, schema: Schema, value: Any) -> str:
+        """A value of ``schema``. Raises ConnectException for arrays, maps and structs."""
+        if isinstance(value, bool):
+            return str(value).upper() if self.has_booleans else str(int(value))
+        if isinstance(value, int | float | Decimal):
+            return str(value) if not isinstance(value, Decimal) else format(value, "f")
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self.bytes_literal.format(bytes(value).hex())
+        if isinstance(value, datetime.datetime):
+            text = f"'{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(sep=' ')}'"
+            return f"TIMESTAMP {text}" if self.types_time_literals else text
+        if isinstance(value, datetime.date | datetime.time):
+            return f"{'DATE ' if self.types_time_literals else ''}'{value.isoformat()}'"
+        if isinstance(value, Mapping) or not isinstance(value, str):
+            raise ConnectException(f"A default of {schema.type.name} cannot be written as SQL")
+        return self.text_literal(value)
+
+    # --- reading rows
+
+    clock_query: ClassVar[str] = "SELECT CURRENT_TIMESTAMP AS now"
+    """Microseconds since the epoch by the database's clock, or a timestamp."""
+    casts_timestamps: ClassVar[bool] = False
+    """Whether ``timestamp_operand`` is also read, since the column itself loses digits or its zone in the driver."""
+
+    def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
+        """How values of ``schema`` are selected from a column. ``zero_dates``: what MySQL's 0000-00-00 is read as, None: null where the
+        column may be null."""
+        return Selected(self.quoted(column.name), schema)
+
+    def timestamp_operand(self, column: str, *, has_zone: bool) -> str:
+        """A timestamp column, quoted, as it is compared with ``timestamp_literal``."""
+        return column
+
+    def timestamp_literal(self, nanoseconds: int, zone: str, *, has_zone: bool) -> str:
+        """A time since the epoch as timestamp columns are compared with; ``zone`` is that of columns without one."""
+        return f"TIMESTAMP '{local_text(nanoseconds, zone)}'"
+
+    # --- writing rows
+
+    has_copy: ClassVar[bool] = False
+    """Whether rows are written as whole columns by PostgreSQL's COPY (``PostgresqlStore``), else one by one (``RowStore``)."""
+    locks_database: ClassVar[bool] = False
+    """Whether a transaction keeps all others from writing; it is begun by BEGIN IMMEDIATE and ended by statements."""
+    write_statements: ClassVar[tuple[str, ...]] = ()
+    """Run on each new connection that writes."""
+    savepoint: ClassVar[Savepoint] = Savepoint()
+    upserts_by_any_index: ClassVar[bool] = False
+    """Whether ``upsert`` takes a row that is equal in any unique index for the row of the key."""
+    writes_times_as_text: ClassVar[bool] = False
+    """Whether times and decimals are texts in the database, which sort as the values do."""
+
+    def locking(self, select: str) -> str:
+        """A SELECT with WHERE that locks its rows until the transaction ends."""
+        return f"{select} FOR UPDATE"
+
+    def upsert(self, row: RowSql, keys: Sequence[str]) -> str | None:
+        """The statement that inserts a row, or changes the row of its key. None: not known."""
+        return None
+
+    def definition_lock(self, name: TableName) -> str | None:
+        """The SQL that keeps a table's definition until the transaction ends, where another session may change it in steps."""
+        return None
+
+    def definition_query(self, name: TableName) -> str | None:
+        """The SQL whose row has a table's definition, for ``definition_rests``; None: types change without the rest."""
+        return None
+
+    def definition_rests(self, definition: str) -> dict[str, str]:
+        """What follows the type in the definition of each column: null or not, default, comment."""
+        return {}
+
+    def unsafe_engine_query(self, name: TableName) -> str | None:
+        """The SQL whose rows are the table's storage engine if that has no transactions."""
+        return None
+
+    def change_lock(self, name: TableName, seconds: int) -> tuple[str, str] | None:
+        """Two statements, for a product whose changes of tables commit: a query that returns 1 once no other task changes the table, after
+        ``seconds`` at most, and the end of that lock."""
+        return None
+
+
+def local_text(nanoseconds: int, zone: str) -> str:
+    """A time since the epoch as clocks of a zone show it, with microseconds."""
+    time = (_EPOCH + datetime.timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    return time.isoformat(" ", "microseconds")
+
+
+def _engine(database: Any) -> Any:  # of SQLAlchemy, which opens all databases without an ADBC driver
+    return database.engine

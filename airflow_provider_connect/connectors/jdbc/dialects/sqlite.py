@@ -1,0 +1,176 @@
+"""SQLite. Any column may hold any value; times are texts, Julian days or milliseconds since the epoch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind, Table, TableName
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import STANDARD_TYPES, Dialect, Rows, RowSql, Selected, sql_text
+from airflow_provider_connect.connectors.jdbc.dialects.url_options import UrlOptions, words
+from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
+
+_BUSY_MS: Final = 5000
+_STREAMED_ROWS: Final = 64  # at once, since its driver bounds no bytes: half as much time again as 10,000 at once; 32 take twice the time
+
+
+def sqlite_milliseconds(operand: str) -> str:
+    """Milliseconds since the epoch of a time that SQLite keeps as text or Julian day, or as those milliseconds already."""
+    days = f"CAST(round((julianday({operand}) - 2440587.5) * 86400000.0) AS INTEGER)"
+    return f"CASE typeof({operand}) WHEN 'integer' THEN {operand} ELSE {days} END"
+
+
+@dataclass(frozen=True)
+class Sqlite(Dialect):
+    """A file, by its ADBC driver or by Python's ``sqlite3``."""
+
+    name: str = "sqlite"
+
+    title = "SQLite"
+    aliases = ("sqlite3",)
+    extra = "jdbc"
+    adbc_driver = "adbc_driver_sqlite"
+    is_file = True
+    options = UrlOptions(
+        accepted=words("mode"),
+        ignored=words("timeout busy_timeout journal_mode cache"),
+        fixed={
+            "foreign_keys": (("false", "off", "0"), "Foreign keys are not enforced here. Use a CHECK or a trigger of the database."),
+        },
+    )
+    numbers_statement_errors = True
+    adbc_statements = (f"PRAGMA busy_timeout = {_BUSY_MS}",)  # writers lock the whole file briefly
+    streams_small_batches = True
+    describes_views = True
+    quotes = ("`", "`")  # within " a name that is no column, such as one that was just dropped, would be a text
+    ignores_case = True
+    has_dotted_names = False
+    types: ClassVar[Mapping[str, str]] = {
+        **STANDARD_TYPES,
+        **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), "INTEGER"),
+        SchemaType.FLOAT32: "REAL",
+        SchemaType.FLOAT64: "REAL",
+        SchemaType.STRING: "TEXT",
+    }
+    has_fixed_types = True
+    clock_query = f"SELECT {sqlite_milliseconds(chr(39) + 'now' + chr(39))} * 1000 AS now"
+    locks_database = True
+    writes_times_as_text = True
+
+    def stream_options(self, rows: int) -> Mapping[str, str]:
+        return {"adbc.sqlite.query.batch_rows": str(min(rows, _STREAMED_ROWS))}
+
+    def read_tables(self, database: Rows) -> list[Table]:
+        return [Table(TableName(name), type) for name, type in database.rows(_TABLES)]
+
+    def read_columns(self, database: Rows, table: TableName) -> list[Column]:
+        """The columns' kinds follow the declared words, since any column may hold any value."""
+        return [_column(*row) for row in database.rows(_COLUMNS.format(table=sql_text(table.table)))]
+
+    def read_view_columns(self, database: Rows, view: str) -> list[Column]:
+        """SQLite declares no type for a computed column: the type of its first value counts."""
+        columns = self.read_columns(database, TableName(view))
+        computed = [column for column in columns if not column.type_name]
+        if not computed:
+            return columns
+        names = [f'"{column.name.replace(chr(34), chr(34) * 2)}"' for column in computed]
+        firsts = ", ".join(f"(SELECT typeof({name}) FROM {view} WHERE {name} IS NOT NULL LIMIT 1)" for name in names)
+        [found] = database.rows(f"SELECT {firsts}")
+        kinds = {column.name: _STORAGE_KINDS.get(word or "", ColumnKind.STRING) for column, word in zip(computed, found, strict=True)}
+        return [Column(column.name, kinds[column.name], "") if column.name in kinds else column for column in columns]
+
+    def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
+        """An expression of one storage class, as its driver guesses a type from the first rows; so nulls are read apart."""
+        expression, null = _expression(column, self.quoted(column.name), schema)
+        return Selected(f"coalesce({expression}, {null})", schema, f"({expression}) IS NULL")
+
+    def timestamp_operand(self, column: str, *, has_zone: bool) -> str:
+        return f"({sqlite_milliseconds(column)})"
+
+    def timestamp_literal(self, nanoseconds: int, zone: str, *, has_zone: bool) -> str:
+        return str(nanoseconds // 1_000_000)
+
+    def locking(self, select: str) -> str:
+        return select
+
+    def upsert(self, row: RowSql, keys: Sequence[str]) -> str:
+        rest = [self.quoted(name) for name in row.names if name not in keys]
+        changes = ", ".join(f"{name} = excluded.{name}" for name in rest)
+        conflict = ", ".join(map(self.quoted, keys))
+        return f"{row.insert} ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+
+
+# --- catalog --------------------------------------------------------------------------------------------------------------------------
+
+_TABLES: Final = (
+    "SELECT name, CASE type WHEN 'view' THEN 'VIEW' ELSE 'TABLE' END FROM sqlite_master "
+    "WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+)
+_COLUMNS: Final = (
+    "SELECT name, type, \"notnull\", coalesce(dflt_value, ''), dflt_value IS NULL, pk, hidden FROM pragma_table_xinfo({table}) "
+    "WHERE hidden <> 1 ORDER BY cid"
+)
+_DECLARED: Final = re.compile(r"\s*+([^(\s]*+(?:\s++[^(\s]++)*+)\s*+(?:\(\s*+(\d++)\s*+(?:,\s*+(-?\d++)\s*+)?\)\s*+)?")
+_WORDS: Final = {"boolean": ColumnKind.BOOLEAN, "bool": ColumnKind.BOOLEAN, "date": ColumnKind.DATE, "time": ColumnKind.TIME}
+_PARTS: Final = (
+    (("timestamp", "datetime"), ColumnKind.TIMESTAMP),
+    (("int",), ColumnKind.INT64),
+    (("char", "clob", "text"), ColumnKind.STRING),
+    (("blob",), ColumnKind.BYTES),
+    (("real", "floa", "doub"), ColumnKind.FLOAT64),
+)
+_STORAGE_KINDS: Final = {"integer": ColumnKind.INT64, "real": ColumnKind.FLOAT64, "blob": ColumnKind.BYTES}
+
+
+def _column(name: str, declared: str, is_required: int, *rest: Any) -> Column:  # Any: a row
+    default, has_no_default, key, hidden = rest
+    match = _DECLARED.fullmatch(declared or "")
+    word = (match[1] if match else declared).lower()
+    precision = int(match[2]) if match and match[2] else None
+    scale = int(match[3]) if match and match[3] else (0 if precision is not None else None)
+    kind = _kind(word, precision)
+    if kind is not ColumnKind.DECIMAL:
+        precision = scale = None
+    is_rowid = bool(key) and word == "integer"  # never null, though it is not declared so
+    is_nullable, is_generated = not (is_required or is_rowid), is_rowid or hidden > 1
+    return Column(name, kind, word, is_nullable, precision, scale, None if has_no_default else default, key, is_generated)
+
+
+def _kind(word: str, precision: int | None) -> ColumnKind:
+    """The words that mean more than SQLite's own affinities first, then those."""
+    if word in _WORDS:
+        return _WORDS[word]
+    for parts, kind in _PARTS:
+        if any(part in word for part in parts):
+            return kind
+    if "dec" in word or "num" in word:
+        return ColumnKind.DECIMAL if precision is not None else ColumnKind.FLOAT64
+    return ColumnKind.STRING
+
+
+# --- reading --------------------------------------------------------------------------------------------------------------------------
+
+_TIMES: Final = {
+    ColumnKind.DATE: ("CASE typeof({operand}) WHEN 'integer' THEN date({operand} / 1000, 'unixepoch') ELSE date({operand}) END", "''"),
+    ColumnKind.TIME: (
+        "CASE typeof({operand}) WHEN 'integer' THEN time({operand} / 1000, 'unixepoch') ELSE strftime('%H:%M:%f', {operand}) END",
+        "''",
+    ),
+}
+_STORAGE: Final = {"bytes": ("BLOB", "x''"), "string": ("TEXT", "''"), "float32": ("REAL", "0.0"), "float64": ("REAL", "0.0")}
+
+
+def _expression(column: Column, operand: str, schema: Schema) -> tuple[str, str]:
+    """The expression, always of one storage class, and the substitute for null in it."""
+    found = _TIMES.get(column.kind)
+    if found is not None:
+        expression, null = found
+        return expression.replace("{operand}", operand), null
+    if column.kind in TIMESTAMPS:
+        return sqlite_milliseconds(operand), "0"
+    word, null = _STORAGE.get(str(schema.type), ("INTEGER", "0"))
+    if schema.logical_name == DECIMAL:
+        word, null = "TEXT", "''"
+    return f"CAST({operand} AS {word})", null

@@ -1,0 +1,86 @@
+"""The options of a product's URL: which ones its driver accepts, which ones are ignored, refused or translated. Pure text.
+
+Java's drivers have options of their own names; a connector of Java's keeps its URL here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+ZERO_DATES: Final = "zerodatetimebehavior"
+"""What MySQL's 0000-00-00 is read as: one of the three below."""
+TO_NULL, TO_FIRST_DAY, TO_ERROR = "convert_to_null", "round", "exception"
+TINY_AS_BOOLEAN: Final = "tinyint1isbit"
+READ_ONLY: Final = "readonly"
+
+Translation = Callable[[str], Mapping[str, str] | None]
+"""Converts an option's value, in any case, into options of our driver; None: the value is not known."""
+
+
+class UnknownOptionError(Exception):
+    """An option that is not known, or not with this value. ``reason`` None: nothing more is known about it."""
+
+    def __init__(self, name: str, reason: str | None = None) -> None:
+        super().__init__(name)
+        self.name = name
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class UrlOptions:
+    """All names are in lower case. ``fixed`` are options whose behavior cannot be changed here: the values that ask for that behavior, and
+    the reason to show for any other value."""
+
+    accepted: frozenset[str] = frozenset()
+    """Options of our own driver."""
+    files: frozenset[str] = frozenset()
+    """Those of our driver that hold a path of the host."""
+    ignored: frozenset[str] = frozenset()
+    """Options that only tune a Java driver and change no value."""
+    fixed: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
+    translations: Mapping[str, Translation] = field(default_factory=dict)
+    """Options of Java's drivers that have another name or other values here."""
+    pem: str = ""
+    """The options that take PEM files in place of Java key stores."""
+    without_stores: str = ""
+    """What to do without key stores, where there is no ``pem``."""
+    without_files: str = ""
+    """What to do without an option that reads files."""
+
+    @property
+    def used(self) -> list[str]:
+        """The options that have an effect, for error texts."""
+        return sorted(self.accepted | self.files | self.translations.keys())
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+def renamed(name: str) -> Translation:
+    """An option of another name and the same values."""
+    return lambda value: {name: value}
+
+
+def by_word(options: Mapping[str, Mapping[str, str]]) -> Translation:
+    """An option whose value is one of some words; - and _ are equal."""
+    return lambda value: options.get(value.lower().replace("-", "_"))
+
+
+def switch(on: Mapping[str, str]) -> Translation:
+    """An option that is true, false, or given without a value."""
+    return by_word({"true": on, "": on, "false": {}})
+
+
+def seconds(*names: str) -> Translation:
+    """Milliseconds as seconds, rounded up; 0 is no limit."""
+
+    def options(value: str) -> Mapping[str, str] | None:
+        if not (value.isascii() and value.isdigit()):
+            return None
+        return dict.fromkeys(names, str(-(-int(value) // 1000))) if int(value) else {}
+
+    return options
