@@ -1,9 +1,13 @@
 """Names and types as SQL of each product."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from airflow_provider_connect.connectors import jdbc
 from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
-from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
+from airflow_provider_connect.connectors.jdbc.dialects.registry import DIALECTS, dialect_of
 from airflow_provider_connect.data.schema import INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.errors import ConfigException, ConnectException
 
@@ -55,3 +59,20 @@ def test_keys_of_mysql_have_a_length_and_structs_no_type() -> None:
     assert dialect_of("mariadb").column_type(STRING_SCHEMA, is_key=True) == "VARCHAR(255)"
     with pytest.raises(ConnectException, match="STRUCT"):
         dialect_of("sqlite").column_type(Schema.struct({"x": INT32_SCHEMA}))
+
+
+def test_only_dialects_decide_by_the_product() -> None:
+    """A new product is a module of ``dialects`` and a line of its table, so no other module compares a dialect's name or class."""
+    classes = "|".join(type(dialect).__name__ for dialect in DIALECTS)
+    decision = re.compile(rf"(?<!for )\bdialect(\.name)? (==|!=|in|not in) |isinstance\([^)]*dialect|\b({classes})\(")
+    root = Path(jdbc.__path__[0])
+    others = [path for path in root.rglob("*.py") if path.parent.name != "dialects"]
+    assert len(others) > 30
+    assert [str(path) for path in others if decision.search(path.read_text())] == []
+
+
+def test_each_product_is_found_by_each_of_its_names() -> None:
+    names = [name for dialect in DIALECTS for name in (dialect.name, *dialect.aliases)]
+    assert len(set(names)) == len(names)
+    assert [dialect_of(dialect.name) for dialect in DIALECTS] == list(DIALECTS)
+    assert not dialect_of("db2").is_known
