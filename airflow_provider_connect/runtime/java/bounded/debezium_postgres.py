@@ -1,11 +1,11 @@
-"""Debezium's connector for PostgreSQL in runs that end: until where a run goes, and whether there is anything to do, without a JVM.
+"""Debezium's connector for PostgreSQL in runs that end: where a run ends, and whether there is new data, checked without a JVM.
 
-The connector reads the WAL in threads of its own, so a poll that returned nothing means nothing. The run's goal is the position of the
-server's WAL as the run begins; the slot's statistics show when the connector has received, and when it has acknowledged, all up to there.
+The connector reads the WAL in its own threads, so an empty poll means nothing. The run's goal is the server's WAL position at its start;
+the slot's statistics show when the connector has received everything up to there, and when it has acknowledged it.
 
-Debezium acknowledges with its records alone, and the WAL goes on with other tables' changes. Debezium also refuses a slot that is past
-its offset, unless the offset is a position alone, as behind a snapshot. So behind a run the offset becomes such a position, up to which
-the slot is known to hold no change of the connector's; the check before a run, which starts no JVM, moves the slot past WAL without any.
+Debezium acknowledges only with its records, while the WAL grows by other tables' changes. It also refuses a slot that is past its offset,
+unless the offset is only a position, as after a snapshot. So after a run the offset becomes such a position, up to which the slot is known
+to hold no change of the connector. The check before a run, which starts no JVM, advances the slot past WAL without changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
 _DROP: Final = "slot.drop.on.stop"
 _FOR_SHORT_RUNS: Final = {
-    "status.update.interval.ms": "200",  # Debezium's own are 10,000, 500, 10,000 and 6: a run would wait for them
+    "status.update.interval.ms": "200",  # Debezium's defaults are 10,000, 500, 10,000 and 6, for which a run would wait
     "poll.interval.ms": "100",
     "slot.retry.delay.ms": "1000",
     "slot.max.retries": "60",
@@ -50,14 +50,14 @@ _OPERATIONS: Final = {"c": "I", "u": "U", "d": "D", "t": "T"}
 _MESSAGE: Final = "M"
 _BEGIN: Final = "B"
 _HELD_BYTES: Final = 1 << 30
-"""Held back WAL of which the log warns."""
+"""The log warns when a slot retains this much WAL."""
 _SEGMENT_BYTES: Final = 16 << 20
-"""The server removes no less WAL than this, unless it was built otherwise."""
+"""A WAL segment, the least that a server removes, unless it was built with another size."""
 _PIECE_BYTES: Final = 64 << 20
-"""How much of the WAL one question reads: its answer has a time limit."""
+"""How much WAL one query reads, since it has a time limit."""
 _CHECK_SECONDS: Final = 20.0
 _RELEASE_SECONDS: Final = 5.0
-"""How long the server may take to notice that the JVM has let go of the slot."""
+"""How long the server may take to notice that the JVM has released the slot."""
 
 
 class DebeziumPostgres:
@@ -68,13 +68,13 @@ class DebeziumPostgres:
         return _FOR_SHORT_RUNS
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> PostgresGoal:
-        """The position now. Raises ConfigException for a config that is refused, or that the server refuses, RetriableException where it
-        does not answer."""
+        """The server's position now. Raises ConfigException for a config that is refused here or by the server, RetriableException when the
+        server does not answer."""
         return PostgresGoal(config, within)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
-        """Whether the slot holds a change that is not delivered, or WAL that only a run may let go. None: a run has to find out, for a
-        snapshot, another slot or plugin. Moves the slot past WAL without any, if the offset is a position alone."""
+        """Whether the slot holds an undelivered change, or WAL that only a run may release. None: a run has to find out, for a snapshot,
+        another slot or another output plugin. Advances the slot past WAL without changes if the offset is only a position."""
         offset = offsets({"server": config.get(PREFIX, "")})
         if offset is None or not _is_streaming(offset) or not has_table_signals_only(config):
             return None
@@ -84,7 +84,7 @@ class DebeziumPostgres:
             if state is None or state.plugin != "pgoutput" or state.is_active:
                 return None
             if (state.held_bytes or 0) >= _HELD_BYTES:
-                log.warning("Replication slot %s holds back %d bytes of the server's WAL", config.get(SLOT, "debezium"), state.held_bytes)
+                log.warning("Replication slot %s retains %d bytes of the server's WAL", config.get(SLOT, "debezium"), state.held_bytes)
             if _is_position_alone(offset):
                 return _advance_over_other_tables(slot, state, _position(offset), config)
             position, end = _position(offset), slot.settled_position()
@@ -104,7 +104,7 @@ class DebeziumPostgres:
 
 
 class PostgresGoal:
-    """See ``Goal``. One run's; keeps its connection until ``close``."""
+    """See ``Goal``. For one run; keeps its connection until ``close``."""
 
     moves_offsets = True
 
@@ -120,7 +120,7 @@ class PostgresGoal:
         self._unanswered_since: float | None = None
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """Behind a snapshot of this run, RECEIVED at the most: the slot is at its end while records of the snapshot wait to be polled."""
+        """At most RECEIVED after a snapshot of this run: the slot is at its end while records of the snapshot wait to be polled."""
         phase = self._beans.phase(worker)
         if phase is Phase.SNAPSHOT:
             return Progress.BEHIND
@@ -134,7 +134,7 @@ class PostgresGoal:
         return Progress.RECEIVED if is_received else Progress.BEHIND
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """See ``Goal``. That the run was at its goal proves nothing: the slot is asked."""
+        """See ``Goal``. A run at its goal is no proof, so the slot is queried."""
         offset = offsets(self._partition)
         state = self._await_release()
         if offset is None or state is None or self._is_snapshot_only or not _is_streaming(offset):
@@ -151,7 +151,7 @@ class PostgresGoal:
         self._slot.close()
 
     def _await_release(self) -> SlotState | None:
-        """The slot without its reader; None: it cannot be asked."""
+        """The slot's state once its reader has gone; None: it has not gone, or the slot cannot be read."""
         until = time.monotonic() + _RELEASE_SECONDS
         while (state := self._slot.state()) is not None and state.is_active:
             if time.monotonic() > until:
@@ -160,7 +160,7 @@ class PostgresGoal:
         return state if state is not None and state.plugin == "pgoutput" else None
 
     def _passed(self) -> tuple[bool, bool]:
-        """A server that is away for a while ends no run: the connector waits for it too."""
+        """A server that is unreachable for a while does not end the run: the connector waits for it too."""
         try:
             passed = self._slot.passed(self._position)
         except RetriableException:
@@ -174,9 +174,9 @@ class PostgresGoal:
 
 
 def _advance_over_other_tables(slot: ReplicationSlot, state: SlotState, position: int, config: Mapping[str, str]) -> bool | None:
-    """As ``has_new_data`` behind ``position``. WAL without changes is let go piece by piece, never what was not read before.
+    """As ``has_new_data``, after ``position``. Releases WAL without changes piece by piece, and only what was read.
 
-    A slot begins one byte before the record behind that piece: no record begins there, so each transaction that ends later is whole.
+    The slot then begins one byte before the record that follows the piece. No record begins there, so each later transaction is whole.
     """
     kinds, left_out = _message_kinds(config), _excluded_tables(config)
     end, deadline = slot.settled_position(), time.monotonic() + _CHECK_SECONDS
@@ -190,15 +190,15 @@ def _advance_over_other_tables(slot: ReplicationSlot, state: SlotState, position
             return found
         try:
             slot.advance(read - 1)
-        except ConnectException as error:  # it is held back until the next check
-            log.warning("Replication slot stays where it is: %s", error.message)
+        except ConnectException as error:  # its WAL is retained until the next check
+            log.warning("Replication slot was not advanced: %s", error.message)
         if read < end and time.monotonic() > deadline:
             return None
     return False
 
 
 def _message_kinds(config: Mapping[str, str]) -> set[str]:
-    """The letters of pgoutput's messages that become records."""
+    """The kinds of pgoutput messages, by letter, that become records."""
     skipped = {each.strip() for each in config.get("skipped.operations", "t").split(",")}
     has_transactions = config.get("provide.transaction.metadata", "").strip().lower() == "true"
     changes = {kind for operation, kind in _OPERATIONS.items() if operation not in skipped}
@@ -206,8 +206,8 @@ def _message_kinds(config: Mapping[str, str]) -> set[str]:
 
 
 def _excluded_tables(config: Mapping[str, str]) -> Callable[[str], bool]:
-    """Whether a table is certainly none of the connector's: by a list of plain names. Debezium takes them as expressions, in which a dot is
-    any character, and case makes no difference."""
+    """A test for tables that the connector certainly excludes, by a list of plain names. Debezium reads these as regular expressions: a dot
+    is any character, and case does not matter."""
     listed = [each.strip() for each in config.get("table.include.list", "").split(",")]
     if not all(_PLAIN.fullmatch(each) for each in listed):
         return lambda _: False
@@ -225,12 +225,12 @@ def _matches_name(listed: str, table: str) -> bool:
 
 
 def _is_position_alone(offset: Mapping[str, object]) -> bool:
-    """Whether Debezium goes on from wherever the slot begins: with a last record it compares that with the slot, and refuses to start."""
+    """Whether Debezium accepts any start of the slot: given a last record, it compares this with the slot, and may refuse to start."""
     return not any(offset.get(key) is not None for key in _LAST_RECORD)
 
 
 def _is_streaming(offset: Mapping[str, object]) -> bool:
-    """Whether a run would go on in the WAL: no snapshot is under way, and the position is known."""
+    """Whether a run would continue in the WAL: no snapshot is in progress, and the position is known."""
     return is_past_snapshot(offset) and isinstance(offset.get(_LSN), int)
 
 

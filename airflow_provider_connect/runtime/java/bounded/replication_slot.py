@@ -1,4 +1,5 @@
-"""A replication slot of PostgreSQL, asked from outside of the JVM: how far it is, whether it holds changes, and moved past WAL without any.
+"""A replication slot of PostgreSQL, queried from outside the JVM: its position, whether it holds changes, and its advance past WAL without
+any.
 
 Host, login and names come from the config of a Debezium connector (``database_server``). Knows nothing of the JVM or of Connect.
 """
@@ -35,12 +36,12 @@ _MOST_ROWS: Final = 2_000_000
 _MESSAGES_FROM: Final = 140000  # since then pgoutput sends what pg_logical_emit_message wrote, and Debezium asks for it
 _FLUSH_SECONDS: Final = 3.0
 _PAGE_HEADERS: Final = (24, 40)
-"""The first record of a page begins behind its header, and the one before ends at the page's start."""
+"""The first record of a page begins after its header; the record before it ends at the page's start."""
 _TABLE: Final = (
     "CASE WHEN chr(get_byte(data, 0)) IN ('I', 'U', 'D') THEN "
     "(get_byte(data, 1)::bigint << 24) + (get_byte(data, 2) << 16) + (get_byte(data, 3) << 8) + get_byte(data, 4) END"
 )
-"""The id of the table whose row a message of pgoutput has."""
+"""The id of the table whose row a pgoutput message carries."""
 _POSITION: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
 _INSERTED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
 _FLUSHED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
@@ -48,8 +49,8 @@ _FLUSHED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() E
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """``held_bytes`` is the WAL that the server keeps for the slot; None where it keeps none any more. Its reader has acknowledged all up
-    to ``confirmed``."""
+    """``held_bytes`` is the WAL that the server retains for the slot; None: it no longer retains any. The slot's reader has acknowledged
+    everything up to ``confirmed``."""
 
     plugin: str
     is_active: bool
@@ -59,8 +60,8 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class RetainedWal:
-    """What ``server`` keeps for ``slot``: ``held_bytes`` as in ``SlotState``; ``limit`` is the server's ``max_slot_wal_keep_size``, -1 for
-    none."""
+    """The WAL that ``server`` retains for ``slot``: ``held_bytes`` as in ``SlotState``; ``limit`` is the server's
+    ``max_slot_wal_keep_size``, -1 for no limit."""
 
     server: str
     slot: str
@@ -69,21 +70,21 @@ class RetainedWal:
 
 
 class ReplicationSlot:
-    """The slot of a Debezium connector with this ``config``, which has its variables resolved. Connects at the first question."""
+    """The slot of a Debezium connector with this ``config``, whose variables are resolved. Connects at the first query."""
 
     def __init__(self, config: Mapping[str, str], within: Within) -> None:
-        """Raises ConfigException for a host, port or name that is refused."""
+        """Raises ConfigException for a refused host, port or name."""
         given = non_empty_settings(config, _DEFAULTS)
         self._server = DatabaseServer(_url(given), within, [f"SET statement_timeout = {_STATEMENT_SECONDS * 1000}"])
         self._name = _matching(given, SLOT, _SLOT, "lower-case letters, digits and underscores")
         self._publication = given[PUBLICATION]
 
     def position(self) -> int:
-        """The server's position in its WAL."""
+        """The server's current position in its WAL."""
         return int(self._server.row(f"SELECT ({_POSITION} - '0/0'::pg_lsn)::bigint")[0])
 
     def state(self) -> SlotState | None:
-        """None: there is no such slot."""
+        """None: the slot does not exist."""
         found = self._server.rows(
             f"SELECT plugin::text, active::int, ({_POSITION} - restart_lsn)::bigint, (confirmed_flush_lsn - '0/0'::pg_lsn)::bigint "
             f"FROM pg_replication_slots WHERE slot_name = '{self._name}'"
@@ -94,7 +95,7 @@ class ReplicationSlot:
         return SlotState(str(plugin), bool(is_active), None if held is None else int(held), int(confirmed or 0))
 
     def retained_wal(self) -> RetainedWal | None:
-        """None: there is no such slot."""
+        """None: the slot does not exist."""
         state = self.state()
         if state is None:
             return None
@@ -102,7 +103,7 @@ class ReplicationSlot:
         return RetainedWal(self._server.url.address, self._name, state.held_bytes, str(limit))
 
     def passed(self, position: int) -> tuple[bool, bool]:
-        """Whether the slot's reader has received all up to ``position``, and whether it has acknowledged that."""
+        """Whether the slot's reader has received everything up to ``position``, and whether it has acknowledged it."""
         found = self._server.rows(
             f"SELECT coalesce(write_lsn >= {_lsn(position)}, false)::int, coalesce(flush_lsn >= {_lsn(position)}, false)::int "
             f"FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid WHERE slot_name = '{self._name}'"
@@ -110,16 +111,17 @@ class ReplicationSlot:
         return (bool(found[0][0]), bool(found[0][1])) if found else (False, False)
 
     def settled_position(self) -> int | None:
-        """The end of the WAL's last record, once it is on the server's disk; None: it did not get there.
+        """The end of the WAL's last record, once it is on the server's disk; None: it was not written in time.
 
-        The position on disk may lie within a record, whose rest comes with the next commit only, and a reader of the slot waits for that.
+        The position on disk may be in the middle of a record, whose rest is written with the next commit; a reader of the slot waits for
+        that.
         """
         (inserted,) = self._server.row(f"SELECT ({_INSERTED} - '0/0'::pg_lsn)::bigint")
         until, is_hurried = time.monotonic() + _FLUSH_SECONDS, False
         while not self._server.row(f"SELECT ({_FLUSHED} >= {_lsn(inserted)})::int")[0]:
             if time.monotonic() > until:
                 return None
-            if not is_hurried:  # the end of a transaction has the server write what lies before, within a second
+            if not is_hurried:  # the end of a transaction makes the server write everything before it, within a second
                 self._server.rows("SELECT txid_current()::text")
                 is_hurried = True
             time.sleep(0.1)
@@ -129,11 +131,11 @@ class ReplicationSlot:
     def has_changes(
         self, after: int, kinds: Collection[str], until: int | None = None, is_excluded: Callable[[str], bool] = lambda _: False
     ) -> bool | None:
-        """Whether pgoutput would bring messages of these ``kinds`` (its letters) behind the one at ``after``; None: not found out. Reads
-        all records that begin before ``until``. Rows of a table that ``is_excluded`` (``schema.table``) do not count.
+        """Whether pgoutput would send messages of these ``kinds`` (its letters) after the one at ``after``; None: unknown. Reads all
+        records that begin before ``until``. Rows of a table that ``is_excluded`` (``schema.table``) do not count.
 
-        Messages come in the order of commits, and their own positions do not: a long transaction has early ones. So that at ``after`` is
-        searched, and the end of the last transaction before. The slot is read from its start, in whole transactions.
+        Messages come in the order of commits, which is not that of their positions: a long transaction has early ones. So the message at
+        ``after`` is searched, and the end of the last transaction before it. The slot is read from its start, in whole transactions.
         """
         if not _PUBLICATION.fullmatch(self._publication):
             return None
@@ -156,13 +158,13 @@ class ReplicationSlot:
             )
             is_whole = rows < limit
             has_new = bool(others) or self._is_any_wanted(tables, is_excluded)
-            if is_whole or (known and has_new):  # that at ``after`` may come yet, behind messages of later positions
+            if is_whole or (known and has_new):  # the one at ``after`` may still come, after messages of later positions
                 return has_new
             limit = max(100, 10 * int(rows))
         return None
 
     def _is_any_wanted(self, tables: str | None, is_excluded: Callable[[str], bool]) -> bool:
-        """Whether one of these ids is of a table that is not left out; a table that is gone is not."""
+        """Whether one of these ids is a table that is not excluded; a dropped table does not count as excluded."""
         ids = tables.split(",") if tables else []
         found = self._server.rows(
             "SELECT nspname::text || '.' || relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -171,7 +173,7 @@ class ReplicationSlot:
         return sum(is_excluded(str(name)) for (name,) in found) < len(ids)
 
     def advance(self, position: int) -> None:
-        """Have the slot begin at ``position``, unless it is past that or a process reads it. Transactions that end later stay whole."""
+        """Move the slot to ``position``, unless it is past that or a process reads it. Transactions that end later stay whole."""
         self._server.rows(
             f"SELECT pg_replication_slot_advance(slot_name, {_lsn(position)})::text FROM pg_replication_slots "
             f"WHERE slot_name = '{self._name}' AND NOT active AND confirmed_flush_lsn < {_lsn(position)}"
@@ -182,7 +184,7 @@ class ReplicationSlot:
 
 
 def _url(given: Mapping[str, str]) -> DatabaseUrl:
-    """No option of it reads a file: certificates are those of libpq's environment."""
+    """Its options name no file to read: certificates are those of libpq's environment."""
     host, port = server_address(given)
     mode = given[_SSL_MODE].lower()
     if mode not in _SSL_MODES:
@@ -194,7 +196,7 @@ def _url(given: Mapping[str, str]) -> DatabaseUrl:
 
 def _matching(given: Mapping[str, str], key: str, pattern: re.Pattern[str], form: str) -> str:
     if not pattern.fullmatch(given[key]):
-        raise ConfigException.of(key, given[key], f"It must be of 1 to 63 {form}.")
+        raise ConfigException.of(key, given[key], f"It must have 1 to 63 {form}.")
     return given[key]
 
 

@@ -1,7 +1,7 @@
-"""What a location with jars declares: from the record of its installation, or else from its service files. Starts no JVM.
+"""What a location with jars declares, from the record of its installation or from its service files. Starts no JVM.
 
-The record holds what only a JVM can find out: which classes are plugins, where service files do not name them, and each version as the
-class itself reports it. It counts as long as the jars are those that it was made of.
+The record contains what only a JVM can find out: plugin classes that no service file names, and the version that each class itself reports.
+It is valid as long as the jars are those for which it was written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_SERVICES: Final = "it declares no plugins: no jar has a service file of one; 
 
 @dataclass(frozen=True, slots=True)
 class _Jar:
-    """One jar of a record; ``path`` is within the location."""
+    """One jar of a record; ``path`` is relative to the location."""
 
     path: str
     size: int
@@ -37,7 +37,7 @@ class _Jar:
     sha256: str
 
     def is_there(self, location: Path) -> bool:
-        """Whether the file is this one: by size and time, and where only the time differs (a copy), by its content."""
+        """Whether the file is unchanged: by size and time, or by its hash if only the time differs (a copy)."""
         path = location / self.path if location.is_dir() else location
         found = path.stat()
         if found.st_size != self.size:
@@ -46,7 +46,7 @@ class _Jar:
 
 
 def read(path: str) -> Declarations:
-    """What the location at ``path`` declares. Raises OSError when it cannot be read."""
+    """The declarations of the location at ``path``. Raises OSError when it cannot be read."""
     location = Path(path)
     recorded = _recorded(location)
     if recorded is not None:
@@ -59,7 +59,8 @@ def read(path: str) -> Declarations:
 
 
 def write_record(location: Path, plugins: Sequence[Declared], origin: str) -> None:
-    """Record ``plugins`` as those of the jars that are there now; ``origin`` is where they came from."""
+    """Record ``plugins`` as those of the present jars; ``origin`` is where they came from. Raises ConnectException when it cannot be
+    written."""
     root = location if location.is_dir() else location.parent
     jars = []
     for jar in jars_of(location):
@@ -87,7 +88,7 @@ def record_path(location: str) -> str:
 
 
 def _recorded(location: Path) -> list[Declared] | None:
-    """None: there is no record, it is of other jars, or it is not one."""
+    """None: the record is missing, invalid, or of other jars."""
     path = record_path(str(location))
     if not os.path.isfile(path):
         return None

@@ -1,7 +1,7 @@
 """What a Java plugin location declares, read from its jars as zip files: no JVM is started, no class is loaded.
 
-A location is a folder that holds jars, at any depth, or one jar, as in Kafka Connect's ``plugin.path``. A plugin is a class that a service
-file of a jar (``META-INF/services/…``) names. Knows nothing of catalogues.
+A location is a folder that contains jars at any depth, or one jar, as in Kafka Connect's ``plugin.path``. A plugin is a class named by a
+service file of a jar (``META-INF/services/…``). Knows nothing of catalogs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SERVICES: Final = {
     "org.apache.kafka.connect.storage.Converter": "converter",
     "org.apache.kafka.connect.storage.HeaderConverter": "header_converter",
 }
-"""The interface that a service file is named after, and the kind of its plugins as ``GET /connector-plugins`` has it."""
+"""The interface after which a service file is named, and the kind of its plugins in ``GET /connector-plugins``."""
 
 UNKNOWN_VERSION: Final = ""
 _MOST_BYTES: Final = 1 << 20  # of a service file or manifest
@@ -36,7 +36,7 @@ _OUTSIDE_VERSION = re.compile(r"[^\w.+-]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class JavaClass:
-    """One plugin class. ``version`` is that of its jar, which the class's own ``version()`` nearly always repeats; empty: not known."""
+    """One plugin class. ``version`` is the jar's, nearly always the same as that of the class's ``version()``; empty: unknown."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class JavaClass:
 
 
 def jars_of(location: Path) -> list[Path]:
-    """The jars of ``location``, sorted; empty where it is neither a jar nor a folder that holds one."""
+    """The jars of ``location``, sorted; empty if it is neither a jar nor a folder with one."""
     if location.is_file():
         return [location] if location.suffix == ".jar" else []
     return sorted(jar for jar in location.rglob("*.jar") if jar.is_file())
@@ -61,7 +61,7 @@ def declared_classes(location: Path) -> list[JavaClass]:
 
 
 def allowed_locations(settings: Mapping[str, str]) -> Callable[[Path], bool]:
-    """Whether the plugin location at a path may be used: it is one of the setting's folders, or lies below one, links resolved.
+    """A test whether the plugin location at a path may be used: it is one of the setting's folders or below one, with links resolved.
 
     Raises ConfigException for a folder that is not an absolute path.
     """
@@ -95,7 +95,7 @@ def _in_jar(jar: Path) -> list[JavaClass]:
 
 
 def _names(text: str) -> Iterator[str]:
-    """One class a line; ``#`` begins a comment, as java.util.ServiceLoader reads it."""
+    """One class per line; ``#`` begins a comment, as in java.util.ServiceLoader."""
     for line in text.splitlines():
         name = line.partition("#")[0].strip()
         if _CLASS.fullmatch(name):
@@ -103,7 +103,7 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _version(jar: Path, opened: zipfile.ZipFile) -> str:
-    """``Implementation-Version`` of the manifest, else what the jar's name ends with."""
+    """``Implementation-Version`` of the manifest, else the version in the jar's name."""
     if "META-INF/MANIFEST.MF" in opened.NameToInfo:
         unfolded = re.sub(r"\r?\n ", "", _text(opened, "META-INF/MANIFEST.MF"))
         stated = re.search(r"^Implementation-Version:[ \t]*(\S+)", unfolded, re.MULTILINE)

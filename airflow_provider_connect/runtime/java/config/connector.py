@@ -1,4 +1,4 @@
-"""A Java connector as this package sees it without a JVM: what may run, with which settings; Kafka Connect checks the rest in the plan."""
+"""A Java connector without a JVM: whether it may run, and with which settings. Kafka Connect checks the rest when a run is planned."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _NOT_PASSED_ON: Final = {"group.id", "client.id", "transactional.id"}
 
 
 class JavaSource(SourceConnector):
-    """Stands for a Java source. Kafka Connect checks its config when a run is planned."""
+    """Represents a Java source. Kafka Connect checks its config when a run is planned."""
 
     task_class: ClassVar[type[SourceTask]] = SourceTask
     config_def: ClassVar[ConfigDef] = ConfigDef()
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Every Java source runs in transactions, as in a worker of Connect: only they fence a former run."""
+        """Every Java source runs in transactions, as in a worker of Connect: only they fence an earlier run."""
         return ExactlyOnceSupport.SUPPORTED
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
-        """Connect asks the connector itself."""
+        """True, since Connect asks the connector itself."""
         return True
 
 
 class JavaSink(SinkConnector):
-    """Stands for a Java sink."""
+    """Represents a Java sink."""
 
     task_class: ClassVar[type[SinkTask]] = SinkTask
     config_def: ClassVar[ConfigDef] = ConfigDef()
 
 
 def java_class(class_name: str, *, is_source: bool) -> type[Connector]:
-    """What stands for the Java connector of this class. Raises ConfigException for a source whose runs have no end."""
+    """The class that represents the Java connector ``class_name``. Raises ConfigException for a source whose runs would not end."""
     if not is_source:
         return JavaSink
     if (reason := refused_source(class_name)) is not None:
@@ -53,16 +53,16 @@ def java_class(class_name: str, *, is_source: bool) -> type[Connector]:
 
 
 def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
-    """The config as Kafka Connect gets it, with the values of variables. The version was chosen before: only that one is loaded.
+    """The config as Kafka Connect gets it, with variables resolved. It has no version: only the chosen one is loaded.
 
-    Raises ConfigException for a key that no Java connector may have.
+    Raises ConfigException for a key that a Java connector must not have.
     """
     refuse(resolved)
     return {**strip_framework_keys(resolved), "name": name}
 
 
 def java_errors(name: str, resolved: Mapping[str, str], settings: WorkerSettings) -> list[str]:
-    """What is wrong with the keys of a Java connector that are ours, and with those that it may not have."""
+    """The errors in this package's own keys of a Java connector, and the keys that it must not have."""
     errors: list[str] = []
     checks: list[Callable[[], object]] = [
         lambda: java_config(name, resolved),
@@ -78,7 +78,7 @@ def java_errors(name: str, resolved: Mapping[str, str], settings: WorkerSettings
 
 
 def java_settings(settings: WorkerSettings) -> dict[str, str]:
-    """What Connect's worker gets of ours: addresses, clients, converters and topics; no config providers, for variables have values."""
+    """The settings of Connect's worker: addresses, clients, converters and topics; no config providers, since variables are resolved."""
     names = HAVE_COUNTERPART - _NOT_PASSED_ON
     given = {key: text for key, text in settings.values.items() if key in names or key in _OF_WORKER or key.startswith(_PASSED_ON)}
     return {
@@ -96,12 +96,12 @@ def java_settings(settings: WorkerSettings) -> dict[str, str]:
 
 
 def guarded_source(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
-    """``config`` of a source whose records for ``internal`` topics fail the task: after all other transformations one of Connect's gives
-    those topics names that no broker takes. A record on such a topic would be a config, or another connector's offset."""
+    """``config`` of a source, extended so that a record for an ``internal`` topic fails the task: a last transformation gives such topics
+    names that brokers refuse. A record on an internal topic could be a config, or another connector's offset."""
     aliases = [alias.strip() for alias in config.get("transforms", "").split(",") if alias.strip()]
     alias = "internal"
     while alias in aliases or any(key.startswith(f"transforms.{alias}.") for key in config):
-        alias += "_"  # a key that is there, such as a predicate, would be its own
+        alias += "_"  # existing keys, such as a predicate, would apply to it
     return {
         **config,
         "transforms": ",".join([*aliases, alias]),
@@ -112,12 +112,12 @@ def guarded_source(config: Mapping[str, str], internal: Iterable[str]) -> dict[s
 
 
 def guarded_sink(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
-    """The ``config`` of a sink's task, whose pattern of topics matches no ``internal`` one. Those that it names were checked before."""
+    """``config`` of a sink's task, whose ``topics.regex`` matches no ``internal`` topic. Topics that it names were checked before."""
     if not config.get("topics.regex"):
         return dict(config)
     return {**config, "topics.regex": f"(?!(?:{_any_of(internal)})$)(?:{config['topics.regex']})"}
 
 
 def _any_of(topics: Iterable[str]) -> str:
-    """A pattern of Java that matches these names."""
+    """A Java pattern that matches exactly these names."""
     return "|".join(re.escape(topic) for topic in sorted(topics))

@@ -1,9 +1,9 @@
-"""Kafka clients that a Java connector opens by itself, beside those of Connect, and the topic that it keeps with them: the schema history
-of Debezium, the control topic of Iceberg.
+"""Kafka clients that a Java connector opens itself, besides those of Connect, and their topic: Debezium's schema history, Iceberg's control
+topic.
 
-A connector gives these clients any setting that a config has for them, and a config's author is a stranger: so they get settings that tune
-(``rules``), and the worker's login for the worker's cluster alone. Such a client writes outside of the task's transactions: a
-definition that a killed run has written is written again by the next one.
+A connector passes these clients any setting that a config has for them, and the config's author is not trusted. So a config may only tune
+them (``rules``), and they get the worker's login for the worker's cluster only. Such a client writes outside the task's transactions: the
+next run writes again what a killed run has written.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LOGIN: Final = ("security.", "sasl.", "ssl.")
 
 
 def history_settings(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> dict[str, str]:
-    """What the history's clients need besides ``config``: the login of the ``worker``, by its settings ``producer.*`` and ``consumer.*``,
-    where the history lies on its cluster. Raises ConfigException for a history on an ``internal`` topic. A history elsewhere than on a
-    topic, or with clients that are given more than tuning, is refused before (``rules``)."""
+    """What the history's clients need besides ``config``: if the history is on the worker's cluster, the login of the ``worker``, from its
+    settings ``producer.*`` and ``consumer.*``. Raises ConfigException for a history on an ``internal`` topic. ``rules`` refuse a history
+    that is not on a topic, and settings of its clients beyond tuning."""
     refuse_internal(HISTORY_TOPIC, config.get(HISTORY_TOPIC, ""), internal)
     servers = config.get(HISTORY_SERVERS, "")
     logins = {client: login(worker, client, servers) for client in ("producer", "consumer")}
@@ -30,14 +30,14 @@ def history_settings(config: Mapping[str, str], worker: Mapping[str, str], inter
 
 
 def refuse_internal(key: str, topic: str, internal: Collection[str]) -> None:
-    """Raises ConfigException where the topic that the setting ``key`` names is an ``internal`` one."""
+    """Raises ConfigException if the setting ``key`` names an ``internal`` topic."""
     if (name := topic.strip()) in internal:
         raise ConfigException.of(key, name, "It is an internal topic. Name one that no other program uses.")
 
 
 def login(worker: Mapping[str, str], client: str, servers: str) -> dict[str, str]:
-    """How the ``worker`` logs in by its settings of ``client`` (``producer`` or ``consumer``), without their prefix; empty where one of the
-    ``servers`` is none of its own, or there are none."""
+    """The ``worker``'s login settings of ``client`` (``producer`` or ``consumer``), without their prefix. Empty if one of the ``servers``
+    is not the worker's, or none is given."""
     asked, own = _listed(servers), _listed(worker.get("bootstrap.servers", ""))
     if not asked or not asked <= own:
         return {}

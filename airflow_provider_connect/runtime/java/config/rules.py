@@ -1,5 +1,7 @@
-"""What the config of a Java connector may not say. Its author is a stranger, and Kafka's own Java clients can read files, run commands,
-load classes and log in elsewhere when a config asks them to. Checked when a config is validated, and again by each run.
+"""What the config of a Java connector must not contain.
+
+Its author is not trusted, and Kafka's Java clients can read files, run commands, load classes and log in elsewhere if a config requests it.
+Checked when a config is validated, and again by each run.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ TUNING: Final = _words("""
     request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms send.buffer.bytes session.timeout.ms
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms transaction.timeout.ms
 """)
-"""What the config of a Java connector may override of its Kafka clients: none of it reaches a file, a class or another server."""
+"""The settings of its Kafka clients that the config of a Java connector may override: none reaches a file, a class or another server."""
 _DRIVER_CODE: Final = _words("""
     accesstokencallbackclass allowloadlocalinfile allowlocalinfile allowloadlocalinfileinpath allowurlinlocalinfile
     authenticationpluginclassname authenticationplugins autodeserialize clientcertificatekeystoreurl clientinfoprovider
@@ -35,20 +37,20 @@ _DRIVER_CODE: Final = _words("""
     socketfactoryclass socketfactoryconstructorarg sslfactory sslfactoryarg sslhostnameverifier sslpasswordcallback
     statementinterceptors tracefile trustcertificatekeystoreurl trustmanagerclass trustmanagerconstructorarg xmlfactoryfactory
 """)
-"""Options of JDBC drivers, in lower case, by which a config would run code or read files of the host."""
+"""Options of JDBC drivers, in lower case, that run code or read files of the host."""
 _OF_DRIVER: Final = r"(?:^|\.)(?:connection|database|datasource|driver|jdbc)\."
 _DRIVER: Final = re.compile(_OF_DRIVER)
 _URL_KEY: Final = re.compile(rf"{_OF_DRIVER}|(?<![a-z])ur[il]|Ur[il]|dbname|dsn|connection\.?string")
 _URL: Final = re.compile(r"\bjdbc\s*:", re.IGNORECASE)
 _URL_OPTION: Final = re.compile(r"\b(\w+)\s*=\s*([^&;,()\s]*)")
-_DECODINGS: Final = 3  # a driver decodes once; a text that is decoded more often is refused in each form
-_STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # with what a driver executes, among others
+_DECODINGS: Final = 3  # a driver decodes once; each further decoding is checked too
+_STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # prefixes of settings, some of which a driver executes
 _INFILE: Final = re.compile(r"\bINFILE\b", re.IGNORECASE)
 _DEBEZIUM: Final = "io.debezium.connector."
 ENDING_DEBEZIUM: Final = frozenset(
     f"{_DEBEZIUM}{name}" for name in ("postgresql.PostgresConnector", "mariadb.MariaDbConnector", "mysql.MySqlConnector")
 )
-"""Debezium's sources of which it is known until where a run goes."""
+"""Debezium's sources for which the end of a run is known."""
 _OFF: Final = frozenset({"false", "0", "no", "off", ""})
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
 HOST_NAME: Final = re.compile(r"(?![.-])[A-Za-z0-9_.-]{1,253}(?<![.-])")
@@ -78,14 +80,14 @@ _FILES: Final = frozenset({"signal.file", "openlineage.integration.config.file.p
 ICEBERG_CLIENTS: Final = "iceberg.kafka."
 _ICEBERG_FILES: Final = frozenset({"iceberg.hadoop-conf-dir"})
 _BOUNDARY: Final = "transaction.boundary"
-_POLL_TIMEOUT: Final = "airflow.java.poll.timeout"  # that of the connector's DAG, of which this room knows nothing else
+_POLL_TIMEOUT: Final = "airflow.java.poll.timeout"  # a setting of the DAG, the only one that this module knows
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
 _TRIMMED: Final = "".join(map(chr, range(33)))  # by Java's String.trim
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def refused_keys(config: Mapping[str, str | None]) -> dict[str, str]:
-    """The keys of ``config`` that are refused, with the reason of each; no reason has a value in it."""
+    """The refused keys of ``config``, each with the reason. No reason contains a value."""
     refused = {key: reason for key, value in config.items() if (reason := _refusal(key, value or "")) is not None}
     if _POLL_TIMEOUT in config and (config.get(_BOUNDARY) or "poll").strip(_TRIMMED).lower() != "poll":
         refused.setdefault(_BOUNDARY, f"each poll is committed by itself with {_POLL_TIMEOUT}: set it to poll, or remove {_POLL_TIMEOUT}")
@@ -103,7 +105,7 @@ def _refusal(key: str, value: str) -> str | None:
 
 
 def _driver_refusal(key: str, value: str) -> str | None:
-    """Of a connector, such as Debezium's, that hands options and statements of a config to its database's driver."""
+    """For connectors, such as Debezium's, that pass options and statements of a config to the database driver."""
     before, _, option = key.rpartition(".")
     if _DRIVER.search(f"{before}.") and _runs_code(option, value):
         return f"the driver's option {option} can run code or read files of the host: remove this key"
@@ -117,7 +119,7 @@ def _driver_refusal(key: str, value: str) -> str | None:
 
 
 def _address_refusal(key: str, value: str) -> str | None:
-    """Of the parts of which Debezium composes a URL, as they are: each is what its name stands for, and adds no option."""
+    """For the parts from which Debezium composes a URL, unescaped: each must be what its name says, and add no option."""
     given = value.strip(_TRIMMED)
     shape = _PARTS.get(key)
     if given and shape is not None and not shape[0].fullmatch(given):
@@ -138,7 +140,7 @@ def _runs_code(option: str, value: str) -> bool:
 
 
 def _decoded(value: str) -> list[str]:
-    """``value`` as it is, and as drivers read the escapes of a URL (``%61``)."""
+    """``value`` itself, and as drivers decode the escapes of a URL (``%61``)."""
     texts = [value]
     while len(texts) < _DECODINGS and (decoded := unquote(texts[-1])) != texts[-1]:
         texts.append(decoded)
@@ -146,7 +148,7 @@ def _decoded(value: str) -> list[str]:
 
 
 def _debezium_refusal(key: str, value: str) -> str | None:
-    """Of what Debezium opens by itself, beside Connect: files, and topics by Kafka clients of its own."""
+    """For what Debezium opens itself, outside Connect: files, and topics by its own Kafka clients."""
     given = value.strip(_TRIMMED)
     if key == _SIGNAL_CHANNELS and not {each.strip(_TRIMMED) for each in given.split(",")} <= _SAFE_CHANNELS:
         return "signals come from a table alone, not from a file or by a Kafka client of Debezium's own: set it to source"
@@ -162,7 +164,7 @@ def _debezium_refusal(key: str, value: str) -> str | None:
 
 
 def _iceberg_refusal(key: str, value: str) -> str | None:
-    """Of the Kafka clients that Iceberg's sink opens by itself, and of files of the host."""
+    """For the Kafka clients that Iceberg's sink opens itself, and for files of the host."""
     if key.startswith(ICEBERG_CLIENTS) and key.removeprefix(ICEBERG_CLIENTS) not in {*TUNING, "bootstrap.servers"}:
         return "a config tunes the sink's own clients and no more; on the worker's cluster they log in as its own do: remove this key"
     if key in _ICEBERG_FILES and value.strip(_TRIMMED):
@@ -171,12 +173,12 @@ def _iceberg_refusal(key: str, value: str) -> str | None:
 
 
 def _is_refused_name(key: str, value: str) -> bool:
-    """Whether Connect itself, which trims first, names the control characters of a connector's name."""
+    """Whether Connect itself, which trims first, refuses the control characters in a connector's name."""
     return key == "name" and _CONTROL.search(value.strip(_TRIMMED)) is not None
 
 
 def refused_source(class_name: str) -> str | None:
-    """Why no run of the source of this class can end where it should; None: it can, as far as is known, or it is a sink."""
+    """Why a run of a source of this class cannot end where it should; None: it can, as far as is known, or it is a sink."""
     if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
         return None
     return (
@@ -186,6 +188,6 @@ def refused_source(class_name: str) -> str | None:
 
 
 def refuse(config: Mapping[str, str | None]) -> None:
-    """Raises ConfigException for the first key that is refused."""
+    """Raises ConfigException for the first refused key."""
     for key, reason in refused_keys(config).items():
         raise ConfigException(f"Invalid configuration {_CONTROL.sub('?', key)}: {reason}")

@@ -1,6 +1,6 @@
-"""Installing a Java plugin as a location of its own, from Maven's repository or an archive, and removing it again.
+"""Installs a Java plugin from Maven's repository or an archive as a location of its own, and removes it.
 
-As with Python's plugins, a location appears whole or not at all. What fetches and what starts a JVM is handed in.
+As with Python plugins, a location appears whole or not at all. The functions that fetch and that start a JVM are arguments.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from airflow_provider_connect.runtime.plugins.loading.plugin_path import Locatio
 
 MAVEN: Final = "maven:"
 SERVICES_JAR: Final = "connect-plugins-services.jar"
-"""Service files for the plugins of a location that has none itself."""
+"""The jar with service files for the plugins that the location's own jars do not declare."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 _PACKED: Final = ("zip", "tar", "tar.gz", "tgz")
 _MOST_MANIFEST: Final = 1 << 20
 
 Fetch = Callable[[str, Path], None]
-"""Fills an empty folder with what coordinates (``group:artifact:version``, perhaps with ``:type:classifier``) name: its jar with those
-that it needs, or one file."""
+"""Fills an empty folder with the artifact of these coordinates (``group:artifact:version``, optionally ``:type:classifier``): a jar with
+its dependencies, or one file."""
 Scan = Callable[[Path], Sequence[Declared]]
-"""What Kafka Connect finds in a location, by a JVM. Raises ConnectException."""
+"""Lists the plugins that Kafka Connect finds in a location, by a JVM. Raises ConnectException."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """What ``maven:`` is followed by."""
+    """Maven coordinates; ``text`` is the part after ``maven:``."""
 
     text: str
     artifact: str
@@ -54,7 +54,7 @@ class Coordinates:
 
     @classmethod
     def of(cls, wanted: str) -> Coordinates:
-        """Raises BadRequestException unless it is ``maven:group:artifact:version`` with perhaps ``:type`` or ``:type:classifier``."""
+        """Raises BadRequestException unless it is ``maven:group:artifact:version``, optionally with ``:type`` or ``:type:classifier``."""
         text = wanted.removeprefix(MAVEN)
         parts = text.split(":")
         if not 3 <= len(parts) <= 5 or not all(_NAME.fullmatch(part) for part in parts):
@@ -71,9 +71,9 @@ def is_java(wanted: str) -> bool:
 def install(wanted: str, directory: Path, fetch: Fetch, scan: Scan, notify: Callable[[str], None]) -> InstalledPlugins:
     """Install ``wanted``, ``maven:…`` or the path of a zip, tar or jar, as ``directory``/«name»-«version».
 
-    1 fill a hidden directory 2 have a JVM find the plugins and their versions 3 record them with the sums of the jars 4 rename it. Raises
-    BadRequestException for what is neither, AlreadyExistsException when the version is there, ConnectException when it cannot be fetched
-    or has no plugins; then nothing has changed.
+    1 fill a hidden directory 2 have a JVM find the plugins and their versions 3 record them with the hashes of the jars 4 rename it. Raises
+    BadRequestException for any other ``wanted``, AlreadyExistsException if the version is installed, ConnectException if it cannot be
+    fetched or has no plugins. After an error nothing has changed.
     """
     refuse_missing(directory)
     with hidden_beside(directory, INSTALLING) as hidden:
@@ -89,8 +89,8 @@ def install(wanted: str, directory: Path, fetch: Fetch, scan: Scan, notify: Call
 
 
 def remove(wanted: str, directory: Path) -> str | None:
-    """Remove the Java location ``wanted``: its name, ``name==version`` or ``maven:…``; its path. None: there is no such Java location.
-    Raises NotFoundException where ``directory`` is missing."""
+    """Remove the Java location ``wanted``, given by its name, ``name==version`` or ``maven:…``. Returns its path; None: no such Java
+    location. Raises NotFoundException if ``directory`` is missing."""
     refuse_missing(directory)
     name = wanted.replace("==", "-", 1)
     if wanted.startswith(MAVEN):
@@ -105,8 +105,8 @@ def remove(wanted: str, directory: Path) -> str | None:
 
 
 def scan_location(location: Path, scan: Scan, origin: str, notify: Callable[[str], None]) -> Sequence[Declared]:
-    """Have a JVM find the plugins of ``location``, and record them; those that its service files name, with the versions of its jars,
-    where no JVM can be started. Raises ConnectException where it has no plugins."""
+    """Have a JVM find the plugins of ``location``, and record them. If no JVM can be started, returns those of its service files, with the
+    versions of its jars. Raises ConnectException if it has no plugins."""
     try:
         plugins = scan(location)
     except ConnectException as error:
@@ -123,7 +123,7 @@ def scan_location(location: Path, scan: Scan, origin: str, notify: Callable[[str
 
 
 def java_locations(directory: Path, names: Iterable[str]) -> list[Path]:
-    """The Java locations of these names in ``directory``; all of them for none. Raises NotFoundException for a name that is not one."""
+    """The Java locations with these names in ``directory``; without names, all. Raises NotFoundException for any other name."""
     refuse_missing(directory)
     there = {path.name: path for path in sorted(directory.iterdir()) if not path.name.startswith((".", "__"))}
     java = {name: path for name, path in there.items() if LocationForm.of(str(path)) is LocationForm.JAVA}
@@ -135,37 +135,37 @@ def java_locations(directory: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _fill(wanted: str, location: Path, scratch: Path, fetch: Fetch) -> str:
-    """The name of the location."""
+    """Fill the location; returns its name."""
     if not wanted.startswith(MAVEN):
         path = Path(wanted).absolute()
         if not path.is_file():
             raise BadRequestException(f"There is no file {path}")
-        return _unpacked(path, location)
+        return _unpack(path, location)
     coordinates = Coordinates.of(wanted)
     if coordinates.type not in _PACKED:
         fetch(coordinates.text, location)
     else:
         fetch(coordinates.text, scratch)
         for archive in sorted(scratch.iterdir()):
-            _unpacked(archive, location)
+            _unpack(archive, location)
     _check(location, wanted)
     return f"{coordinates.artifact}-{coordinates.version}"
 
 
-def _unpacked(archive: Path, location: Path) -> str:
+def _unpack(archive: Path, location: Path) -> str:
     if archive.name.endswith(".jar"):
         shutil.copyfile(archive, location / archive.name)
     else:
         plugin_archive.unpack(archive, location)
     _check(location, str(archive))
     ending = next(ending for ending in sorted(plugin_archive.ENDINGS, key=len, reverse=True) if archive.name.endswith(ending))
-    name = _of_confluent_hub(location) or archive.name.removesuffix(ending).removesuffix("-plugin")
+    name = _confluent_hub_name(location) or archive.name.removesuffix(ending).removesuffix("-plugin")
     if not _NAME.fullmatch(name):
         raise BadRequestException(f"{archive} gives its location the name {name!r}: rename the file to NAME-VERSION{ending}")
     return name
 
 
-def _of_confluent_hub(location: Path) -> str | None:
+def _confluent_hub_name(location: Path) -> str | None:
     """«name»-«version» of the ``manifest.json`` that archives of Confluent Hub have."""
     path = location / "manifest.json"
     try:
@@ -178,7 +178,7 @@ def _of_confluent_hub(location: Path) -> str | None:
 
 def _check(location: Path, wanted: str) -> None:
     if LocationForm.of(str(location)) is not LocationForm.JAVA:
-        raise ConnectException(f"{wanted} is not installed: it holds no jars, or Python modules beside them")
+        raise ConnectException(f"{wanted} is not installed: it has no jars, or Python modules next to them")
     sizes = [path.stat().st_size for path in location.rglob("*") if path.is_file()]
     if len(sizes) > plugin_archive.MOST_FILES or sum(sizes) > plugin_archive.MOST_BYTES:
         most = f"{plugin_archive.MOST_FILES} files and {plugin_archive.MOST_BYTES >> 20} MiB are the most"
@@ -187,7 +187,7 @@ def _check(location: Path, wanted: str) -> None:
 
 
 def _add_services(location: Path, plugins: Sequence[Declared]) -> None:
-    """Kafka Connect finds a plugin fast where a service file names it; for those that none names there is a jar with such files."""
+    """Write a jar with service files for the plugins that no jar declares: Kafka Connect finds plugins fast by such files."""
     if not location.is_dir():
         return
     (location / SERVICES_JAR).unlink(missing_ok=True)

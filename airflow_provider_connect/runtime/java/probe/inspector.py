@@ -1,7 +1,7 @@
-"""What Kafka Connect reports of Java plugins and of configs for them, in a JVM: definitions of settings, validations, word on offsets.
+"""What Kafka Connect reports of Java plugins and their configs, in a JVM: setting definitions, validations, answers about offsets.
 
-Connect's own herder answers, and its own JSON is the answer. It is never started, and no broker is asked anything by it; plugins may
-connect to what a config names, as their validation does in a worker of Connect.
+Connect's own herder answers, in its own JSON. It is never started and asks no broker; plugins may connect to servers that a config names,
+as their validation does in a worker of Connect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerd
 from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 
 _FORCED: Final = {
-    "bootstrap.servers": "localhost:1",  # never connected to: the validation of a config asks no broker
+    "bootstrap.servers": "localhost:1",  # never connected to: validating a config asks no broker
     **{f"{kind}.storage.topic": f"unused-{kind}" for kind in ("config", "offset", "status")},
 }
 _SOURCE: Final = "org.apache.kafka.connect.source.SourceConnector"
@@ -26,7 +26,7 @@ _SINK: Final = "org.apache.kafka.connect.sink.SinkConnector"
 
 
 class PluginInspector:
-    """One herder. ``settings`` are the worker's group, converters and support of exactly once; ``locations`` are all that it may load."""
+    """One herder. ``settings`` are the worker's group, converters and support of exactly once. It loads only plugins at ``locations``."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses."""
@@ -38,23 +38,23 @@ class PluginInspector:
         self._map, self._validate = started.map, started.validate
 
     def validate(self, config: Mapping[str, str | None]) -> dict[str, Any]:
-        """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException with Connect's text where it cannot validate."""
-        with _texts_of_java(), self._jvm.calls():
+        """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException with Connect's text if it cannot validate."""
+        with _translate_errors(), self._jvm.calls():
             answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(self._validate(config))))
             return answer
 
     def keys(self, class_name: str, version: str | None) -> list[dict[str, Any]]:
-        """The settings of a plugin, of a connector with those of the framework. Raises PluginNotFoundException in Connect's words."""
-        with _texts_of_java(), self._jvm.calls():
+        """The settings of a plugin; for a connector, with those of the framework. Raises PluginNotFoundException with Connect's text."""
+        with _translate_errors(), self._jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
             found = self._herder.connectorPluginConfig(class_name, wanted)
             answer: list[dict[str, Any]] = json.loads(str(self._json.writeValueAsString(found)))
             return answer
 
     def alter_offsets(self, class_name: str, version: str | None, config: Mapping[str, str], offsets: Sequence[Any]) -> bool:
-        """Ask a connector about pairs of source partition and offset; a sink's have the form of Connect's REST API. False: it does not
-        know, as a sink that does not override the method. Changes no offset of Connect's own."""
-        with _texts_of_java(), self._jvm.calls():
+        """Call a connector's ``alterOffsets`` with pairs of source partition and offset; a sink's have the form of Connect's REST API.
+        False: the connector does not implement it. Changes no offset of Connect's own."""
+        with _translate_errors(), self._jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
             connector = self._plugins.newConnector(class_name, wanted)
             types = self._jvm.array(self._jvm.java.java.lang.Class, 2)
@@ -65,12 +65,12 @@ class PluginInspector:
                 pairs = self._connect.util.SinkUtils.parseSinkConnectorOffsets(pairs)
             else:
                 kind = self._class(_SOURCE)
-            method = kind.getMethod("alterOffsets", types)  # of the interface: versions share a name
+            method = kind.getMethod("alterOffsets", types)  # of the interface: versions share a class name
             loader = self._plugins.connectorLoader(class_name, wanted)
-            return bool(self._called(loader, method, connector, self._map(config), pairs))
+            return bool(self._call(loader, method, connector, self._map(config), pairs))
 
     def _pairs(self, offsets: Sequence[Any]) -> Any:
-        """As a map of Java's own, whose whole numbers are Long: as Connect reads its topics."""
+        """A Java map whose integers are Long, as when Connect reads its topics."""
         jackson = self._jvm.java.com.fasterxml.jackson.databind
         longs = jackson.ObjectMapper().configure(jackson.DeserializationFeature.USE_LONG_FOR_INTS, True)
         pairs = self._jvm.java.java.util.HashMap()
@@ -78,9 +78,9 @@ class PluginInspector:
             pairs.put(pair[0], pair[1])
         return pairs
 
-    def _called(self, loader: Any, method: Any, *arguments: Any) -> Any:
-        """The method's answer, with ``loader`` as the class loader of the thread, as in a worker of Connect: code that a plugin's libraries
-        find by services lies there. One call from here, for each may come to another thread of the JVM."""
+    def _call(self, loader: Any, method: Any, *arguments: Any) -> Any:
+        """Call the method with ``loader`` as the thread's class loader, as in a worker of Connect: a plugin's libraries find services
+        there. It is one call from Python, since each call may run in another thread of the JVM."""
         java = self._jvm.java.java
         given = self._jvm.array(java.lang.Object, len(arguments))
         for number, argument in enumerate(arguments):
@@ -101,8 +101,8 @@ _CAUSE: Final = re.compile(r"(?:Caused by: )?((?:[\w$]+\.)+[\w$]+)(?:: (.*))?")
 
 
 @contextmanager
-def _texts_of_java() -> Iterator[None]:
-    """Raises Connect's exceptions as ours, with Java's text alone: an author of configs needs no trace of the herder."""
+def _translate_errors() -> Iterator[None]:
+    """Raises Connect's exceptions as ours, with Java's message only: an author of configs needs no trace of the herder."""
     try:
         yield
     except JavaException as error:

@@ -1,4 +1,4 @@
-"""The process that has the JVM of a Java probe: takes requests from standard input, one after the other, until that ends.
+"""The process with the JVM of a Java probe: serves requests from standard input, one after the other, until it ends.
 
 ``python -m airflow_provider_connect.runtime.java.probe.server``. The first request starts the JVM, which ends with the
 process.
@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 
 
 class JavaAnswers:
-    """The requests that the process answers. Of the worker settings the group, exactly once and the converters' classes reach the JVM."""
+    """Answers the requests. Of the worker settings, only the group, exactly-once support and the converters' classes reach the JVM."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings

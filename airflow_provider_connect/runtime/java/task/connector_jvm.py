@@ -1,4 +1,4 @@
-"""The JVM with Kafka Connect's worker in which a connector's Java plugins run: for the plan, and for each task."""
+"""Starts the JVM with Kafka Connect's worker in which a connector's Java plugins run, for the plan and for each task."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import Check
 from airflow_provider_connect.runtime.worker.task.task_configs import published
 
 
-def connect_worker(
+def start_connect_worker(
     settings: WorkerSettings, checked: CheckedConnector, locations: Sequence[str], *, hide: Callable[[str], str]
 ) -> ConnectWorker:
-    """A JVM with Kafka Connect's worker that may load the plugins at ``locations``; the caller closes it.
+    """Start a JVM with Kafka Connect's worker that may load the plugins at ``locations``; the caller closes it.
 
-    Raises ConfigException for a location that the worker does not allow and for a heap that is no size, ConnectException where Java or
-    Connect's jars are missing, JavaException where Connect refuses the settings.
+    Raises ConfigException for a location that the worker does not allow and for an invalid heap size, ConnectException if Java or Connect's
+    jars are missing, JavaException if Connect refuses the settings.
     """
     allowed = allowed_locations(settings.values)
     for location in locations:
         if not allowed(Path(location)):
-            raise ConfigException(f"A Java plugin of the config lies in {location}, which the worker setting {SETTING} does not name")
+            raise ConfigException(f"A Java plugin of the config is in {location}, which the worker setting {SETTING} does not name")
     cache = cache_directory()
     runtime = find_java(cache=cache)
     heap = java_heap(settings.values, checked.resolved)
     jars = runtime_jars(cache, runtime)
-    seconds = CALL_SECONDS + settings.task_shutdown_graceful_timeout_ms / 1000  # a call may wait for a task's end
+    seconds = CALL_SECONDS + settings.task_shutdown_graceful_timeout_ms / 1000  # a call may wait for the end of a task
     jvm = Jvm(runtime, jars, heap=heap, hide=hide, class_data=connect_class_data(cache, runtime, jars), call_seconds=seconds)
     try:
         flush = {} if checked.is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends by its commits
@@ -51,12 +51,12 @@ def connect_worker(
 def java_task_configs(
     checked: CheckedConnector, settings: WorkerSettings, host: JavaHost | None, *, is_valid: bool, mask: Callable[[str], str]
 ) -> list[Mapping[str, str]]:
-    """The task configs of a Java connector, in the form in which they are published: Kafka Connect asks it, and checks its config before
-    unless it ``is_valid``, as one that tasks were planned from. ``host`` keeps the JVM for a task; None: it is ended.
+    """The task configs of a Java connector, as they are published. Kafka Connect asks the connector, and first validates its config unless
+    it ``is_valid``: tasks were planned from it before. ``host`` keeps the JVM for a task; None: the JVM is closed.
 
-    Raises ConfigException with what Connect finds wrong, JavaException for what the connector raises.
+    Raises ConfigException with the errors that Connect finds, JavaException for what the connector raises.
     """
-    worker = connect_worker(settings, checked, checked.plugins.locations(), hide=mask)
+    worker = start_connect_worker(settings, checked, checked.plugins.locations(), hide=mask)
     try:
         config = java_config(checked.name, checked.resolved)
         if not is_valid and (errors := worker.validation_errors(config)):

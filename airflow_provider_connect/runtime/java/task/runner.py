@@ -1,4 +1,4 @@
-"""A Java connector's task: its JVM, its fences, its end, what it has delivered. Connect moves the records inside the JVM."""
+"""Runs a task of a Java connector: JVM, fencing, end, counts of delivered records. Connect moves the records inside the JVM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_connect.runtime.java.bounded.runs import CHECK_SECONDS, Go
 from airflow_provider_connect.runtime.java.bounded.sources import bounded_source
 from airflow_provider_connect.runtime.java.config.connector import guarded_sink, guarded_source, java_config, java_settings
 from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker, JavaTask
-from airflow_provider_connect.runtime.java.task.connector_jvm import connect_worker
+from airflow_provider_connect.runtime.java.task.connector_jvm import start_connect_worker
 from airflow_provider_connect.runtime.model.ids import consumer_group
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
@@ -48,19 +48,19 @@ from airflow_provider_connect.runtime.worker.task.written_topics import offsets_
 
 log = logging.getLogger(__name__)
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException", "InvalidTxnStateException")
-"""The last one is what a broker answers a new producer at times when requests of a killed one with the same id come late."""
+"""Brokers sometimes return the last one to a new producer, when requests of a killed one with the same id arrive late."""
 _COMMIT_SECONDS: Final = 10.0
 _COORDINATOR_SECONDS: Final = 10.0
 _TOPICS_SECONDS: Final = 1.0
 _LONG_POLL: Final = (
     "Task %s: a poll has not returned for %d s, and the run ends after it. If the connector waits for records in its poll, set "
-    f"{POLL_TIMEOUT}=5s, or as long as it needs to find what there is"
+    f"{POLL_TIMEOUT}=5s, or as long as it needs to find existing records"
 )
 
 
 @dataclass(slots=True)
 class JavaLoop:
-    """The run of a started task. A FencedException where another process has taken the task's id over."""
+    """The run of a started task. Raises FencedException when another process has taken over the task's id."""
 
     started: JavaRun[StopReason]
     worker: ConnectWorker
@@ -70,11 +70,11 @@ class JavaLoop:
             reason = self.started.run()
         except JavaException as error:
             if any(name in error.trace for name in _FENCED):
-                self.worker.jvm.kill()  # its clean end would remove the successor's member
+                self.worker.jvm.kill()  # a clean end would remove its successor's group member
                 raise FencedException(error.trace.partition("\n")[0]) from error
             raise
         if reason is StopReason.FENCED:
-            self.worker.jvm.kill()  # it commits nothing any more
+            self.worker.jvm.kill()  # so that it commits nothing more
         return reason
 
 
@@ -93,13 +93,15 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         self._active_topics = environment.active_topics()
 
     def take_over(self) -> None:
-        """Fences what is left of former runs, before the JVM reads an offset: an open transaction would hold it up."""
+        """Fences earlier runs before the JVM reads an offset: an open transaction would block it."""
         self._owner.take_over()
 
     def start(self, known: None) -> JavaLoop:
         environment = self._environment
         hosted = None if environment.java is None else environment.java.take()
-        worker = hosted or connect_worker(environment.settings, environment.checked, environment.payload.locations, hide=environment.mask)
+        worker = hosted or start_connect_worker(
+            environment.settings, environment.checked, environment.payload.locations, hide=environment.mask
+        )
         self._open.callback(worker.close)
         config = {**java_config(environment.payload.connector, environment.checked.resolved), **self._additional(worker)}
         internal = self._internal_topics()
@@ -145,38 +147,38 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         )
 
     def _count(self, worker: ConnectWorker) -> None:
-        """What the JVM has counted until now."""
+        """Update the metrics with the JVM's current counts."""
         self._metrics.records_out = self._delivered(counted := worker.metrics(self._task))
         self._metrics.bytes = self._bytes(worker.sizes(self._task))
         self._metrics.records_skipped = int(counted.get("total-records-skipped", 0))
 
     def _bytes(self, sizes: Mapping[str, int]) -> int:
-        """Of records alone: a source's producer writes its offsets too."""
+        """Bytes of records only: a source's producer writes offsets too."""
         internal = self._internal_topics()
         return sum(size for topic, size in sizes.items() if topic not in internal)
 
     @abstractmethod
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
-        """What the task's config has besides the connector's own."""
+        """Settings of the task besides the connector's own."""
 
     @abstractmethod
     def _is_done(self) -> bool:
-        """Whether there is no more, now that the task is paused."""
+        """Whether there are no more records. For a source, called while its task is paused."""
 
     @abstractmethod
     def _delivered(self, metrics: Mapping[str, float]) -> int:
-        """How many records were."""
+        """The number of delivered records in Connect's metrics."""
 
     @abstractmethod
     def _finish(self, *, is_at_goal: bool) -> None:
-        """What follows a run, after the JVM has ended: the batch log, offsets. A failure of it fails no run."""
+        """Write the batch log and offsets after the JVM has ended. An error here does not fail the run."""
 
     def _internal_topics(self) -> set[str]:
         environment = self._environment
         return {*KAFKAS_OWN, *(topic.name for topic in environment.settings.internal_topics), *offsets_topics(environment)}
 
     def _await_running(self, worker: ConnectWorker) -> None:
-        """Until the task runs; a source is let through its gate after the claim was found to be the newest: it has just fenced others."""
+        """Wait until the task runs. A source's gate is opened once the claim is known to be the newest: the task has just fenced others."""
         while (status := worker.status(self._task)).state != "RUNNING":
             if status.state == "FAILED":
                 raise task_failure(status.trace, is_source=self._task.is_source)
@@ -190,7 +192,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def _tick(self, worker: ConnectWorker, progress: Progress) -> None:
         progress.tick()
         now = time.monotonic()
-        if self._environment.payload.endless and now >= self._topics_due:  # else at the end
+        if self._environment.payload.endless and now >= self._topics_due:  # other runs note them at their end
             self._note_topics(worker)
             self._topics_due = now + _TOPICS_SECONDS
 
@@ -203,7 +205,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
             self._active_topics.note(self._topics)
 
     def _new_owner(self) -> TransactionalProducer:
-        """A producer of the task's id, while the claim is the newest."""
+        """A producer with the task's id. Raises FencedException if the claim is not the newest."""
         owner = transactional_producer(self._environment)
         owner.take_over()
         self._environment.refuse_old_claim()
@@ -212,7 +214,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
 
 def _leave_poll(run: JavaRun[StopReason], worker: ConnectWorker) -> None:
     if run.has_left_poll:
-        worker.jvm.kill()  # the task's stop would wait for its poll
+        worker.jvm.kill()  # stopping the task would wait for its poll
 
 
 class JavaSourceRunner(JavaTaskRunner):
@@ -224,7 +226,7 @@ class JavaSourceRunner(JavaTaskRunner):
         self._store = environment.backing.offsets(self._location)
 
     def read_offsets(self) -> None:
-        """The task reads its offsets itself; what an aborted transaction hides of them is repaired before. The run's goal is set now."""
+        """Repairs offsets that an aborted transaction hides, and sets the run's goal. The task reads its offsets itself."""
         payload = self._environment.payload
         self._open.callback(self._store.close)
         self._store.ensure()
@@ -249,7 +251,7 @@ class JavaSourceRunner(JavaTaskRunner):
         return int(metrics.get("source-record-write-total", 0))
 
     def _finish(self, *, is_at_goal: bool) -> None:
-        """One transaction: offsets behind the goal, and the batch log's entry where there was a record."""
+        """Write one transaction: offsets at the goal, and the batch log's entry if there was a record."""
         goal = self._goal if is_at_goal and self._goal is not None and self._goal.moves_offsets else None
         if goal is None and not self._metrics.records_in:
             return
@@ -276,7 +278,7 @@ class JavaSourceRunner(JavaTaskRunner):
 
 
 class JavaSinkRunner(JavaTaskRunner):
-    """A sink: a static member of the connector's group, which fences a former run's; at least once."""
+    """A sink, at least once: a static member of the connector's group, which fences that of an earlier run."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment, is_source=False)
@@ -299,9 +301,9 @@ class JavaSinkRunner(JavaTaskRunner):
         return f"{self._task.connector}-{self._task.number}"
 
     def read_offsets(self) -> None:
-        """Where the topics end now: behind the last record of each, for a task never commits past a transaction's marker."""
+        """The end offsets of the topics now: after the last record of each, since a task never commits past a transaction's marker."""
         if self._table_commit is not None:
-            self._begin_coordinator(self._table_commit)
+            self._initialize_coordinator_offsets(self._table_commit)
         topics = topics_of(self._environment.connector_settings, self._admin)
         partitions, self._topic_ids = partitions_of(topics), known_ids(topics)
         self._ends = self._admin.end_offsets(partitions)
@@ -311,7 +313,7 @@ class JavaSinkRunner(JavaTaskRunner):
         beginnings = self._admin.beginning_offsets(partitions)
         if config.get("auto.offset.reset") == "latest":
             skipped = {p: self._ends[p] for p, start in beginnings.items() if self._before.get(p, -1) < start}
-            self._before |= skipped  # Connect commits nothing there until a record comes: such a partition has no goal
+            self._before |= skipped  # Connect commits nothing there until a record comes, so such a partition has no goal
         starts = {p: max(start, self._before.get(p, 0)) for p, start in beginnings.items()}
         with_more = {p: (starts[p], end) for p, end in self._ends.items() if end > starts[p]}
         self._goals = {p: last + 1 for p, last in last_records(config, self._group, with_more).items()}
@@ -322,7 +324,7 @@ class JavaSinkRunner(JavaTaskRunner):
     def _committed_by(self, group: str) -> dict[TopicPartition, int]:
         return {p: known.offset for p, known in self._groups.committed(group).items()}
 
-    def _begin_coordinator(self, table_commit: TableCommit) -> None:
+    def _initialize_coordinator_offsets(self, table_commit: TableCommit) -> None:
         count = self._admin.partitions([table_commit.topic]).get(table_commit.topic, 0)
         absent = table_commit.absent(self._admin.beginning_offsets([TopicPartition(table_commit.topic, number) for number in range(count)]))
         if not absent:
@@ -331,8 +333,8 @@ class JavaSinkRunner(JavaTaskRunner):
         consumer = Consumer({**config, "group.id": table_commit.group})
         try:
             consumer.commit(offsets=[ClientPartition(*partition, offset) for partition, offset in absent.items()], asynchronous=False)
-        except KafkaException as error:  # a sibling's coordinator is at work
-            log.info("Task %s: the offsets of group %s stay as they are: %s", self._name, table_commit.group, error)
+        except KafkaException as error:  # the coordinator of another task is active
+            log.info("Task %s: the offsets of group %s are unchanged: %s", self._name, table_commit.group, error)
         finally:
             consumer.close()
 
@@ -347,8 +349,8 @@ class JavaSinkRunner(JavaTaskRunner):
         return {"consumer.override.group.instance.id": self._member}
 
     def _leave(self, worker: ConnectWorker) -> None:
-        """Take the member out of the group, or the next run of another number of tasks would wait for it."""
-        with suppress(ConnectException, FencedException):  # it ends with its session's time-out otherwise, and a successor's stays
+        """Remove the member from the group: the next run, with another number of tasks, would wait for it."""
+        with suppress(ConnectException, FencedException):  # else it expires with its session; a successor's member stays
             until = time.monotonic() + _COORDINATOR_SECONDS
             while self._table_commit is not None and worker.has_thread(iceberg_sink.COORDINATOR) and time.monotonic() < until:
                 time.sleep(CHECK_SECONDS)
@@ -364,14 +366,14 @@ class JavaSinkRunner(JavaTaskRunner):
         return int(metrics.get("sink-record-send-total", 0))
 
     def _position(self, partition: TopicPartition, end: int, committed: int | None) -> int | None:
-        """What the group's offset is to be: ``end`` where no record lies between it and what is delivered; None: as it is."""
+        """The offset to commit: ``end`` if no record is between it and the delivered ones; None: no commit."""
         goal = self._goals.get(partition)
         if goal is None:
             return max(end, committed or 0)
         return end if committed == goal else committed
 
     def _finish(self, *, is_at_goal: bool) -> None:
-        """Commit past the markers, fenced, so that the next check for new data finds none; with the batch log's entry."""
+        """Commit past the transaction markers, fenced, with the batch log's entry. Then the next check for new data finds none."""
         committed = self._committed()
         positions = {p: n for p, end in self._ends.items() if (n := self._position(p, end, committed.get(p))) is not None}
         if not positions:
@@ -393,7 +395,9 @@ class JavaSinkRunner(JavaTaskRunner):
                 timeout_seconds=_COMMIT_SECONDS,
             )
             commit.commit(positions)
-        except (ConnectException, FencedException) as error:  # a sibling is in the group still, or everything is delivered
-            log.info("Task %s: its group's offsets stay as the task committed them: %s", self._name, self._environment.mask(error.message))
+        except (ConnectException, FencedException) as error:  # another task is still in the group; all records are delivered anyway
+            log.info(
+                "Task %s: offsets remain as the task committed them: %s", self._name, self._environment.mask(error.message)
+            )
         finally:
             consumer.close()
