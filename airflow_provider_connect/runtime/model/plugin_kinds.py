@@ -1,4 +1,4 @@
-"""What a plugin may be, and what its metadata declares of it."""
+"""The kinds of plugins, and what a plugin's metadata declares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class PluginKind(StrEnum):
-    """What a plugin is; values as in ``GET /connector-plugins``, in its order."""
+    """The kind of a plugin; values and order as in ``GET /connector-plugins``."""
 
     SINK = "sink"
     SOURCE = "source"
@@ -29,12 +29,12 @@ SUFFIXES: Final = {
     PluginKind.CONVERTER: ("Converter",),
     PluginKind.HEADER_CONVERTER: ("HeaderConverter", "Converter"),
 }
-"""What an alias may leave out at the end of a class's simple name."""
+"""The endings of a class's simple name that an alias may omit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One plugin as its metadata names it. ``names`` are further names; ``reference`` is ``module:Class``."""
+    """One plugin as its metadata declares it. ``names`` are further names; ``reference`` is ``module:Class``, or the Java class."""
 
     kind: PluginKind
     class_name: str
@@ -45,17 +45,17 @@ class Declared:
 
 @dataclass(slots=True)
 class Declarations:
-    """The plugins of one location or distribution, and what is wrong with the rest of what it declares."""
+    """The plugins of one location or distribution, and the problems of its other declarations."""
 
     plugins: list[Declared]
     problems: list[str]
 
 
 def hash_version(content: bytes) -> str:
-    """The version of a module file that names none: older than any version that is named, and another one after each edit."""
+    """The version of a module file that declares none: older than any declared version, and different after each edit."""
     return f"0-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def is_hash_version(version: str) -> bool:
-    """Whether it is one of ``hash_version``: which of two is the newer cannot be known."""
+    """Whether ``hash_version`` made it: of two such versions, neither is known to be newer."""
     return re.fullmatch(r"0-[0-9a-f]{12}", version) is not None

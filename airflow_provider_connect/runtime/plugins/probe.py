@@ -1,7 +1,7 @@
 """What plugins report of themselves and of configs, for processes that must not run their code.
 
 REST, herder and command line use it. The plugins' code runs in other processes, kept warm, with limits on time and memory
-(``plugin.probe.timeout.ms``, ``plugin.probe.memory.bytes``): a plugin that hangs, dies or exhausts its memory fails its own request alone.
+(``plugin.probe.timeout.ms``, ``plugin.probe.memory.bytes``): a plugin that hangs, dies or exhausts its memory fails only its own request.
 The list of plugins needs no such process.
 """
 
@@ -60,7 +60,7 @@ _PASSED_ON: Final = (
     *_SETTINGS_OF_PLUGINS,
     *(f"{key}.{VERSION_ENDING}" for key in _SETTINGS_OF_PLUGINS),
 )
-"""The worker settings that a validation needs. The others, and the secrets in them, never reach the plugins' process."""
+"""The worker settings that a validation needs. The others, with their secrets, never reach the plugins' process."""
 
 _POLICY: Final = "ConnectorClientConfigOverridePolicy"
 _PROVIDER_CLASS: Final = re.compile(r"config\.providers\.[^.]{1,255}\.class")
@@ -75,8 +75,8 @@ Given = Mapping[str, str | None]
 
 
 class PluginProbe:
-    """Safe to share between threads; one serves a whole process. ``secrets`` gives the values of Airflow's variables in a config. Its
-    processes end when nothing was asked for ``idle_seconds``; None: they stay."""
+    """Safe to share between threads; one serves a whole process. ``secrets`` returns the values of Airflow's variables in a config. Its
+    processes end after ``idle_seconds`` without a request; None: they stay."""
 
     def __init__(
         self, settings: WorkerSettings, *, secrets: Callable[[Given], Mapping[str, str]] = lambda _: {}, idle_seconds: float | None = None
@@ -100,14 +100,14 @@ class PluginProbe:
         return [_plugin_view(plugin) for plugin in found]
 
     def broken(self) -> list[BrokenLocation]:
-        """What lies on ``plugin.path`` and cannot be used, with the reason."""
+        """The locations on ``plugin.path`` that cannot be used, with the reason."""
         return self._catalog.broken()
 
     def config_keys(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
-        """The settings that ``plugin`` defines, and behind them, of a connector, those that every connector has. ``location``: the name of
-        the one that it lies in.
+        """The settings that ``plugin`` defines; for a connector, followed by those of every connector. ``location``: the name of the
+        plugin's location.
 
-        Raises PluginNotFoundException for an unknown plugin, BadRequestException or ConfigException for a version that is not there.
+        Raises PluginNotFoundException for an unknown plugin, BadRequestException or ConfigException for an unknown version.
         """
         found = self._catalog.named(plugin)
         if not found:
@@ -126,10 +126,10 @@ class PluginProbe:
         return [*keys, *(key_view(key) for key in more if key.name not in defined)]
 
     def validate(self, plugin: str | None, config: Given) -> Validation:
-        """The validation of ``config`` by plugin and framework. Its variables are unresolved; the answer has none of their values.
+        """The validation of ``config`` by plugin and framework. Its variables are unresolved; the answer contains none of their values.
 
-        ``plugin`` must be a tail of the config's class, as in the request's path; None: whatever the config names. Raises
-        BadRequestException or ConfigException where nothing can be validated, ConnectException when the plugin's code does not answer.
+        ``plugin`` must be a suffix of the config's class, as in the request's path; None: any class. Raises BadRequestException or
+        ConfigException if nothing can be validated, ConnectException when the plugin's code does not answer.
         """
         named = config.get(CLASS_KEY)
         if named is None:
@@ -156,7 +156,7 @@ class PluginProbe:
         try:
             validation = validation_of(answer)
         except (KeyError, TypeError, ValueError) as error:
-            raise ConnectException(f"The plugin's process answered with what is no validation: {error}") from error
+            raise ConnectException(f"The plugin's process returned an invalid validation: {error}") from error
         return _masked(_warned(validation, unresolved), written, resolved, mask)
 
     def alter_offsets(
@@ -165,9 +165,10 @@ class PluginProbe:
         config: Mapping[str, str],
         offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]] | None,
     ) -> bool:
-        """Ask the connector's own hook about these offsets; None: all are reset. False: it has no hook, or does not know.
+        """Call the connector's ``alter_offsets`` with these offsets; None: all are reset. False: the connector has no such method, or
+        cannot decide.
 
-        Raises what the hook raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
+        Raises what the method raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
         ConnectException for everything else; RetriableException when it does not answer in time.
         """
         providers = self._settings.config_providers(connector)
@@ -183,15 +184,15 @@ class PluginProbe:
         return bool(self._ask(self._locations(resolved), request, mask)["agreed"])
 
     def passwords(self, resolved: Given) -> set[str]:
-        """What the settings of type PASSWORD hold of the connector that the config names; empty where it names none that is known."""
+        """The values of the connector's settings of type PASSWORD; empty if the config names no known connector."""
         try:
             keys = self.config_keys(resolved.get(CLASS_KEY) or "", resolved.get(VERSION_KEY), resolved.get(LOCATION_KEY))
-        except ConnectException:  # without its definition none of its code is asked anything
+        except ConnectException:  # without its definition, none of its code is called
             return set()
         return {text for key in keys if key.type == "PASSWORD" and (text := resolved.get(key.name))}
 
     def _log_broken(self) -> None:
-        """In the log, each once; again when it has been whole in between."""
+        """Log each broken location once; again if it was usable in between."""
         with self._logging:
             broken = set(self._catalog.broken())
             new, self._broken = broken - self._broken, broken
@@ -204,13 +205,13 @@ class PluginProbe:
         self._java.close()
 
     def _require_class(self, name: str) -> None:
-        """Raises ConfigException for a class that no plugin has, with what to do. Of the config the text has the class alone, so no mask
-        is needed: one would show which words of it are secrets, such as ``io.[hidden].connect``."""
+        """Raises ConfigException for a class that no plugin has, with the remedy. The text contains only the class of the config, so it is
+        not masked: a mask would reveal which words are secrets, as in ``io.[hidden].connect``."""
         if not self._catalog.named(name, CONNECTOR_KINDS):
             self._catalog.find_connector(name)
 
     def _java_connector(self, config: Given) -> Plugin | None:
-        """The connector of ``config`` if it is one of Java. None also where there is none: the validation reports it."""
+        """The connector of ``config`` if it is a Java connector. None also if there is none: the validation reports it."""
         try:
             plugin = self._choice.connector(config.get("name"), {key: text for key, text in config.items() if text is not None})
         except ConnectException:
@@ -224,7 +225,7 @@ class PluginProbe:
         self.close()
 
     def _has_no_settings(self, name: str) -> bool:
-        """Whether it is a class that Kafka Connect or the worker settings have, of another kind than the API describes."""
+        """Whether it is a class of Kafka Connect or of the worker settings whose kind the API does not describe."""
         declared = {text.strip().replace(":", ".") for key, text in self._settings.originals.items() if _PROVIDER_CLASS.fullmatch(key)}
         known = {*_WITHOUT_SETTINGS, *declared}
         simple = {each.rpartition(".")[2] for each in known}
@@ -243,7 +244,7 @@ class PluginProbe:
             raise BadRequestException(error.message) from error
 
     def _own_keys(self, plugin: Plugin) -> list[ConfigKeyView]:
-        """Asked once of each version as its files are now."""
+        """Requested once for each version and state of its files."""
         loaded = _fingerprints([plugin])
         known = (plugin, "".join(fingerprint for _, fingerprint in loaded))
         if known not in self._keys:
@@ -259,7 +260,7 @@ class PluginProbe:
             return self._pool.ask(locations, request)
 
     def _locations(self, config: Given) -> Fingerprints:
-        """Whose code a validation of ``config`` loads, as far as it names plugins that are there."""
+        """The locations whose code a validation of ``config`` loads, as far as it names existing plugins."""
         texts = {key: text for key, text in config.items() if text is not None}
         asked: list[Callable[[], Plugin]] = [lambda: self._choice.connector(texts.get("name"), texts)]
         asked += [lambda role=role: self._choice.converter(role, texts) for role in CONVERTER_KINDS]  # type: ignore[misc]
@@ -277,7 +278,7 @@ class PluginProbe:
 
 @contextmanager
 def _masking(mask: Mask) -> Iterator[None]:
-    """Raises what is raised, with secrets masked."""
+    """Masks secrets in what is raised."""
     try:
         yield
     except ConfigException as error:
@@ -289,7 +290,7 @@ def _masking(mask: Mask) -> Iterator[None]:
 
 
 def _plugin_view(plugin: Plugin) -> PluginView:
-    """With its location, of a Java plugin: its name may be one of ours too."""
+    """With the location of a Java plugin, since a Python plugin may have the same name."""
     location = plugin.location.name if plugin.is_java and plugin.location is not None else None
     return PluginView(plugin.class_name, str(plugin.kind), None if plugin.version == UNDEFINED else plugin.version, location)
 
@@ -308,7 +309,7 @@ def _without_ending(name: str) -> str:
 
 
 def _unresolved(config: Given, providers: Mapping[str, ConfigProvider], resolved: Given) -> list[str]:
-    """A warning for each variable that still stands in ``resolved``."""
+    """A warning for each variable that remains in ``resolved``."""
     left = config_providers.variables(resolved)
     return config_providers.unresolved_warnings(
         config, providers, {text: "" for text in config_providers.variables(config) if text not in left}
@@ -320,9 +321,9 @@ def _warned(validation: Validation, warnings: Sequence[str]) -> Validation:
 
 
 def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | None], mask: Mask) -> Validation:
-    """Values that variables stand for show as ``config`` has them: as the variable, but for public ones. Secrets show as hidden."""
+    """Replaces the values of variables by the variables, except public ones, and hides secrets. ``config`` has the texts to show."""
 
-    def shown(value: ConfigValueView) -> ConfigValueView:
+    def visible(value: ConfigValueView) -> ConfigValueView:
         text = value.value
         if text is not None and config.get(value.name) != resolved.get(value.name):
             text = config.get(value.name)
@@ -339,13 +340,13 @@ def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | 
 
     given = (resolved.get(value.name) for key, value in validation.configs if key is not None and key.type == "PASSWORD")
     mask.add(filter(None, given))  # of converters too
-    configs = tuple(ValidatedKey(None if key is None else _masked_key(key, mask), shown(value)) for key, value in validation.configs)
+    configs = tuple(ValidatedKey(None if key is None else _masked_key(key, mask), visible(value)) for key, value in validation.configs)
     groups, warnings = tuple(map(mask, validation.groups)), tuple(map(mask, validation.warnings))
     return dataclasses.replace(validation, groups=groups, configs=configs, warnings=warnings)
 
 
 def _masked_key(key: ConfigKeyView, mask: Mask) -> ConfigKeyView:
-    """Definitions depend on a config too: on aliases of transformations, and on plugins' own code."""
+    """Definitions may contain text of a config too: aliases of transformations, and what plugins' own code adds."""
     return dataclasses.replace(
         key,
         name=mask(key.name),

@@ -153,7 +153,7 @@ def test_a_header_of_a_tar_is_not_read_whole(plugins: Path, tmp_path: Path, kind
     header.size, header.type = 3 << 30, kind
     data = header.tobuf(tarfile.GNU_FORMAT) + bytes(8 << 20)
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    with pytest.raises(ConnectException, match="a header of it has more than 4 MiB"):
+    with pytest.raises(ConnectException, match="one of its headers has more than 4 MiB"):
         installed(tmp_path / name, plugins)
 
 

@@ -1,6 +1,6 @@
-"""Unpacking an archive of jars as Confluent Hub and Maven hold them (zip, tar), and no byte outside of the folder or beyond the limits.
+"""Unpacks archives of jars (zip, tar) from Confluent Hub and Maven. Writes nothing outside the folder or beyond the limits.
 
-What an archive claims of itself is not believed: names, links, sizes.
+The names, links and sizes that an archive declares are not trusted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PIECE: Final = 1 << 20
 _MOST_READ: Final = 4 << 20
 _MOST_HEADERS: Final = 4096  # bytes for each file
 _MOST_DIRECTORY: Final = 32 << 20
-_LONGEST_END: Final = (1 << 16) + 200  # of a zip: its last record has a comment
+_LONGEST_END: Final = (1 << 16) + 200  # of a zip, whose last record may have a comment
 _IN_ZIP64: Final = 0xFFFFFFFF
 _PACKED: Final[dict[bytes, Callable[..., Any]]] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ\0": lzma.LZMAFile}
 
@@ -43,10 +43,10 @@ class _Member:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Fill the empty ``folder`` with the files of ``archive``; one folder that holds all of them is left out.
+    """Fill the empty ``folder`` with the files of ``archive``. A single top-level folder is stripped.
 
-    Raises BadRequestException for a file that is no archive, ConnectException for one with links, with members that lead out of it, or
-    with more than ``MOST_FILES`` files or ``MOST_BYTES`` bytes; ``folder`` may then hold a part.
+    Raises BadRequestException for a file that is not an archive, ConnectException for one with links, with members that lead out of it, or
+    with more than ``MOST_FILES`` files or ``MOST_BYTES`` bytes. ``folder`` may then contain some files.
     """
     try:
         with _members(archive) as members:
@@ -78,7 +78,7 @@ def _members(archive: Path) -> Iterator[list[_Member]]:
 
 
 def _check_directory(archive: Path) -> None:
-    """The library reads the directory of a zip whole, whatever its size is."""
+    """Refuses a zip with a large directory, which the library would read whole."""
     with archive.open("rb") as file:
         file.seek(max(0, archive.stat().st_size - _LONGEST_END))
         end = file.read()
@@ -99,7 +99,7 @@ def _unpacked(archive: Path) -> IO[bytes]:
 
 
 class _Bounded:
-    """What ``tarfile`` reads of an archive: long names and headers, which it reads in one piece, and contents."""
+    """The stream that ``tarfile`` reads. Limits single reads, since it reads long names and headers in one piece."""
 
     def __init__(self, stream: IO[bytes], archive: Path) -> None:
         self._stream, self._archive = stream, archive
@@ -107,7 +107,7 @@ class _Bounded:
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= _MOST_READ:
-            raise ConnectException(f"{self._archive} is not installed: a header of it has more than {_MOST_READ >> 20} MiB")
+            raise ConnectException(f"{self._archive} is not installed: one of its headers has more than {_MOST_READ >> 20} MiB")
         return self._stream.read(size)
 
     def seek(self, position: int, whence: int = 0) -> int:
@@ -146,7 +146,7 @@ def _check(archive: Path, members: list[_Member]) -> None:
 
 
 def _only_top(members: list[_Member]) -> bool:
-    """Whether all files lie in one folder at the top."""
+    """Whether all files are in one top-level folder."""
     files = [_parts(member.name) for member in members if member.is_file]
     return len({path[0] for path in files}) == 1 and all(len(path) > 1 for path in files)
 
@@ -156,7 +156,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _copy(member: _Member, path: Path, left: int, archive: Path) -> int:
-    """The bytes that were copied; a member whose name was there before replaces nothing."""
+    """Copy a member; returns its bytes. Raises OSError if a member with the same name came before."""
     copied = 0
     with member.open() as content, path.open("xb") as file:
         while piece := content.read(_PIECE):

@@ -1,7 +1,7 @@
-"""What Java plugins report of themselves and of configs: asked of a JVM in a process of its own, which ends when idle.
+"""What Java plugins report of themselves and of configs, from a JVM in a process of its own, which ends when idle.
 
-One warm JVM has loaded every Java plugin that the worker allows; where it is busy, another is started for the time. Connect's own rules are
-the answer. Those that this package adds for whom a config is from a stranger (client overrides, internal topics, limits) are added here.
+One warm JVM has loaded every Java plugin that the worker allows; while it is busy, another is started. The answers are Connect's own. This
+module adds the errors of this package's rules for untrusted configs: client overrides, internal topics, limits.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Given = Mapping[str, str | None]
 
 
 class JavaProbe:
-    """Safe to share between threads. ``passed_on`` are the worker settings that reach the process."""
+    """Safe to share between threads. ``passed_on`` are the worker settings that the process gets."""
 
     def __init__(self, settings: WorkerSettings, catalog: PluginCatalog, passed_on: Mapping[str, str]) -> None:
         self._settings = settings
@@ -63,8 +63,8 @@ class JavaProbe:
         self._pool = ProbePool(self._process, settings.plugin_probe_timeout_ms / 1000, IDLE_SECONDS, most_idle=1)
 
     def keys(self, plugin: Plugin) -> list[ConfigKeyView]:
-        """The settings of ``plugin``; those of a connector with the framework's. Raises ConfigException where its location is not allowed,
-        ConnectException where no JVM can be started."""
+        """The settings of ``plugin``; for a connector, with the framework's. Raises ConfigException if its location is not allowed,
+        ConnectException if no JVM can be started."""
         self._require_allowed(plugin)
         answer = self._ask({"ask": "keys", "class": plugin.class_name, "version": _exact(plugin)})
         return [_key(key) for key in answer]
@@ -79,13 +79,14 @@ class JavaProbe:
         if exact is not None:
             asked[_VERSION_KEY] = exact
         answer = self._ask({"ask": "validate", "config": {**asked, "connector.class": plugin.class_name}})
-        found = list(self._shown(answer["configs"], config, plugin))
+        found = list(self._merged(answer["configs"], config, plugin))
         found += [ValidatedKey(key_view(own[key]), _own_value(key, config)) for key in own if key in config]
         counted = sum(value.name.startswith((*_CLIENTS, *_CONVERTERS)) and not value.name.endswith("plugin.version") for _, value in found)
         return Validation.counted(str(config["connector.class"]), tuple(map(str, filter(None, answer["groups"]))), tuple(found), counted)
 
     def alter_offsets(self, plugin: Plugin, config: Mapping[str, str], offsets: Sequence[Any] | None) -> bool:
-        """The connector's own word on these pairs of partition and offset; None: all are reset. Raises what ``PluginProbe`` raises."""
+        """Call the connector's ``alterOffsets`` with these pairs of partition and offset; None: all are reset. Raises as ``PluginProbe``
+        does."""
         self._require_allowed(plugin)
         refuse(config)
         request = {
@@ -101,7 +102,7 @@ class JavaProbe:
         self._pool.close()
 
     def _ask(self, request: Mapping[str, object]) -> Any:
-        """Any: an answer of a process that foreign code runs in; its readers take it apart."""
+        """Any: the answer comes from a process with untrusted code, and its readers check it."""
         return self._pool.ask(self._fingerprints(), request)["answer"]
 
     def _locations(self) -> list[Location]:
@@ -134,7 +135,7 @@ class JavaProbe:
         return process
 
     def _converter(self, role: str) -> str:
-        """The class of the worker's, as the default of a config; JsonConverter where Java has none of that name."""
+        """The worker's converter class, a config's default; JsonConverter if Java has none of that name."""
         try:
             return self._choice.converter(role, {}, is_java=True).class_name
         except ConnectException:
@@ -144,8 +145,8 @@ class JavaProbe:
         if plugin.location is not None:
             refuse_location(plugin.class_name, plugin.location.path, plugin.origin, self._settings.values)
 
-    def _shown(self, configs: Sequence[Mapping[str, Any]], config: Given, plugin: Plugin) -> Iterator[ValidatedKey]:
-        """Connect's, with our errors; a key of ours alone behind them."""
+    def _merged(self, configs: Sequence[Mapping[str, Any]], config: Given, plugin: Plugin) -> Iterator[ValidatedKey]:
+        """Connect's keys with our errors added, then the keys that only we have errors for."""
         errors = self._errors(config, is_sink=plugin.kind is PluginKind.SINK)
         if plugin.kind is PluginKind.SOURCE and (reason := refused_source(plugin.class_name)) is not None:
             errors.setdefault("connector.class", []).append(ConfigException.of("connector.class", plugin.class_name, reason).message)
@@ -160,7 +161,7 @@ class JavaProbe:
             yield ValidatedKey(None, ConfigValueView(name, config.get(name), (), tuple(texts), True))
 
     def _errors(self, config: Given, *, is_sink: bool) -> dict[str, list[str]]:
-        """What Connect would let pass, by key."""
+        """Errors that Connect does not report, by key."""
         settings, texts = self._settings, {key: text for key, text in config.items() if text is not None}
         found = {key: [error] for key, error in refused_overrides(settings, texts, clients_of(settings, texts, is_sink=is_sink)).items()}
         tasks = texts.get("tasks.max", "").strip()
@@ -186,7 +187,7 @@ class JavaProbe:
 
 
 class _JvmProcess(ProbeProcess):
-    """Ends when its JVM has: what asks next gets another."""
+    """Ends when its JVM has ended, so that the next request gets another process."""
 
     def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
         try:
@@ -197,7 +198,7 @@ class _JvmProcess(ProbeProcess):
 
 
 def _exact(plugin: Plugin) -> str | None:
-    """The version as Connect is asked for it."""
+    """The version in requests to Connect."""
     return None if plugin.version == UNDEFINED else plugin.version
 
 
@@ -215,12 +216,12 @@ def _key(about: Mapping[str, Any]) -> ConfigKeyView:
         texts = {name: as_read[name] or "" for name in ("documentation", "display_name")}
         return ConfigKeyView(**{**as_read, **texts, "dependents": tuple(map(str, filter(None, as_read["dependents"] or ())))})
     except (KeyError, TypeError) as error:
-        raise ConnectException(f"Kafka Connect's process answered with what is no definition: {error}") from error
+        raise ConnectException(f"Kafka Connect's process returned an invalid definition: {error}") from error
 
 
 def _value(about: Mapping[str, Any] | None, name: str) -> ConfigValueView:
-    """The value of the key ``name``. A plugin that reports nothing of a key of its own is taken to find it good, and nulls in what it
-    reports stand for nothing."""
+    """The value of the key ``name``. If a plugin reports nothing for one of its keys, the value counts as valid; nulls in its report count
+    as absent."""
     about = about or {}
     value = about.get("value")
     return ConfigValueView(

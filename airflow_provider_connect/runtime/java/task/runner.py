@@ -396,8 +396,6 @@ class JavaSinkRunner(JavaTaskRunner):
             )
             commit.commit(positions)
         except (ConnectException, FencedException) as error:  # another task is still in the group; all records are delivered anyway
-            log.info(
-                "Task %s: offsets remain as the task committed them: %s", self._name, self._environment.mask(error.message)
-            )
+            log.info("Task %s: offsets remain as the task committed them: %s", self._name, self._environment.mask(error.message))
         finally:
             consumer.close()

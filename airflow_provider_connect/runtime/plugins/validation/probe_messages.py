@@ -1,6 +1,6 @@
-"""Messages between a probe and the process that runs plugins' code: one JSON object a line, views and errors as plain values.
+"""Messages between a probe and the process that runs plugins' code: one JSON object per line, with views and errors as plain values.
 
-Answers come from a process in which foreign code has run, so they are read as data, with a limit on their length.
+Answers come from a process in which untrusted code has run, so they are read as data, with a limit on their length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConfigVa
 
 LONGEST_ANSWER: Final = 64 << 20
 LATE: Final = "late"
-"""The key of an answer for the line of the plugin's code at which its time was over."""
+"""The key of an answer with the line of the plugin's code that ran when the time was over."""
 _RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "RetriableException", "ConnectException")
 _NOT_THERE: Final = "NotImplementedError"
 
@@ -25,7 +25,7 @@ def to_line(message: Mapping[str, object]) -> bytes:
 
 
 def from_line(line: bytes) -> dict[str, Any]:
-    """Raises ValueError for what is no JSON object."""
+    """Raises ValueError for anything but a JSON object."""
     message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("not an object")  # noqa: TRY004  (as bad as no JSON)
@@ -40,7 +40,7 @@ def error_message(error: Exception) -> dict[str, object]:
 
 
 def error_of(answer: Mapping[str, Any]) -> ConnectException | NotImplementedError:
-    """The exception that an answer stands for; ConnectException for those that are not ours."""
+    """The exception in an answer; ConnectException for classes that are not ours."""
     kind, text = str(answer.get("kind")), str(answer["error"])
     if kind == _NOT_THERE:
         return NotImplementedError(text)
@@ -51,7 +51,7 @@ def error_of(answer: Mapping[str, Any]) -> ConnectException | NotImplementedErro
 
 
 def validation_of(answer: Mapping[str, Any]) -> Validation:
-    """Raises KeyError, TypeError or ValueError for another form."""
+    """Raises KeyError, TypeError or ValueError for an invalid answer."""
     configs = tuple(ValidatedKey(None if key is None else key_of(key), _value_of(value)) for key, value in answer["configs"])
     groups, warnings = (tuple(map(str, answer[name])) for name in ("groups", "warnings"))
     return Validation.counted(str(answer["name"]), groups, configs, int(answer["counted_by_key"]), warnings)

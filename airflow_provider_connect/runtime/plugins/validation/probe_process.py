@@ -1,4 +1,4 @@
-"""Warm processes that run plugins' code, seen from outside: each is asked one thing at a time, and killed when it takes too long."""
+"""Warm processes that run plugins' code, from the outside: each gets one request at a time, and is killed when it takes too long."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _PASSED_ON: Final = {
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "KRB5_CONFIG"),
     *("PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGPASSFILE"),
 }
-"""Variables of the environment that programs need here. The others are not passed on: those of an API server hold its secrets."""
+"""Environment variables that programs need. Others are not passed on: those of an API server contain its secrets."""
 _PREFIXES_PASSED_ON: Final = ("LC_", "PYTHON")
 _TAIL_BYTES: Final = 2000
-_LATE_SECONDS: Final = 5.0  # for the process to report where the plugin's code is
-_ENDING_SECONDS: Final = 1.0  # for a process that has closed its answers to end
+_LATE_SECONDS: Final = 5.0  # for the process to report the current line of the plugin's code
+_ENDING_SECONDS: Final = 1.0  # for a process to end that has closed its output
 Fingerprints = frozenset[tuple[str, str]]
 MOST_IDLE: Final = 6
 MOST_AT_ONCE: Final = 4
 
 
 def environment_of_plugins(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of a server's environment the code of plugins sees."""
+    """The part of a server's environment that plugins' code gets."""
     return {name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_PREFIXES_PASSED_ON)}
 
 
 class ProbeProcess:
-    """Started when created. Not for two threads at once."""
+    """One process, started by the constructor. Not thread-safe."""
 
     def __init__(
         self, settings: Mapping[str, str], memory_bytes: int, *, module: str = PROBE, secrets: Mapping[str, str] | None = None
     ) -> None:
-        """The process gets ``settings``, the ``secrets`` that variables stand for, and of the environment what programs need to run.
-        ``module`` is what it runs: one that ends in ``probe_server.serve``."""
+        """The process gets ``settings``, the values of variables as ``secrets``, and ``environment_of_plugins``. ``module`` is the module
+        that it runs, which must call ``probe_server.serve``."""
         self._child = subprocess.Popen(
             (sys.executable, "-m", module),
             stdin=subprocess.PIPE,
@@ -59,7 +59,7 @@ class ProbeProcess:
             start_new_session=True,
         )
         assert self._child.stderr is not None
-        self._last_words = _LastWords(self._child.stderr)
+        self._last_lines = _LastLines(self._child.stderr)
         self._send({"settings": dict(settings), "secrets": dict(secrets or {}), "memory_bytes": memory_bytes})
 
     @property
@@ -67,13 +67,13 @@ class ProbeProcess:
         return self._child.poll() is None
 
     def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
-        """The answer. Raises what the process raised; RetriableException, with the line of code if that is known, when it did not answer in
-        time, ConnectException when it died or answered nonsense: it is dead then."""
+        """The answer. Raises what the process raised. Raises RetriableException, with the current line of code if known, when it did not
+        answer in time, and ConnectException when it died or sent an invalid answer; the process is then dead."""
         try:
             until = time.monotonic() + timeout_seconds
             self._send({**request, "timeout_seconds": timeout_seconds, "until": until})
             answer = from_line(self._line(until + _LATE_SECONDS))
-        except TimeoutError:  # compiled code keeps the process from reporting where it is
+        except TimeoutError:  # compiled code can keep the process from reporting its line
             answer = {LATE: ""}
         except (OSError, ValueError) as error:
             how = self._how_it_ended()
@@ -87,7 +87,7 @@ class ProbeProcess:
         return answer
 
     def end(self) -> None:
-        """Kill it, and what it has started, if it still lives."""
+        """Kill it and its child processes, if it is alive."""
         if self.is_alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)  # the session is its own
@@ -107,7 +107,7 @@ class ProbeProcess:
         assert self._child.stdout is not None
         pieces: list[bytes] = []
         length = 0
-        with selectors.DefaultSelector() as selector:  # ``select.select`` knows no file with a number above 1,023
+        with selectors.DefaultSelector() as selector:  # ``select.select`` cannot handle descriptors above 1,023
             selector.register(self._child.stdout, selectors.EVENT_READ)
             while not pieces or not pieces[-1].endswith(b"\n"):
                 if not selector.select(max(0.0, deadline - time.monotonic())):
@@ -124,14 +124,14 @@ class ProbeProcess:
             code = self._child.wait(_ENDING_SECONDS)
         except subprocess.TimeoutExpired:
             return "broke off without an answer, and was ended"
-        tail = self._last_words.text()
+        tail = self._last_lines.text()
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return f"{how}: {tail.splitlines()[-1]}" if tail else how
 
 
-class _LastWords:
-    """Reads a pipe to its end, and keeps the last lines of it: what runs for days may write for days. A line of which the beginning is not
-    kept is left out: it may end in part of a secret, which is hidden only where it is whole."""
+class _LastLines:
+    """Reads a pipe to its end and keeps only the last lines, since a process may write for days. A line whose beginning was dropped is left
+    out: it may start with part of a secret, and only whole secrets are masked."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -140,8 +140,8 @@ class _LastWords:
         self._reader.start()
 
     def text(self) -> str:
-        """The last of what was written, of a process that has ended."""
-        self._reader.join(_ENDING_SECONDS)  # who has inherited the pipe may live on
+        """The last lines of a process that has ended."""
+        self._reader.join(_ENDING_SECONDS)  # a child that has inherited the pipe may live on
         kept = self._tail.partition(b"\n")[2] if self._was_cut else self._tail
         return kept.decode("utf-8", "replace").strip()
 
@@ -154,9 +154,9 @@ class _LastWords:
 
 
 class ProbePool:
-    """Safe to share between threads. At most ``MOST_AT_ONCE`` requests run at a time, and ``most_idle`` processes wait for the next one;
-    those that waited longest go first. A process is never given plugins whose files have changed since it loaded them. All that
-    wait end when nothing was asked for ``idle_seconds``; None: never."""
+    """Safe to share between threads. At most ``MOST_AT_ONCE`` requests run at a time, and at most ``most_idle`` processes wait for the next
+    one; the one that waited longest ends first. A process never serves plugins whose files have changed since it loaded them. Waiting
+    processes end after ``idle_seconds`` without a request; None: never."""
 
     def __init__(
         self, start: Callable[[], ProbeProcess], timeout_seconds: float, idle_seconds: float | None = None, *, most_idle: int = MOST_IDLE
@@ -172,12 +172,12 @@ class ProbePool:
         self._closed = False
 
     def ask(self, locations: Fingerprints, request: Mapping[str, object]) -> dict[str, Any]:
-        """The answer of a process that has loaded, or will now load, these locations and no others."""
+        """The answer of a process that loads these locations and no others."""
         with self._free, self._process(locations) as process:
             return process.ask(request, self._timeout_seconds)
 
     def close(self) -> None:
-        """End the processes that wait; those at work end after their answer."""
+        """End the waiting processes; busy ones end after their answer."""
         with self._lock:
             self._closed = True
         self._end_idle()
@@ -193,13 +193,13 @@ class ProbePool:
 
     @contextmanager
     def _process(self, locations: Fingerprints) -> Iterator[ProbeProcess]:
-        process = self._taken(locations) or self._start()
+        process = self._take_idle(locations) or self._start()
         try:
             yield process
         finally:
-            self._put_back(process, locations)
+            self._release(process, locations)
 
-    def _taken(self, locations: Fingerprints) -> ProbeProcess | None:
+    def _take_idle(self, locations: Fingerprints) -> ProbeProcess | None:
         with self._lock:
             for process, loaded in reversed(self._idle.items()):
                 if loaded == locations and process.is_alive:
@@ -207,7 +207,7 @@ class ProbePool:
                     return process
         return None
 
-    def _put_back(self, process: ProbeProcess, locations: Fingerprints) -> None:
+    def _release(self, process: ProbeProcess, locations: Fingerprints) -> None:
         over: list[ProbeProcess] = []
         with self._lock:
             if process.is_alive and not self._closed:

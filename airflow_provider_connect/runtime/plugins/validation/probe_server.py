@@ -1,6 +1,6 @@
-"""The process that runs plugins' code for a probe: takes requests from standard input, one after the other, until that ends.
+"""The process that runs plugins' code for a probe: serves requests from standard input, one after the other, until it ends.
 
-``python -m airflow_provider_connect.runtime.plugins.validation.probe_server``. What plugins print goes to standard error. The kernel ends
+``python -m airflow_provider_connect.runtime.plugins.validation.probe_server``. Output of plugins goes to standard error. The kernel ends
 the process when a request takes much longer than its limit, even if its parent has gone.
 """
 
@@ -40,7 +40,7 @@ _NOT_OF_PLUGINS: Final = (
 
 
 class Answers:
-    """The requests that the process answers. Created with the first one, which has the worker settings."""
+    """Answers the requests. Created with the first one, which has the worker settings."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._choice = PluginChoice(PluginCatalog(settings.plugin_path), settings)
