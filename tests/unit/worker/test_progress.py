@@ -9,14 +9,14 @@ import pytest
 from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
-from airflow_provider_connect.runtime.worker.task.progress import Progress, distance_of, progress_text
-from airflow_provider_connect.runtime.worker.task.source_runner import Periodic
+from airflow_provider_connect.runtime.worker.task.progress import ProgressLog, distance_of, progress_text
+from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
 from airflow_provider_connect.sdk.task import SourceTask
 
 
 def test_a_line_comes_every_ten_seconds_and_none_in_a_short_run(caplog: pytest.LogCaptureFixture) -> None:
     clock, metrics = [100.0], TaskMetrics(is_source=False)
-    progress = Progress("c-0", metrics, distance=lambda: Distance(5000), now=lambda: clock[0])
+    progress = ProgressLog("c-0", metrics, distance=lambda: Distance(5000), now=lambda: clock[0])
     with caplog.at_level(logging.INFO):
         for seconds, records in ((0.0, 10), (9.9, 900), (10.0, 1000), (15.0, 1500), (20.0, 3000)):
             clock[0], metrics.records_out, metrics.bytes = 100.0 + seconds, records, 1000 * records
@@ -67,9 +67,11 @@ def test_an_authors_distance_that_is_none_stops_no_run(answer: object) -> None:
 
 def test_an_entry_of_the_batch_log_is_written_every_ten_seconds() -> None:
     clock, entry = [100.0], ProducerRecord("batches", 0, b"key", None)
-    periodic = Periodic(lambda: [entry], now=lambda: clock[0])
+    metrics = TaskMetrics(is_source=True, records_in=1)
+    progress = RunProgress(metrics, batch_log_entry=lambda: [entry], now=lambda: clock[0])
     found = []
     for seconds in (0.0, 9.9, 10.0, 15.0, 20.0):
         clock[0] = 100.0 + seconds
-        found.append(list(periodic()))
+        found.append(list(progress.batch_log_records(is_last=False)))
     assert found == [[], [], [entry], [], [entry]]
+    assert list(progress.batch_log_records(is_last=True)) == [entry]

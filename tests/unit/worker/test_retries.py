@@ -16,6 +16,7 @@ from airflow_provider_connect.errors import BackpressureException, ConnectExcept
 from airflow_provider_connect.runtime.worker.errors.retries import Retries
 from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
 from airflow_provider_connect.runtime.worker.task.sink_errors import SinkErrors
 from airflow_provider_connect.runtime.worker.task.sink_loop import SinkLoop
 from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop
@@ -97,22 +98,8 @@ class Run:
 
     def source(self, task: Source) -> SourceLoop:
         pipeline: Any = SimpleNamespace(errors=self.tolerance(), batches=lambda polled: polled)
-        unused: Any = None
-        return SourceLoop(
-            task=task,
-            pipeline=pipeline,
-            delivery=self.delivery,
-            requests=None,
-            stop=self.stop,
-            metrics=self.metrics,
-            topics=unused,
-            active_topics=unused,
-            closing=list,
-            committed=unused,
-            max_records=None,
-            sleep=self.clock.sleep,
-            mask=str,
-        )
+        progress = RunProgress(self.metrics)
+        return SourceLoop(task, pipeline, self.delivery, progress, self.stop, sleep=self.clock.sleep)
 
     def sink(self, task: Sink) -> SinkLoop:
         loop = test_sink_loop.loop(self.clock, [10], task)

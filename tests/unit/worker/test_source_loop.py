@@ -20,6 +20,7 @@ from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
+from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
 from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.batch import Batch
@@ -117,16 +118,17 @@ class Run:
             task=self.task,
             pipeline=SourcePipeline(Converters(converter, converter, RAW_HEADERS)),
             delivery=self.delivery,
-            requests=TransactionRequests(self.task.boundary, self.delivery.drop) if requests else None,
+            progress=RunProgress(
+                self.metrics,
+                max_records,
+                topics=noted,
+                active_topics=noted,
+                batch_log_entry=lambda: [object()],  # type: ignore[list-item]
+                copy_offsets=lambda: self.events.append("copy"),
+            ),
             stop=stop,
-            metrics=self.metrics,
-            topics=noted,
-            active_topics=noted,
-            closing=lambda: [object()],  # type: ignore[list-item]
-            committed=lambda: self.events.append("copy"),
-            max_records=max_records,
+            transactions=TransactionRequests(self.task.boundary, self.delivery.drop) if requests else None,
             sleep=lambda _: self.events.append("sleep"),
-            mask=str,
         )
 
     def end(self) -> StopReason | None:
@@ -162,7 +164,7 @@ def test_a_run_without_records_commits_nothing() -> None:
 def test_a_run_reports_to_the_batch_log_in_a_commit_that_is_due_and_never_without_records() -> None:
     run, idle = Run(polled(2), polled(1)), Run(lambda _: [])
     for each in (run, idle):
-        each.loop.reporting = lambda: [object()]  # type: ignore[list-item]
+        each.loop.progress.interval_seconds = 0.0
         each.end()
     commits = [event for event in run.events if event.startswith("commit")]
     assert commits == ["commit 2 and batch log", "commit 3 and batch log", "commit None and batch log"]

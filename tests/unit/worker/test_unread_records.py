@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.runtime.worker.errors.failures import Failure
 from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
 from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop
 
 
@@ -33,21 +34,8 @@ class Task:
 def loop(tolerance: Tolerance) -> SourceLoop:
     pipeline: Any = SimpleNamespace(errors=tolerance, batches=lambda polled: polled)
     unused: Any = None
-    return SourceLoop(
-        task=Task(),  # type: ignore[arg-type]
-        pipeline=pipeline,
-        delivery=unused,
-        requests=None,
-        stop=unused,
-        metrics=TaskMetrics(is_source=True),
-        topics=unused,
-        active_topics=unused,
-        closing=unused,
-        committed=unused,
-        max_records=None,
-        sleep=unused,
-        mask=str,
-    )
+    progress = RunProgress(TaskMetrics(is_source=True))
+    return SourceLoop(Task(), pipeline, delivery=unused, progress=progress, stop=unused)  # type: ignore[arg-type]
 
 
 def test_tolerated_it_is_reported_counted_and_left_behind() -> None:

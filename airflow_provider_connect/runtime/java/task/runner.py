@@ -40,7 +40,7 @@ from airflow_provider_connect.runtime.worker.delivery.kafka_ends import last_rec
 from airflow_provider_connect.runtime.worker.delivery.sink_delivery import GroupCommit
 from airflow_provider_connect.runtime.worker.delivery.sink_positions import by_topic, group_mark, partitions_of, topics_of
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
-from airflow_provider_connect.runtime.worker.task.progress import Progress
+from airflow_provider_connect.runtime.worker.task.progress import ProgressLog
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_producers import TAKE_OVER_SECONDS, transactional_producer
 from airflow_provider_connect.runtime.worker.task.task_runner import TaskRunner
@@ -122,7 +122,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
             now=time.monotonic,
             sleep=time.sleep,
             goal=self._goal,
-            tick=partial(self._tick, worker, Progress(self._name, self._metrics, count=lambda: self._count(worker))),
+            tick=partial(self._tick, worker, ProgressLog(self._name, self._metrics, count=lambda: self._count(worker))),
             poll_seconds=java_seconds(environment.checked.resolved, POLL_TIMEOUT) if self._goal is None else None,
             note_long_poll=self._note_long_poll,
             endless=environment.payload.endless,
@@ -189,7 +189,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
                 worker.open_gate(self._task)
             time.sleep(CHECK_SECONDS)
 
-    def _tick(self, worker: ConnectWorker, progress: Progress) -> None:
+    def _tick(self, worker: ConnectWorker, progress: ProgressLog) -> None:
         progress.tick()
         now = time.monotonic()
         if self._environment.payload.endless and now >= self._topics_due:  # other runs note them at their end

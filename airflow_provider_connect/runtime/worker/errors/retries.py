@@ -39,7 +39,7 @@ class Retries:
     _in_row: int = 0
     _failures: int = 0
     _has_succeeded: bool = False
-    _last: RetriableException | None = None
+    last_error: RetriableException | None = None
 
     def begin(self) -> None:
         """A new operation, for which ``errors.retry.timeout`` counts from now on rather than from its first failure."""
@@ -63,7 +63,7 @@ class Retries:
         ``errors.retry.timeout`` is used up, or would be by the time that was asked for.
         """
         self._since = self.now() if self._since is None else self._since
-        self._in_row, self._failures, self._last = self._in_row + 1, self._failures + 1, error
+        self._in_row, self._failures, self.last_error = self._in_row + 1, self._failures + 1, error
         left_ms = self._left_ms()
         if left_ms <= 0 or (asked_ms is not None and asked_ms > left_ms):
             limit = f"errors.retry.timeout ({self.settings.retry_timeout_ms} ms) allows no further attempt"
@@ -92,9 +92,9 @@ class Retries:
     def refuse_run_without_success(self) -> None:
         """Called when the time of the run is over. Raises RetriedByNextRunException if no attempt of the run has succeeded, unless
         ``errors.retry.timeout`` is -1: a run that got no answer is not a success."""
-        if self._last is not None and not self._has_succeeded and self.settings.retry_timeout_ms >= 0:
-            text = f"{self._failed_text()}, and never succeeded before the time of the run was over: {self._last}"
-            raise RetriedByNextRunException(text) from self._last
+        if self.last_error is not None and not self._has_succeeded and self.settings.retry_timeout_ms >= 0:
+            text = f"{self._failed_text()}, and never succeeded before the time of the run was over: {self.last_error}"
+            raise RetriedByNextRunException(text) from self.last_error
 
     def _left_ms(self) -> float:
         """Of ``errors.retry.timeout``; 0 and -1 set no end to calls."""

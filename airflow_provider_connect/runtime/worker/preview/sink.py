@@ -1,4 +1,5 @@
-"""The sink half of a preview: what ``put`` would get, read from the topics behind the group's offsets. No consumer joins or commits."""
+"""The sink half of a preview: what ``put`` would get, read from the topics after the group's offsets. No sink task exists, and no consumer
+joins or commits."""
 
 from __future__ import annotations
 
@@ -7,19 +8,15 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 
-from confluent_kafka import Consumer
-
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.runtime.config.client_settings import client_config
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.backfill import capped, not_before, read_partitions
-from airflow_provider_connect.runtime.model.ids import consumer_group
+from airflow_provider_connect.runtime.model.backfill import read_partitions
 from airflow_provider_connect.runtime.model.previews import PreviewedTask, PreviewEnd
 from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.runtime.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.runtime.worker.delivery.kafka_reader import FORCED_SETTINGS, READER_SETTINGS, KafkaReader
+from airflow_provider_connect.runtime.worker.delivery.kafka_reader import KafkaReader
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.runtime.worker.delivery.sink_positions import KnownOffsets, owned_by, partitions_of, start_position, topics_of
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
@@ -29,6 +26,7 @@ from airflow_provider_connect.runtime.worker.preview.findings import Findings
 from airflow_provider_connect.runtime.worker.preview.records import shown_records
 from airflow_provider_connect.runtime.worker.preview.steps import Steps
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
+from airflow_provider_connect.runtime.worker.task.sink_input import SinkInput
 
 ANSWER_SECONDS = 10.0
 _READ_SECONDS = 0.2
@@ -36,7 +34,7 @@ Ranges = dict[TopicPartition, tuple[int, int]]
 
 
 class PreviewedSink:
-    """Reads a share of each partition. ``deadline`` is a time of ``time.monotonic``; ``missing`` are topics that are not there."""
+    """Reads a share of each partition. ``deadline`` is a time of ``time.monotonic``; ``missing`` names topics that do not exist."""
 
     def __init__(
         self,
@@ -58,18 +56,15 @@ class PreviewedSink:
         lenient = Tolerance(dataclasses.replace(pipeline.errors.settings, tolerates_all=True))  # (failures are reported once)
         self._untransformed = SinkPipeline(pipeline.converters, errors=lenient)
         self._deadline = deadline
-        self._group = consumer_group(checked.name, checked.resolved, settings.values)
-        config = client_config(settings, "consumer", checked.settings.overrides["consumer"])
-        self._isolation = str(config.get("isolation.level", "read_committed"))
-        self._consumer = config | {"isolation.level": self._isolation, "group.id": self._group}
+        self._input = SinkInput(checked, settings)
 
     def run_tasks(self, configs: list[Mapping[str, str]], most: int) -> list[PreviewedTask]:
-        """Read ``most`` records, at their offsets, in the same order each time. ``configs`` are those to show."""
+        """Read ``most`` offsets, in the same order each time. ``configs`` are those to show."""
         connection = AdminConnection.of(self._settings, sink_admin_overrides(self._checked.resolved), ANSWER_SECONDS)
         with closing(connection):
             topics = topics_of(self._checked.settings, TopicAdmin(self._settings, connection=connection))
             self.missing, every = missing_topics(self._checked.resolved, topics), partitions_of(topics)
-            partitions = read_partitions(every, self._checked.settings.ranges)
+            partitions = read_partitions(every, self._input.ranges)
             available = self._available(partitions, connection)
         owners = {p: next((t for t in range(len(configs)) if owned_by(p, t, len(configs))), 0) for p in partitions}
         ranges = shares(available, most)
@@ -90,20 +85,14 @@ class PreviewedSink:
         return PreviewEnd.RECORDS if any(ranges[p] != available[p] for p in own) else PreviewEnd.END
 
     def _available(self, partitions: list[TopicPartition], connection: AdminConnection) -> Ranges:
-        """From where to where there is something to read in each partition."""
-        admin = TopicAdmin(self._settings, connection=connection)
-        committed = GroupOffsets(self._settings, connection=connection).committed(self._group, partitions)
-        bounds = self._checked.settings.ranges
-        reset = "earliest" if bounds else str(self._consumer.get("auto.offset.reset", "earliest"))
-        beginnings = not_before(admin.beginning_offsets(partitions), bounds)
-        ends = capped(admin.end_offsets(partitions, read_committed=self._isolation == "read_committed"), bounds)
-        highs = capped(admin.end_offsets(partitions, read_committed=False), bounds)
+        """The range of offsets that each partition has to read."""
+        committed = GroupOffsets(self._settings, connection=connection).committed(self._input.group, partitions)
         found: Ranges = {}
-        for p in partitions:
+        for p, bounds in self._input.bounds(partitions, TopicAdmin(self._settings, connection=connection)).items():
             group = committed[p].offset if p in committed else None
-            known = KnownOffsets(beginning=beginnings[p], end=ends[p], high=highs[p], group=group)
-            start = start_position(p, known, exactly_once=False, reset=reset)
-            found[p] = (start.offset, max(start.offset, ends[p]))
+            known = KnownOffsets(beginning=bounds.beginning, end=bounds.end, high=bounds.high, group=group)
+            start = start_position(p, known, exactly_once=False, reset=self._input.reset)
+            found[p] = (start.offset, max(start.offset, bounds.end))
         return found
 
     def _read(self, ranges: Ranges) -> dict[TopicPartition, list[RawBatch]]:
@@ -111,7 +100,7 @@ class PreviewedSink:
         if not any(start < end for start, end in ranges.values()):
             return found
         with (
-            closing(Consumer({**READER_SETTINGS, **self._consumer, **FORCED_SETTINGS})) as consumer,
+            closing(self._input.open_consumer()) as consumer,
             closing(KafkaReader(consumer, ranges, ALL_COLUMNS, library=None)) as reader,
         ):
             while not reader.exhausted and time.monotonic() < self._deadline:
@@ -130,7 +119,7 @@ class PreviewedSink:
 
 
 def shares(available: Ranges, most: int) -> Ranges:
-    """The ranges cut so that together they hold ``most`` offsets: each as long as the others, or to its end."""
+    """The ranges shortened to ``most`` offsets in all: each as long as the others, or to its end."""
     left, found = most, dict[TopicPartition, tuple[int, int]]()
     by_length = sorted(available, key=lambda p: (available[p][1] - available[p][0], p))
     for at, partition in enumerate(by_length):

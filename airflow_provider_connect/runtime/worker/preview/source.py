@@ -1,21 +1,23 @@
-"""The source half of a preview: each task polled from its current offset until it has given its share, and nothing committed."""
+"""The source half of a preview: each task runs in the loop of a run, from its current offset, with a delivery that writes nothing."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from airflow_provider_connect.data.records import SourceRecord
-from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.previews import Fields, PreviewedTask, PreviewEnd
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
+from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
-from airflow_provider_connect.runtime.worker.errors.failures import unread
-from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.runtime.worker.delivery.source_delivery import SourceOffset
+from airflow_provider_connect.runtime.worker.errors.retries import Retries
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.runtime.worker.preview.fields import value_fields
 from airflow_provider_connect.runtime.worker.preview.findings import Findings
@@ -23,20 +25,20 @@ from airflow_provider_connect.runtime.worker.preview.records import shown_record
 from airflow_provider_connect.runtime.worker.preview.steps import Steps
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext, WorkersKafka
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task
+from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
+from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.connector import SourceConnector
-from airflow_provider_connect.sdk.task import SourceTask
 
 NO_CLAIM = Claim(-1, "preview")
 IDLE_SECONDS = 3.0
-MOST_PARTITIONS = 1000
-"""Of one task's source partitions that are shown."""
-_LOOK_SECONDS = 0.05
+MAX_PARTITIONS = 1000
+"""How many source partitions of one task are shown."""
 
 
 class PreviewedSource:
-    """Polls tasks one after another. ``deadline`` is a time of ``now``."""
+    """Runs tasks one after another. ``deadline`` is a time of ``now``."""
 
     def __init__(
         self,
@@ -62,76 +64,123 @@ class PreviewedSource:
         self._positions: list[dict[str, Any]] = []
 
     def offset_fields(self) -> Fields:
-        """What source partitions and offsets look like, as far as tasks gave any."""
+        """The types of source partitions and offsets, as far as tasks gave any."""
         return {path: kind.rstrip("?") for path, kind in value_fields(self._positions).items() if path != "$"}
 
-    def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], most: int) -> PreviewedTask:
-        """Read ``most`` records of task ``number``, which is not started if that is 0. ``config`` is its config with its values,
+    def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], limit: int) -> PreviewedTask:
+        """Read ``limit`` records of task ``number``, which is not started if that is 0. ``config`` is its config with its values,
         ``shown`` the one to show."""
-        if most <= 0:
+        if limit <= 0:
             return PreviewedTask(number, shown, 0, PreviewEnd.NOT_ASKED)
         task = configure_task(self._connector.task_class(), self._connector, self._pipeline.converters.header)
         context = TaskSourceContext(
             config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline, _NoTransactions(), kafka=self._kafka, is_preview=True
         )
         task.initialize(context)
-        partitions: list[dict[str, object]] = []
-        before = self.read
-        errors = self._pipeline.errors.of_task(f"{self._pipeline.errors.task}-{number}")
         try:
             task.start(self._connector.task_config(strip_framework_keys(config)))
-            end = self._poll(task, number, before + most, partitions, errors)
+            errors = self._pipeline.errors.of_task(f"{self._pipeline.errors.task}-{number}")
+            watch = _Watch(errors.retries("poll"), self._deadline, self._now)
+            own = replace(self._pipeline, errors=errors)
+            pipeline = _ObservedPipeline(own, number, limit, self._findings, steps=self._steps, watch=watch)
+            stop = StopSignal(watch, None, now=self._now, deadline=math.inf)
+            SourceLoop(task, pipeline, DiscardingDelivery(), RunProgress(TaskMetrics(is_source=True), limit), stop, sleep=watch.wait).run()
         finally:
             task.stop()
-        return PreviewedTask(number, shown, self.read - before, end, partitions)
+        self.read += pipeline.read
+        self._positions += pipeline.positions
+        end = watch.end or (PreviewEnd.RECORDS if pipeline.read >= limit else PreviewEnd.END)
+        return PreviewedTask(number, shown, pipeline.read, end, pipeline.partitions)
 
-    def _poll(self, task: SourceTask, number: int, until: int, partitions: list[dict[str, object]], errors: Tolerance) -> PreviewEnd:
-        quiet_since, refusal, retry_at = self._now(), None, -math.inf
-        while self.read < until:
-            if self._now() >= self._deadline:
-                return PreviewEnd.TIME
-            polled: Batch | Sequence[Batch] | Sequence[SourceRecord] | None = []
-            try:
-                if self._now() >= retry_at:
-                    polled = task.poll()
-            except RetriableException as error:
-                refusal = error
-                retry_at = self._now() + errors.retries("poll").delay(error, error.retry_after_ms)
-            except DataException as error:
-                errors.failed(unread(class_name_of(type(task)), error))
-            if polled is None:
-                return PreviewEnd.END
-            batches = [batch for batch in self._pipeline.batches(polled) if batch.num_records]
-            if batches:
-                quiet_since, refusal = self._now(), None
-            elif self._now() - quiet_since > IDLE_SECONDS:
-                if refusal is not None:
-                    raise refusal
-                return PreviewEnd.IDLE
-            else:
-                time.sleep(_LOOK_SECONDS)
-            for batch in batches:
-                self._take(number, batch, until, partitions)
-        return PreviewEnd.RECORDS
 
-    def _take(self, number: int, whole: Batch, until: int, partitions: list[dict[str, object]]) -> None:
-        if self.read >= until:
-            return
-        self._note_position(whole, partitions)
-        batch = whole.slice(0, until - self.read)
-        self.read += batch.num_records
+class DiscardingDelivery:
+    """A delivery that writes and commits nothing. Its commits return False, so neither the task nor a topic is notified of one."""
+
+    def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
+        """Discard them."""
+
+    def is_due(self) -> bool:
+        return False
+
+    def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
+        return False
+
+    def abort(self) -> None:
+        """Nothing is open."""
+
+
+class _Watch:
+    """Ends the loop of one task at ``deadline``, or when no record has come for ``IDLE_SECONDS``. ``retries`` are those of ``poll``."""
+
+    def __init__(self, retries: Retries, deadline: float, now: Callable[[], float]) -> None:
+        self.end: PreviewEnd | None = None
+        self._retries = retries
+        self._deadline = deadline
+        self._now = now
+        self._quiet_since, self._earlier_error = now(), retries.last_error
+
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:
+        """Called by the stop signal in each turn of the loop."""
+        if self._now() >= self._deadline:
+            self.end = PreviewEnd.TIME
+        return None if self.end is None else StopReason.ASKED_TO_END
+
+    def note_records(self) -> None:
+        """Records have come."""
+        self._quiet_since, self._earlier_error = self._now(), self._retries.last_error
+
+    def wait(self, seconds: float) -> None:
+        """Called by the loop after a poll without records. Raises the error of a poll since the last records, when the time is over."""
+        if self._now() - self._quiet_since <= IDLE_SECONDS:
+            time.sleep(seconds)
+        elif (error := self._retries.last_error) is not None and error is not self._earlier_error:
+            raise error
+        else:
+            self.end = PreviewEnd.IDLE
+
+
+class _ObservedPipeline:
+    """The pipeline of one task, for its first ``limit`` records: adds them to ``findings`` and ``steps`` as they pass."""
+
+    def __init__(self, pipeline: SourcePipeline, number: int, limit: int, findings: Findings, *, steps: Steps, watch: _Watch) -> None:
+        self.errors = pipeline.errors
+        self.read = 0
+        self.positions: list[dict[str, Any]] = []
+        self.partitions: list[dict[str, object]] = []
+        self._pipeline = pipeline
+        self._number = number
+        self._limit = limit
+        self._findings = findings
+        self._steps = steps
+        self._watch = watch
+
+    def batches(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> list[Batch]:
+        """The polled batches that have records, up to the limit."""
+        limited = []
+        for whole in self._pipeline.batches(polled):
+            if whole.num_records and self.read < self._limit:
+                self._note_position(whole)
+                limited.append(whole.slice(0, self._limit - self.read))
+                self.read += limited[-1].num_records
+        if limited:
+            self._watch.note_records()
+        return limited
+
+    def encode(self, batch: Batch) -> Iterator[EncodedBatch]:
         for piece, encoded in self._pipeline.pieces(batch):
             records = shown_records(piece, lambda known: known.source_records(self._findings.header_converter))
-            self._findings.add(number, records, _pairs(encoded))
-        self._steps.add(number, batch)
+            self._findings.add(self._number, records, _pairs(encoded))
+            yield encoded
+        self._steps.add(self._number, batch)
 
-    def _note_position(self, batch: Batch, partitions: list[dict[str, object]]) -> None:
+    def _note_position(self, batch: Batch) -> None:
         offset = batch.last_offset
         if batch.source_partition is None or offset is None:
             return
-        self._positions.append({"partition": dict(batch.source_partition), "offset": dict(offset)})
-        if len(partitions) < MOST_PARTITIONS and dict(batch.source_partition) not in partitions:
-            partitions.append(dict(batch.source_partition))
+        partition = dict(batch.source_partition)
+        self.positions.append({"partition": partition, "offset": dict(offset)})
+        if len(self.partitions) < MAX_PARTITIONS and partition not in self.partitions:
+            self.partitions.append(partition)
 
 
 class _NoTransactions:

@@ -1,4 +1,4 @@
-"""A line in the log for each ten seconds that a task is at work: how much, how fast, and how far from the end. Knows nothing of Kafka."""
+"""A log line every ten seconds of a task's work: how much, how fast, and how far from the end. Knows nothing of Kafka."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 def end_not_known() -> Distance | None:
-    """Of a task that cannot know how much there is left."""
+    """The distance of a task that does not know how much is left."""
     return None
 
 
 def distance_of(task: SourceTask) -> Distance | None:
-    """What the task answers, None where it raises: it is the author's code, and nothing depends on it."""
+    """The task's own answer; None where it raises: it is the author's code, and nothing depends on it."""
     try:
         with plugin_code():
             found = task.distance()
@@ -34,10 +34,9 @@ def distance_of(task: SourceTask) -> Distance | None:
         return None
 
 
-class Progress:
-    """``name`` is the task's. ``distance`` returns what lies before the end that the run had in sight, None: not known. ``count`` brings
-    the metrics up to date where another process counts. ``now`` is a monotonic clock, in seconds. A run shorter than the interval logs
-    nothing."""
+class ProgressLog:
+    """Logs the progress of task ``name``. ``distance`` returns what is left until the end of the run, None: not known. ``count`` updates
+    the metrics where another process counts. ``now`` is a monotonic clock, in seconds. A run shorter than the interval logs nothing."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Progress:
         self._last, self._records = now(), 0
 
     def tick(self) -> None:
-        """Called by the task's loop once in each turn; logs when a line is due."""
+        """Log when a line is due. Called by the task's loop once in each turn."""
         now = self._now()
         if now - self._last < self._interval:
             return
@@ -70,7 +69,7 @@ class Progress:
 
 
 def progress_text(records: int, size: int, rate: float, distance: Distance | None) -> str:
-    """``rate`` is in records a second, of the time since the line before."""
+    """One line. ``rate`` is in records per second since the previous line."""
     text = f"{records:,} records, {_size(size)}, {rate:,.0f} records/s"
     if distance is None:
         return text

@@ -8,15 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer
-
 from airflow_provider_connect.data.records import Distance, TopicPartition
-from airflow_provider_connect.errors import ConfigException, RetriableException, StoreTimeoutException
-from airflow_provider_connect.runtime.config.client_settings import client_config
-from airflow_provider_connect.runtime.model.backfill import capped, not_before, read_partitions
+from airflow_provider_connect.errors import RetriableException, StoreTimeoutException
+from airflow_provider_connect.runtime.model.backfill import read_partitions
 from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee
-from airflow_provider_connect.runtime.model.ids import consumer_group
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
@@ -24,13 +20,7 @@ from airflow_provider_connect.runtime.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.runtime.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, known_ids
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
-from airflow_provider_connect.runtime.worker.delivery.kafka_reader import (
-    ENDLESS,
-    FORCED_SETTINGS,
-    READER_SETTINGS,
-    AheadReader,
-    KafkaReader,
-)
+from airflow_provider_connect.runtime.worker.delivery.kafka_reader import ENDLESS, AheadReader, KafkaReader
 from airflow_provider_connect.runtime.worker.delivery.sink_delivery import (
     CommitAfterPut,
     CommitBeforePut,
@@ -67,7 +57,8 @@ from airflow_provider_connect.runtime.worker.task.error_setup import (
 )
 from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task, create_stages
-from airflow_provider_connect.runtime.worker.task.progress import Progress
+from airflow_provider_connect.runtime.worker.task.progress import ProgressLog
+from airflow_provider_connect.runtime.worker.task.sink_input import Bounds, SinkInput
 from airflow_provider_connect.runtime.worker.task.sink_loop import SinkLoop
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_producers import transactional_producer
@@ -102,13 +93,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment, is_source=False)
         payload, settings = environment.payload, environment.settings
-        resolved, overrides = environment.checked.resolved, environment.connector_settings.overrides["consumer"]
-        group = self._group = consumer_group(payload.connector, resolved, settings.values)
-        config = client_config(settings, "consumer", overrides, client_id=f"connector-consumer-{self._name}")
-        self._ranges = environment.connector_settings.ranges
-        self._reset = "earliest" if self._ranges else str(config.get("auto.offset.reset", "earliest"))
-        self._isolation = _isolation_of(config)
-        connection = self._admin_connection(sink_admin_overrides(resolved), ANSWER_SECONDS)
+        self._input = SinkInput(environment.checked, settings, client_id=f"connector-consumer-{self._name}")
+        connection = self._admin_connection(sink_admin_overrides(environment.checked.resolved), ANSWER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
         self._groups = GroupOffsets(settings, connection=connection)
         self._exactly_once = payload.guarantee == Guarantee.EXACTLY_ONCE
@@ -119,13 +105,13 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._destination = destination_mark(location) if self._exactly_once else ""  # in the group's marks
         self._starts: dict[TopicPartition, int] = {}
         self._logged: dict[TopicPartition, int] = {}  # the positions in the batch log
-        self._consumer = Consumer({**READER_SETTINGS, **config, "isolation.level": self._isolation, "group.id": group} | FORCED_SETTINGS)
+        self._consumer = self._input.open_consumer()
         self._open.callback(self._consumer.close)
         self._commit = GroupCommit(
             transactional_producer(environment),
             self._consumer,
             renewed=self._renewed_owner,
-            group=group,
+            group=self._input.group,
             mark=self._mark,
             members=self._members,
             batch_log=self._batch_log_of,
@@ -144,7 +130,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._topic_ids = ids
         committed = {
             p: known
-            for p, known in self._groups.committed(self._group).items()
+            for p, known in self._groups.committed(self._input.group).items()
             if reads(p.topic) and is_of_topic(known.metadata, ids.get(p.topic, ""))
         }
         moved = any(is_foreign_commit(known.metadata) for known in committed.values())
@@ -181,7 +167,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         ends = self._open_partitions(sink, partitions, known)
         environment.report(State.RUNNING)
         self._open.callback(sink.close, partitions)
-        is_endless = payload.endless and not self._ranges
+        is_endless = payload.endless and not self._input.ranges
         ranges = {p: (start, ENDLESS if is_endless else max(start, ends[p])) for p, start in self._starts.items()}
         delivery: SinkDelivery
         if payload.guarantee == Guarantee.AT_MOST_ONCE:
@@ -219,7 +205,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             endless=is_endless,
             errors=errors,
             note_position=environment.note_position,
-            tick=Progress(str(self._name), self._metrics, distance=distance).tick,
+            tick=ProgressLog(str(self._name), self._metrics, distance=distance).tick,
         )
 
     def result(self, loop: SinkLoop, reason: StopReason | None) -> TaskResult:
@@ -242,7 +228,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         deadline = time.monotonic() + SILENCE_SECONDS
         while True:
             try:
-                return self._groups.members(self._group)
+                return self._groups.members(self._input.group)
             except StoreTimeoutException:
                 if time.monotonic() + ANSWER_SECONDS > deadline:
                     raise
@@ -262,7 +248,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The partitions of the connector's topics that this task owns; of a backfill, those in its ranges."""
         payload = self._environment.payload
-        return [p for p in read_partitions(every, self._ranges) if owned_by(p, payload.task, payload.tasks)]
+        return [p for p in read_partitions(every, self._input.ranges) if owned_by(p, payload.task, payload.tasks)]
 
     def _mark(self, topic: str) -> str:
         claim, topic_id = str(self._environment.payload.claim), self._topic_ids.get(topic, "")
@@ -272,8 +258,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         """Decide where to start in each partition. What differs is written to the destination, then to the group. Returns the ends."""
         found = task.open(partitions) if partitions else None
         destination = None if found is None else checked_offsets("open", found)
-        ends = capped(self._admin.end_offsets(partitions, read_committed=self._isolation == "read_committed"), self._ranges)
-        starts = self._decided(task, partitions, known, destination, ends)
+        bounds = self._input.bounds(partitions, self._admin)
+        starts = self._decided(task, bounds, known, destination)
         self._starts = {p: s.offset for p, s in starts.items()}
         self._logged.update(self._starts)
         rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
@@ -284,26 +270,23 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 log.info("Task %s: offset %d of %s is %s", self._name, start.offset, partition, start.origin)
         if any(s.commit_group for s in starts.values()):
             self._commit.commit(self._starts)
-        return ends
+        return {p: each.end for p, each in bounds.items()}
 
     def _decided(
         self,
         task: SinkTask,
-        partitions: Sequence[TopicPartition],
+        bounds: Mapping[TopicPartition, Bounds],
         known: KnownPartitions,
         destination: Mapping[TopicPartition, int] | None,
-        ends: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, StartPosition]:
-        """A backfill's partition begins and ends with its range: an offset outside counts as none, and there is no other beginning."""
-        beginnings = not_before(self._admin.beginning_offsets(partitions), self._ranges)
-        highs = capped(self._admin.end_offsets(partitions, read_committed=False), self._ranges)
+        """A backfill's partition begins and ends with its range: an offset outside counts as none."""
         starts: dict[TopicPartition, StartPosition] = {}
-        for partition in partitions:
+        for partition, between in bounds.items():
             group = known.committed.get(partition)
             offsets = KnownOffsets(
-                beginning=beginnings[partition],
-                end=ends[partition],
-                high=highs[partition],
+                beginning=between.beginning,
+                end=between.end,
+                high=between.high,
                 group=None if group is None else group.offset,
                 mark="" if group is None else group.metadata,
                 is_fresh=group is not None and is_fresh(group.metadata, time.time()),
@@ -314,7 +297,11 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 is_unfinished=partition in known.unfinished,
             )
             starts[partition] = start_position(
-                partition, offsets, exactly_once=self._exactly_once, reset=self._reset, rollback=self._rollback(task, partition, offsets)
+                partition,
+                offsets,
+                exactly_once=self._exactly_once,
+                reset=self._input.reset,
+                rollback=self._rollback(task, partition, offsets),
             )
         return starts
 
@@ -350,10 +337,3 @@ def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -
     framework = {name for definition in (sink_config_def(), own_config_def()) for name in names_of(definition)}
     passwords = {key.name for key in connector.config_def.keys.values() if key.type is Type.PASSWORD}
     return {key: text for key, text in raw.items() if key not in framework | passwords and not key.startswith("airflow.")}
-
-
-def _isolation_of(config: Mapping[str, object]) -> str:
-    level = str(config.get("isolation.level", "read_committed"))
-    if level not in {"read_committed", "read_uncommitted"}:
-        raise ConfigException.of("consumer.override.isolation.level", level, "String must be one of: read_committed, read_uncommitted")
-    return level

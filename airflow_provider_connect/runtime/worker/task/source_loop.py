@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol
 
+from airflow_provider_connect.data.records import SourceRecord
 from airflow_provider_connect.errors import DataException, FencedException, RetriableException, plugin_code, trace_of
-from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.runtime.worker.delivery.record_limits import RecordLimits
@@ -18,23 +20,31 @@ from airflow_provider_connect.runtime.worker.delivery.source_delivery import Sou
 from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 from airflow_provider_connect.runtime.worker.errors.failures import RetriedByNextRunException, unread
 from airflow_provider_connect.runtime.worker.errors.retries import Retries
-from airflow_provider_connect.runtime.worker.errors.tolerance import StoppedWhileRetrying
-from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
-from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
-from airflow_provider_connect.runtime.worker.task.environment import ActiveTopics
+from airflow_provider_connect.runtime.worker.errors.tolerance import StoppedWhileRetrying, Tolerance
+from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
-from airflow_provider_connect.runtime.worker.task.written_topics import WrittenTopics
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)
-IDLE_SECONDS = 0.1  # between a poll that returned nothing and the next
+IDLE_SECONDS = 0.1  # after a poll that returned nothing
+
+
+class Pipeline(Protocol):
+    """A SourcePipeline, or what observes one."""
+
+    @property
+    def errors(self) -> Tolerance: ...
+
+    def batches(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> list[Batch]: ...
+
+    def encode(self, batch: Batch) -> Iterable[EncodedBatch]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionRequests:
-    """With ``transaction.boundary=connector``: what the task asks for, and the delivery's ``drop``."""
+    """With ``transaction.boundary=connector``: the task's requests, and the delivery's ``drop``."""
 
     boundary: RequestedBoundary
     drop: Callable[..., bool]
@@ -42,51 +52,41 @@ class TransactionRequests:
 
 @dataclass(slots=True)
 class SourceLoop:
-    """Runs one source task to the end of what there is, to its limits, or until ``stop`` gives a reason.
+    """Runs one source task until it has no more records, reaches its limit, or ``stop`` gives a reason.
 
     1 ``poll``, again after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
-    4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the
-    last commit, ``reporting`` that of a commit before, or nothing; a run without records has neither. ``committed`` is called after each
-    commit. ``requests`` None: the delivery decides where transactions end. ``tick`` is called in each turn, ``note_position``
-    before the work on each batch and each poll. ``limits`` knows which records client or broker would refuse: those go by the error rules
-    before any of their poll is written.
+    4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``transactions`` None: the delivery decides where
+    transactions end. ``limits`` knows which records client or broker would refuse: the error rules decide about those before any of their
+    poll is written; None: no record is checked. ``sleep`` is called after a poll without records. ``mask`` takes secrets out of log
+    lines, ``step`` surrounds the call of ``task.commit``.
 
-    A poll that fails, or whose records cannot be encoded, costs itself alone: what was read before is committed, then its exception is
-    raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
+    A poll that fails, or whose records cannot be encoded, does not affect earlier ones: what was read before is committed, then the
+    exception is raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
     """
 
     task: SourceTask
-    pipeline: SourcePipeline
+    pipeline: Pipeline
     delivery: SourceDelivery
-    requests: TransactionRequests | None
+    progress: RunProgress
     stop: StopSignal
-    metrics: TaskMetrics
-    topics: WrittenTopics
-    active_topics: ActiveTopics
-    closing: Callable[[], Sequence[ProducerRecord]]
-    committed: Callable[[], None]
-    max_records: int | None
-    sleep: Callable[[float], None]
-    mask: Callable[[str], str]
-    step: StepHook = unobserved
-    tick: Callable[[], None] = lambda: None
-    note_position: Callable[[str], None] = lambda _: None
-    reporting: Callable[[], Sequence[ProducerRecord]] = tuple
+    transactions: TransactionRequests | None = None
     limits: RecordLimits | None = None
-    _written: set[str] = field(default_factory=set)
+    sleep: Callable[[float], None] = time.sleep
+    mask: Callable[[str], str] = str
+    step: StepHook = unobserved
     _is_within_transaction: bool = False
     _next_poll: float = -math.inf
     _failure: Exception | None = None
 
     def run(self) -> StopReason | None:
-        """Why the loop ended early, or None when there is nothing more."""
+        """Run to the end. Returns why the loop ended early, or None when there is nothing more."""
         try:
             reason = self._until_end_or_stopped()
             if reason is StopReason.FENCED:
                 self.delivery.abort()
                 return reason
             self._end_last_transaction()
-            self._commit(self.closing() if self.metrics.records_in else ())
+            self._commit(is_last=True)
             if self._failure is not None:
                 raise self._failure
             if reason is StopReason.TIME:
@@ -99,7 +99,7 @@ class SourceLoop:
     def _until_end_or_stopped(self) -> StopReason | None:
         try:
             return self._until_end()
-        except StoppedWhileRetrying:  # the records of that poll are not delivered, nor their offsets: they come again
+        except StoppedWhileRetrying:  # neither records nor offsets of that poll are delivered: the next run polls them again
             return self.stop.reason()
         except _FailedPoll as failed:
             self._failure = failed.cause
@@ -110,27 +110,27 @@ class SourceLoop:
             reason = self.stop.reason()
             if reason is not None:
                 return reason
-            self.tick()
+            self.progress.log_progress()
             with _failing_alone():
                 batches = self._poll()
             if batches is None:
                 return None
             if batches:
                 self._deliver(batches)
-            elif not self._end_transaction(None if self.requests is None else self.requests.boundary.take_last()):
+            elif not self._end_transaction(None if self.transactions is None else self.transactions.boundary.take_last()):
                 self.sleep(IDLE_SECONDS)
             if self.delivery.is_due():
                 self._commit()
-            if self.max_records is not None and self.metrics.records_in >= self.max_records and not self._is_within_transaction:
+            if self.progress.has_reached_limit and not self._is_within_transaction:
                 return None
 
     def _poll(self) -> list[Batch] | None:
-        """The polled batches; empty: nothing now; None: nothing more in this run. The task is left alone while a retry waits: the loop goes
-        on, so that a commit that is due and a reason to stop wait for nothing."""
+        """The polled batches; empty: nothing now; None: nothing more in this run. While a retry waits, the loop continues without the
+        task, so that neither a due commit nor a reason to stop is delayed."""
         retries = self._retries
         if retries.now() < self._next_poll:
             return []
-        with self.metrics.timed_call():
+        with self.progress.metrics.timed_call():
             try:
                 polled = self.task.poll()
             except RetriableException as error:
@@ -156,77 +156,71 @@ class SourceLoop:
         return self.pipeline.errors.retries("poll")
 
     def _deliver(self, batches: Sequence[Batch]) -> None:
-        if self.requests is None:
+        if self.transactions is None:
             self._send(batches)
             return
-        for piece, ending in self.requests.boundary.cut(batches):
+        for piece, ending in self.transactions.boundary.cut(batches):
             if piece:
                 self._send(piece)
                 self._is_within_transaction = True
             self._end_transaction(ending)
 
     def _end_transaction(self, ending: Ending | None) -> bool:
-        """Commit as the task asked; or drop the records and commit their offsets, so that they do not come again. False: it did not ask."""
-        if ending is None or self.requests is None:
+        """Commit as the task asked, or drop the records and commit their offsets, so that they are not polled again. False: it did not
+        ask."""
+        if ending is None or self.transactions is None:
             return False
         if ending is Ending.ABORT:
             log.debug("Aborting a transaction as requested by the connector")
-            if not self.requests.drop(with_offsets=False):
+            if not self.transactions.drop(with_offsets=False):
                 log.warning("Ignoring request by task to abort transaction as the current transaction is empty")
-            self.metrics.drop()
+            self.progress.dropped()
         self._commit()
         self._is_within_transaction = False
         return True
 
     def _end_last_transaction(self) -> None:
-        """At the end of a run nothing is committed that the task did not ask for: it comes again in the next."""
-        if self.requests is None or self._end_transaction(self.requests.boundary.take_last()):
+        """Drop what the task did not ask to commit: the next run polls it again."""
+        if self.transactions is None or self._end_transaction(self.transactions.boundary.take_last()):
             return
-        if self.requests.drop(with_offsets=True):
-            self.metrics.drop()
+        if self.transactions.drop(with_offsets=True):
+            self.progress.dropped()
 
     def _send(self, batches: Sequence[Batch]) -> None:
         polled: list[tuple[EncodedBatch, Batch]] = []
         offsets: list[SourceOffset] = []
         for batch in batches:
-            self.note_position(f"the conversion of records of {_position(batch)}")
+            self.progress.note_position(f"the conversion of records of {_position(batch)}")
             with _failing_alone():
                 polled += ((part, batch) for part in self.pipeline.encode(batch))
             offsets.extend(_offset_after(batch))
-        for batch in batches:
-            self.metrics.records_in += batch.num_records
-            self.metrics.batches.add(batch.num_records)
-        for part, _ in polled:
-            self.topics.prepare(part.topic)
+        self.progress.polled(batches, [part for part, _ in polled])
         with _failing_alone():
             encoded = [piece for part, batch in polled for piece in self._fitting(part, batch)]
-        for part in encoded:
-            self.metrics.records_out += part.num_records
-            self.metrics.bytes += part.num_bytes
-            self._written.add(part.topic)
+        self.progress.sent(encoded)
         self.delivery.deliver(encoded, offsets)
         if batches:
-            self.note_position(f"what follows {_position(batches[-1])}")
+            self.progress.note_position(f"what follows {_position(batches[-1])}")
 
     def _fitting(self, part: EncodedBatch, batch: Batch) -> list[EncodedBatch]:
-        """What client and topic take of it."""
-        refusals = {refusal.index: refusal for refusal in (*(self.limits.excesses(part) if self.limits else ()), *wrong_times(part))}
+        """The records that client and topic accept."""
+        if self.limits is None:
+            return [part]
+        refusals = {refusal.index: refusal for refusal in (*self.limits.excesses(part), *wrong_times(part))}
         if not refusals:
             return [part]
         in_order = [refusals[index] for index in sorted(refusals)]
         return without_refused(part, in_order, batch.source_partition, self.pipeline.errors.failed)
 
-    def _commit(self, closing: Sequence[ProducerRecord] = ()) -> None:
-        with self.metrics.timed_commit():
-            committed = self.delivery.commit(closing or (self.reporting() if self.metrics.records_in else ()))
-        if committed:
-            self.active_topics.note(self._written)
-            self._written.clear()
-            self.committed()
+    def _commit(self, *, is_last: bool = False) -> None:
+        with self.progress.metrics.timed_commit():
+            is_committed = self.delivery.commit(self.progress.batch_log_records(is_last=is_last))
+        if is_committed:
+            self.progress.committed()
             self._notify_task()
 
     def _notify_task(self) -> None:
-        """The source may forget what is committed. What its commit raises is logged."""
+        """Let the source forget what is committed. An exception of its commit is logged."""
         try:
             with self.step(CommitStep.NOTIFY_TASK), plugin_code():
                 self.task.commit()
@@ -236,7 +230,7 @@ class SourceLoop:
 
 
 class _FailedPoll(Exception):
-    """A poll whose records are not delivered. Those before it are."""
+    """A poll whose records are not delivered; those of earlier polls are."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -258,6 +252,6 @@ def _position(batch: Batch) -> str:
 
 
 def _offset_after(batch: Batch) -> list[SourceOffset]:
-    """The offset behind the batch, if it has one: a source without offsets starts anew at each run."""
+    """The offset after the batch, if it has one: a source without offsets starts from its beginning in each run."""
     offset = batch.last_offset
     return [] if batch.source_partition is None or offset is None else [(batch.source_partition, offset)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from confluent_kafka import Producer
 
+from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee, TransactionBoundary
@@ -42,7 +43,8 @@ from airflow_provider_connect.runtime.worker.task.environment import TaskEnviron
 from airflow_provider_connect.runtime.worker.task.error_setup import create_tolerance
 from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task, create_stages
-from airflow_provider_connect.runtime.worker.task.progress import INTERVAL_SECONDS, Progress, distance_of
+from airflow_provider_connect.runtime.worker.task.progress import ProgressLog, distance_of
+from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
 from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_producers import (
@@ -79,19 +81,6 @@ class TaskOffsets:
         self._uncopied.clear()
 
 
-class Periodic:
-    """The task's entry in the batch log, once in ten seconds; nothing between. ``now`` is a monotonic clock, in seconds."""
-
-    def __init__(self, entry: Callable[[], Sequence[ProducerRecord]], now: Callable[[], float] = time.monotonic) -> None:
-        self._entry, self._now, self._last = entry, now, now()
-
-    def __call__(self) -> Sequence[ProducerRecord]:
-        if self._now() - self._last < INTERVAL_SECONDS:
-            return ()
-        self._last = self._now()
-        return self._entry()
-
-
 class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
     """See ``TaskRunner``."""
 
@@ -102,6 +91,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._owner: OffsetCommitter = committer or transactional_producer(environment)
         self._store = environment.backing.offsets(OffsetLocation.of(settings, environment.checked.resolved))
         self._offsets = TaskOffsets(self._store, payload.connector, payload.claim)
+        self._schemas: dict[str, Schema | None] = {}  # of the values, by topic, for lineage
         self._boundary = boundary_of(environment)
         connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
@@ -140,26 +130,31 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
         environment.report(State.RUNNING)
         delivery = self._delivery(errors)
+        transactions = None
+        if requested is not None and isinstance(delivery, ExactlyOnce):
+            transactions = TransactionRequests(requested, delivery.drop)
         self._distance = partial(distance_of, task)
         return SourceLoop(
             task=task,
-            pipeline=SourcePipeline(environment.converters, create_stages(environment.checked, environment.converters.header), errors),
+            pipeline=SourcePipeline(
+                environment.converters, create_stages(environment.checked, environment.converters.header), errors, self._schemas
+            ),
             delivery=delivery,
-            limits=self._limits,
-            requests=None if requested is None or not isinstance(delivery, ExactlyOnce) else TransactionRequests(requested, delivery.drop),
+            progress=RunProgress(
+                self._metrics,
+                environment.max_records,
+                topics=WrittenTopics(environment, self._admin, self._store.topic),
+                active_topics=environment.active_topics(),
+                batch_log_entry=self._entry,
+                copy_offsets=self._offsets.copy,
+                log_progress=ProgressLog(str(self._name), self._metrics, distance=self._distance).tick,
+                note_position=environment.note_position,
+            ),
             stop=environment.stop,
-            metrics=self._metrics,
-            topics=WrittenTopics(environment, self._admin, self._store.topic),
-            active_topics=environment.active_topics(),
-            committed=self._offsets.copy,
-            closing=self._entry,
-            reporting=Periodic(self._entry),
-            max_records=environment.max_records,
-            sleep=time.sleep,
+            transactions=transactions,
+            limits=self._limits,
             mask=environment.mask,
             step=environment.step,
-            note_position=environment.note_position,
-            tick=Progress(str(self._name), self._metrics, distance=self._distance).tick,
         )
 
     def _entry(self) -> Sequence[ProducerRecord]:
@@ -169,9 +164,9 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         environment, metrics = self._environment, self._metrics
         task, records = environment.payload.task, metrics.records_delivered
         result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
-        result.topics = topic_fields(loop.pipeline.schemas, environment.mask)
+        result.topics = topic_fields(self._schemas, environment.mask)
         try:
-            result.ranges = loop.topics.ranges()
+            result.ranges = loop.progress.ranges()
         except ConnectException as error:  # everything is delivered and committed: a retry of a bulk read would write it again
             log.warning("Task %s: which offsets it has written is not known: %s", self._name, environment.mask(error.message))
         return result
