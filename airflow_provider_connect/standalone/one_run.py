@@ -35,7 +35,7 @@ from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from airflow_provider_connect.runtime.worker.application.application import Application
 from airflow_provider_connect.runtime.worker.application.task_threads import TaskThreads
 from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
-from airflow_provider_connect.runtime.worker.missing import missing_of, warn_of_missing
+from airflow_provider_connect.runtime.worker.missing import missing_of, warn_missing
 from airflow_provider_connect.runtime.worker.task.checked_connector import (
     CheckedConnector,
     check_connector,
@@ -188,7 +188,7 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
     guarantee_of(checked, settings, exactly_once=backing.exactly_once)
     _check_pipeline(checked, settings)
     check_outside(checked)
-    warn_of_missing(connector.name, missing_of(checked.connector, mask))
+    warn_missing(connector.name, missing_of(checked.connector, mask))
     backing.ensure()
     with backing.configs() as configs:
         if configs.read().connector_config(connector.name) != dict(connector.config):

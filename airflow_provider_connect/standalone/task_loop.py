@@ -57,7 +57,7 @@ class TaskLoop:
         self._values: tuple[Mapping[str, str], float] | None = None  # the resolved config, and until when it holds
         self._last_trace = ""  # of a check for new data: a failure that lasts is logged once
         self._stop_event = StopEvent()
-        self._host = replace(host, wire=self._stop_event)
+        self._host = replace(host, connection=self._stop_event)
         self._on_result = on_result
         self._on_end = on_end
         self._name = f"Task {payload.connector}-{payload.task}"
@@ -68,7 +68,7 @@ class TaskLoop:
 
     def cut(self) -> None:
         """Have it end after its current batch, with its offsets committed. Safe in a signal handler."""
-        self._stop_event.cut()
+        self._stop_event.request()
 
     def join(self, timeout_seconds: float) -> bool:
         """Wait for its end. False: it is overdue and stays behind; what it commits from now on is refused, once there is a newer claim."""
@@ -167,7 +167,7 @@ class TaskLoop:
         """Why to end, seen soon; None: the time is over."""
         until = time.monotonic() + seconds
         while True:
-            reason = StopReason.ASKED_TO_END if self._stop_event.is_cut() else followed.poll()
+            reason = StopReason.ASKED_TO_END if self._stop_event.is_closed() else followed.poll()
             left = until - time.monotonic()
             if reason is not None or left <= 0:
                 return reason

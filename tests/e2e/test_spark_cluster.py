@@ -181,7 +181,7 @@ def test_two_tasks_run_on_two_executors_with_code_that_came_along(
     executors = {ancestors(pid_of(status))[1] for status in tasks}
     assert len(workers) == len(executors) == 2, "each worker has one core"
     assert {status.version for status in tasks} == {"2.0"}
-    os.kill(submission.driver_pid(), signal.SIGTERM)  # the stop switch reaches bodies in other executors
+    os.kill(submission.driver_pid(), signal.SIGTERM)  # the StopServer reaches tasks in other executors
     result = submission.wait()
     assert result is not None, submission.output()[-3000:]
     assert [task.stopped_by for task in result.tasks] == ["the application was asked to end"] * 2

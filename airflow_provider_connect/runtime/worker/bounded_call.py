@@ -16,9 +16,9 @@ _OURS = "airflow_provider_connect."
 
 
 def within(seconds: float, act: Callable[[], object], doing: str) -> None:
-    """``act()`` in a thread of its own; what it raises comes out.
+    """Call ``act`` in a thread of its own, and raise what it raises.
 
-    RetriableException after ``seconds``: the thread is left behind, and ends with the process. So ``act`` must be a call whose late
+    Raises RetriableException after ``seconds``: the thread then continues until the process ends. So ``act`` must be a call whose late
     success does no harm.
     """
     raised: list[BaseException] = []

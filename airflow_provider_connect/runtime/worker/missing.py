@@ -1,5 +1,5 @@
-"""What a connector waits for: something that its config names, that is not there and may still come. Its runs succeed with a warning, and
-lists show a note. What a connector cannot wait for fails its run (``MissingException``); ``docs/lifecycle.md`` has both in one table.
+"""What a connector waits for: something that its config names, and that does not exist yet. Its runs succeed with a warning, and lists
+show a note. What a connector cannot wait for fails its run (``MissingException``); ``docs/lifecycle.md`` has both in one table.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ log = logging.getLogger(__name__)
 
 
 def missing_of(connector: object, mask: Callable[[str], str]) -> str | None:
-    """What a connector has just found to be missing, without secrets; a sink's topics are not its own to find (``missing_topics``)."""
+    """What a connector has just found to be missing, without secrets. A sink does not check its topics: see ``missing_topics``."""
     missing = getattr(connector, "missing", None)
-    return shown(mask(missing)) if isinstance(missing, str) and missing else None
+    return shortened_note(mask(missing)) if isinstance(missing, str) and missing else None
 
 
 def missing_topics(config: Mapping[str, str], found: Collection[str]) -> str | None:
-    """Which topics of a sink's config do not exist, of those in ``found`` that do. As in Kafka Connect, the sink waits for them."""
+    """A note on the topics of a sink's config that are not in ``found``, which exist. As in Kafka Connect, a sink waits for them."""
     lacking = sorted(set(named_topics(config)).difference(found))
     if lacking:
         subject = f"topic {lacking[0]}" if len(lacking) == 1 else f"topics {', '.join(lacking)}"
-        return shown(f"There is no {subject}: nothing is read from it until there is")
+        return shortened_note(f"There is no {subject}: nothing is read from it until there is")
     if not found and config.get("topics.regex"):
-        return shown(f"There is no topic that topics.regex={config['topics.regex']} matches: nothing is read until there is")
+        return shortened_note(f"There is no topic that topics.regex={config['topics.regex']} matches: nothing is read until there is")
     return None
 
 
-def warn_of_missing(connector: str, missing: str | None) -> None:
-    """Log what a run waits for, once a run."""
+def warn_missing(connector: str, missing: str | None) -> None:
+    """Log what a connector waits for. Called once a run."""
     if missing:
         log.warning("Connector %s waits: %s", connector, missing)
 
 
-def shown(note: str) -> str:
-    """A note as lists have room for it."""
+def shortened_note(note: str) -> str:
+    """The note, as long as lists have room for."""
     return cut(note, LONGEST_NOTE)

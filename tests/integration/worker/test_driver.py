@@ -57,7 +57,7 @@ def driven(environment: RunEnvironment, config: dict[str, str], engine: Engine, 
     directory.mkdir(mode=0o700)
     write_private(directory / RUN_FILE, RunSpec(environment.connector, environment.properties, "run-1", define=config).to_json())
 
-    def starter(connector: str, engines: list[Engine], _: Mask) -> Run:
+    def start_engine(connector: str, engines: list[Engine], _: Mask) -> Run:
         assert connector == environment.connector
         engines.append(engine)
         return engine.run
@@ -65,7 +65,7 @@ def driven(environment: RunEnvironment, config: dict[str, str], engine: Engine, 
     def exit_at_once(code: int) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr(driver, "starter", starter)
+    monkeypatch.setattr(driver, "starter", start_engine)
     monkeypatch.setattr(driver, "exit_at_once", exit_at_once)
     with pytest.raises(SystemExit) as ended:
         driver.run_with_spark(directory)

@@ -44,9 +44,9 @@ def test_letters_wait_until_their_records_are_committed() -> None:
         waiting.add(failure(offset, partition))
     waiting.add(failure(5))  # reported twice, as after a put that was tried again
     assert written.sent == []
-    waiting.settle({TopicPartition("t", 0): 9, TopicPartition("t", 1): 0})
-    waiting.settle({TopicPartition("t", 0): 10, TopicPartition("t", 1): 3})
-    waiting.settle({TopicPartition("t", 0): 10, TopicPartition("t", 1): 3})
+    waiting.write_due({TopicPartition("t", 0): 9, TopicPartition("t", 1): 0})
+    waiting.write_due({TopicPartition("t", 0): 10, TopicPartition("t", 1): 3})
+    waiting.write_due({TopicPartition("t", 0): 10, TopicPartition("t", 1): 3})
     assert written.sent == [(5,), (9, 2)]
     assert (waiting.waiting_bytes, metrics.dead_letters, metrics.dead_letter_failures) == (0, 3, 0)
 
@@ -64,10 +64,10 @@ def test_letters_that_do_not_arrive_are_an_error_and_wait_on() -> None:
     waiting.add(failure(5))
     written.refuses = True
     with pytest.raises(RetriableException):
-        waiting.settle({TopicPartition("t", 0): 6})
+        waiting.write_due({TopicPartition("t", 0): 6})
     assert (metrics.dead_letters, metrics.dead_letter_failures) == (1, 1)
     written.refuses = False
-    waiting.settle({TopicPartition("t", 0): 6})
+    waiting.write_due({TopicPartition("t", 0): 6})
     assert written.sent == [(5,)]
 
 

@@ -66,7 +66,7 @@ def test_a_loop_that_asks_is_quiet(warnings: Warnings) -> None:
 
     class JustAsked(StopSignal):
         @property
-        def asked_at(self) -> float:
+        def polled_at(self) -> float:
             polled.put(None)
             return time.monotonic()
 

@@ -18,16 +18,16 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import memory_errors
 from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence
 from airflow_provider_connect.runtime.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
-from airflow_provider_connect.runtime.worker.task.stop_signal import StopSwitch, StopWire
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection, StopServer
 from tests.unit.worker.test_stop_signal import wait_until
 
 EATS = """\
     import sys
     from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence
-    from airflow_provider_connect.runtime.worker.task.stop_signal import StopWire
+    from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection
 
-    wire = StopWire(("127.0.0.1", int(sys.argv[1])), sys.argv[2])
-    with MemoryFence("Task c-7", 7, 1 << 40, wire=wire.descriptor) as fence:
+    connection = StopConnection(("127.0.0.1", int(sys.argv[1])), sys.argv[2])
+    with MemoryFence("Task c-7", 7, 1 << 40, connection=connection.descriptor) as fence:
         fence.at("t-3, offsets 5 to 9")
         fence.lower(200 << 20)
         {body}
@@ -35,38 +35,38 @@ EATS = """\
 """
 
 
-def eat(body: str, switch: StopSwitch) -> subprocess.CompletedProcess[str]:
+def eat(body: str, switch: StopServer) -> subprocess.CompletedProcess[str]:
     program = textwrap.dedent(EATS).replace("{body}", body)
     arguments = [str(switch.address[1]), switch.token]
     return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.fixture
-def switch() -> StopSwitch:
-    return StopSwitch("127.0.0.1")
+def switch() -> StopServer:
+    return StopServer("127.0.0.1")
 
 
 @pytest.mark.parametrize("body", ["b'x' * (20 << 30)", "[bytearray(b'x' * (1 << 20)) for _ in range(20_000)]"])
-def test_a_process_at_its_limit_is_killed_with_a_name(switch: StopSwitch, body: str) -> None:
+def test_a_process_at_its_limit_is_killed_with_a_name(switch: StopServer, body: str) -> None:
     ended = eat(body, switch)
     assert (ended.returncode, ended.stdout) == (-9, "")
-    words = str(switch.last_words(7))
+    words = str(switch.last_report(7))
     assert "Task c-7 needs more memory than task.memory.max allows" in words
     assert "the limit is 200 MiB. It was at t-3, offsets 5 to 9." in words
     assert words in ended.stderr
-    assert switch.last_words(8) is None
+    assert switch.last_report(8) is None
     held = re.search(r"it held (\d+) MiB", words)
     assert held is not None
     assert 200 <= int(held[1]) < 10_000, "MiB: half of what it asks for, on a machine however busy"
 
 
-def test_a_process_below_its_limit_lives(switch: StopSwitch) -> None:
+def test_a_process_below_its_limit_lives(switch: StopServer) -> None:
     ended = eat("import time; kept = b'x' * (50 << 20); time.sleep(0.3)", switch)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "alive\n", "")
-    assert switch.last_words(7) is None
+    assert switch.last_report(7) is None
 
 
-def test_pages_of_files_do_not_count(tmp_path: Path, switch: StopSwitch) -> None:
+def test_pages_of_files_do_not_count(tmp_path: Path, switch: StopServer) -> None:
     file = tmp_path / "large"
     file.write_bytes(b"x" * (400 << 20))
     read = f"import mmap, time; file = open({str(file)!r}, 'rb'); kept = mmap.mmap(file.fileno(), 0, prot=1)"
@@ -121,14 +121,14 @@ def test_what_is_measured_is_like_what_ps_shows() -> None:
     assert 10 << 20 < own < shown
 
 
-def test_strange_words_are_no_words(switch: StopSwitch) -> None:
-    wire = StopWire(switch.address, switch.token)
-    wait_until(lambda: len(switch._bodies) == 1)
-    assert wire.descriptor is not None
+def test_strange_words_are_no_words(switch: StopServer) -> None:
+    connection = StopConnection(switch.address, switch.token)
+    wait_until(lambda: len(switch._connections) == 1)
+    assert connection.descriptor is not None
     for words in (b"nonsense\n", b'{"7": "x"}\n', b'["x", "y"]\n', b"\xff\n"):
-        os.write(wire.descriptor, words)
-        assert switch.last_words(7) is None
-    wire.close()
+        os.write(connection.descriptor, words)
+        assert switch.last_report(7) is None
+    connection.close()
 
 
 @pytest.mark.parametrize(("asked", "errors"), [(None, 0), ("512m", 0), ("2g", 0), ("2049m", 1), ("nonsense", 0)])
@@ -150,12 +150,12 @@ def test_the_heap_that_a_connector_may_ask_for(worker: dict[str, str], asked: st
 
 def test_what_is_above_its_limit_is_reported_to_the_log_and_to_the_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Here with signals of number 0, which end nothing, of the process that started this one."""
-    note, (reading, wire) = tmp_path / "note", os.pipe()
+    note, (reading, connection) = tmp_path / "note", os.pipe()
     about = json.dumps({"title": "Task c-7", "task": "7", "at": "t-3, offsets 5 to 9", "remedy": "Buy more."})
     note.write_bytes((LIMIT.pack(0) + about.encode()).ljust(NOTE_BYTES, b"\0"))
     with note.open("rb") as file, os.fdopen(reading) as driver:
-        watch(os.getppid(), file.fileno(), wire, 0, 0)
-        os.close(wire)
+        watch(os.getppid(), file.fileno(), connection, 0, 0)
+        os.close(connection)
         task, text = json.loads(driver.read())
     assert task == 7
     assert "Task c-7 needs more memory than task.memory.max allows" in text

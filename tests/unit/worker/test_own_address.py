@@ -1,11 +1,11 @@
-"""Where executors reach the driver's stop switch."""
+"""Where executors reach the driver's StopServer."""
 
 import select
 
 import pytest
 
 from airflow_provider_connect.runtime.worker.application.driver import own_address
-from airflow_provider_connect.runtime.worker.task.stop_signal import StopSwitch, StopWire
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection, StopServer
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ def test_address_is_the_one_on_the_way_to_the_broker(servers: str) -> None:
 
 
 def test_switch_listens_on_the_address_that_it_is_given() -> None:
-    switch = StopSwitch("127.0.0.1")
-    wire = StopWire(switch.address, switch.token)
-    assert not wire.is_cut()
-    switch.throw()
-    assert select.select([wire._socket], [], [], 5)[0]
-    assert wire.is_cut()
-    wire.close()
+    switch = StopServer("127.0.0.1")
+    connection = StopConnection(switch.address, switch.token)
+    assert not connection.is_closed()
+    switch.request_stop()
+    assert select.select([connection._socket], [], [], 5)[0]
+    assert connection.is_closed()
+    connection.close()

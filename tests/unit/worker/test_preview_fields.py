@@ -2,7 +2,7 @@
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
-from airflow_provider_connect.runtime.worker.preview.fields import merged, schema_fields, value_fields
+from airflow_provider_connect.runtime.worker.preview.fields import merge_types, schema_fields, value_fields
 from airflow_provider_connect.runtime.worker.preview.sink import shares
 
 
@@ -33,9 +33,9 @@ def test_values_without_a_schema_give_theirs_together() -> None:
 
 
 def test_what_one_batch_has_and_another_has_not_may_be_missing() -> None:
-    assert merged({"$": "object", "a": "number"}, {"$": "object", "b": "string"}) == {"$": "object", "a": "number?", "b": "string?"}
-    assert merged({}, {"$": "string"}) == {"$": "string"}
-    assert merged({"$": "number"}, {"$": "string?"}) == {"$": "number|string?"}
+    assert merge_types({"$": "object", "a": "number"}, {"$": "object", "b": "string"}) == {"$": "object", "a": "number?", "b": "string?"}
+    assert merge_types({}, {"$": "string"}) == {"$": "string"}
+    assert merge_types({"$": "number"}, {"$": "string?"}) == {"$": "number|string?"}
 
 
 def test_partitions_share_what_is_asked_for_and_leave_the_rest_to_longer_ones() -> None:

@@ -10,7 +10,7 @@ from airflow_provider_connect.data.schema import DATE_SCHEMA, INT32_SCHEMA, STRI
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.worker.preview.findings import Findings
-from airflow_provider_connect.runtime.worker.preview.records import shown_records
+from airflow_provider_connect.runtime.worker.preview.records import readable_records
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 
@@ -29,12 +29,12 @@ def shown(column: pa.Array, schema: Schema) -> list[Any]:
     batch = KafkaBatch("t", value=column, value_schema=schema, key=keys, key_schema=INT32_SCHEMA, first_offset=5)
     with pytest.raises(DataException):
         batch.sink_records()
-    for records in (shown_records(batch, Batch.sink_records), shown_records(batch, Batch.source_records)):
+    for records in (readable_records(batch, Batch.sink_records), readable_records(batch, Batch.source_records)):
         findings = Findings(RAW_HEADERS, Mask([]))
         findings.add(0, records)
         assert [record.key for record in findings.shown] == list(range(len(column)))
         assert findings.topics()[0].records == len(column)
-    assert [record.kafka_offset for record in shown_records(batch, Batch.sink_records)] == list(range(5, 5 + len(column)))
+    assert [record.kafka_offset for record in readable_records(batch, Batch.sink_records)] == list(range(5, 5 + len(column)))
     return [record.value for record in findings.shown]
 
 

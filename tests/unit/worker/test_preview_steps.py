@@ -26,7 +26,7 @@ from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkP
 from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.runtime.worker.pipeline.stages import Stage
 from airflow_provider_connect.runtime.worker.preview.findings import previewed_record
-from airflow_provider_connect.runtime.worker.preview.steps import LONGEST_STEPS, Steps
+from airflow_provider_connect.runtime.worker.preview.steps import MAX_STEPS_LENGTH, Steps
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters, create_stages
 from airflow_provider_connect.sdk.batch import Batch
@@ -303,7 +303,7 @@ def test_no_stage_begins_behind_the_deadline() -> None:
 def test_no_transformations_make_the_steps_long(chain: list[Transformation]) -> None:
     steps = steps_of(*chain)
     steps.add(0, Batch.of("t", ["x" * 100_000] * 10))
-    assert len(json.dumps([asdict(each) for each in steps.shown])) < LONGEST_STEPS + 100_000
+    assert len(json.dumps([asdict(each) for each in steps.shown])) < MAX_STEPS_LENGTH + 100_000
     assert steps.shown[-1].is_cut or chain[0].__class__ is Refusing
 
 

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_connect.errors import DataException, StoreException
 from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.runtime.worker.delivery.record_limits import CLIENT_KEY, TOPIC_KEY, RecordLimits, size_of, sizes_of
-from airflow_provider_connect.runtime.worker.delivery.refused_records import without_refused
+from airflow_provider_connect.runtime.worker.delivery.refused_records import remove_refused
 from airflow_provider_connect.runtime.worker.errors.failures import Failure
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -77,7 +77,7 @@ def test_a_topic_that_takes_less_than_a_batch_gets_pieces_that_fit() -> None:
 def test_what_is_too_large_is_left_out_with_its_size_key_and_setting() -> None:
     failures = list[Failure]()
     given = batch(b"a", NOISE, b"b", key=pa.array([b"k1", b"secret", b"k3"]))
-    pieces = without_refused(given, limits(1000).excesses(given), {"file": "f"}, failures.append)
+    pieces = remove_refused(given, limits(1000).excesses(given), {"file": "f"}, failures.append)
     assert [piece.value.to_pylist() for piece in pieces if piece.value is not None] == [[b"a"], [b"b"]]
     [failure] = failures
     assert isinstance(failure.error, DataException)

@@ -11,11 +11,11 @@ from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
     destination_mark,
     group_mark,
     is_foreign_commit,
-    is_fresh,
     is_of_destination,
     is_of_topic,
-    owned_by,
+    is_owned_by,
     start_position,
+    was_committed_recently,
 )
 from airflow_provider_connect.runtime.worker.delivery.sink_positions import StartPosition as Start
 
@@ -24,7 +24,7 @@ OURS = group_mark("x:7", 0.0)
 
 
 def known(**given: object) -> KnownOffsets:
-    fresh = {"is_fresh": given.get("mark") == OURS}
+    fresh = {"was_committed_recently": given.get("mark") == OURS}
     return KnownOffsets(**({"beginning": 0, "end": 100, "high": 100} | fresh | given))  # type: ignore[arg-type]
 
 
@@ -35,7 +35,10 @@ def known(**given: object) -> KnownOffsets:
         pytest.param(False, {"group": 40, "mark": OURS}, Start(40, Origin.GROUP, False, False), id="ours: nothing to write"),
         pytest.param(False, {"group": 40}, Start(40, Origin.GROUP, False, True), id="another application's: taken and marked"),
         pytest.param(
-            False, {"group": 40, "mark": OURS, "is_fresh": False}, Start(40, Origin.GROUP, False, True), id="a day old: committed again"
+            False,
+            {"group": 40, "mark": OURS, "was_committed_recently": False},
+            Start(40, Origin.GROUP, False, True),
+            id="a day old: committed again",
         ),
         pytest.param(False, {"batch_log": 60}, Start(60, Origin.BATCH_LOG, False, True), id="expired: the batch log's"),
         pytest.param(True, {}, Start(0, Origin.RESET, True, True), id="never seen, exactly once"),
@@ -137,7 +140,7 @@ def test_a_mark_has_the_topic_and_the_destination() -> None:
     mark = group_mark("x:7", 1000.0, "topic-1", destination_mark({"file": "a"}))
     assert [is_of_topic(mark, id) for id in ("topic-1", "topic-2", "")] == [True, False, True]
     assert [is_of_destination(mark, destination_mark({"file": name})) for name in "ab"] == [True, False]
-    assert is_fresh(mark, 2000.0)
+    assert was_committed_recently(mark, 2000.0)
     assert is_of_topic(OURS, "topic-1")
     assert not is_of_destination(OURS, destination_mark({"file": "a"}))
 
@@ -158,17 +161,17 @@ def test_unknown_reset_is_refused_by_name() -> None:
 
 def test_every_partition_has_one_owner_and_topics_of_one_partition_are_spread() -> None:
     partitions = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(7)]
-    assert all(sum(owned_by(p, task, 3) for task in range(3)) == 1 for p in partitions)
+    assert all(sum(is_owned_by(p, task, 3) for task in range(3)) == 1 for p in partitions)
     alone = [TopicPartition(f"topic-{number}", 0) for number in range(30)]
-    assert all(any(owned_by(p, task, 3) for p in alone) for task in range(3))
+    assert all(any(is_owned_by(p, task, 3) for p in alone) for task in range(3))
 
 
 @pytest.mark.parametrize(
     ("mark", "fresh"),
     [(group_mark("x:7", 1000.0), True), (group_mark("x:7", -90_000.0), False), ("", False), ("somebody's", False), ("claim=x:7", False)],
 )
-def test_a_commit_is_fresh_when_it_is_ours_and_young(mark: str, fresh: bool) -> None:
-    assert is_fresh(mark, 2000.0) is fresh
+def test_a_commit_was_committed_recently_when_it_is_ours_and_young(mark: str, fresh: bool) -> None:
+    assert was_committed_recently(mark, 2000.0) is fresh
 
 
 @pytest.mark.parametrize(

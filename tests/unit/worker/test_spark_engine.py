@@ -18,7 +18,7 @@ from airflow_provider_connect.errors import RetriableException, TaskException
 from airflow_provider_connect.runtime.java.catalog.manifests import allowed_locations
 from airflow_provider_connect.runtime.model.run import Claim, TaskResult
 from airflow_provider_connect.runtime.worker.application import spark_engine
-from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, body, starter
+from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, body, start_engine
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 
@@ -115,7 +115,7 @@ def test_on_this_machine_plugins_and_log_stay_where_they_are(
 
 def test_the_plugins_of_a_run_travel_to_executors_once(context: Context, ran: list[TaskPayload], plugin: Path) -> None:
     started: list[SparkEngine] = []
-    run = starter("orders", started)
+    run = start_engine("orders", started)
     for task in (0, 1):
         run(payload(plugin, task=task))
     assert (len(started), context.sent) == (1, 1)

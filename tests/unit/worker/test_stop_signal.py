@@ -9,7 +9,7 @@ import time
 import pytest
 
 from airflow_provider_connect.runtime.worker.task import stop_signal
-from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal, StopSwitch, StopWire
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection, StopReason, StopServer, StopSignal
 
 
 class Reasons:
@@ -41,15 +41,15 @@ def test_after_a_long_silence_it_listens_before_it_answers() -> None:
 
 
 def test_the_switch_leaves_no_thread_and_no_open_file() -> None:
-    switch = StopSwitch("127.0.0.1")
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == f"stop-switch {switch.address[1]}"]
-    wire = StopWire(switch.address, switch.token)
-    wait_until(lambda: len(switch._bodies) == 1)
+    switch = StopServer("127.0.0.1")
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == f"stop-server {switch.address[1]}"]
+    connection = StopConnection(switch.address, switch.token)
+    wait_until(lambda: len(switch._connections) == 1)
     switch.close()
-    wait_until(wire.is_cut)
-    wire.close()
+    wait_until(connection.is_closed)
+    connection.close()
     wait_until(lambda: not thread.is_alive())
-    assert [body.fileno() for body in (*switch._bodies, switch._listener)] == [-1, -1]
+    assert [body.fileno() for body in (*switch._connections, switch._listener)] == [-1, -1]
 
 
 def test_a_wire_works_in_a_process_of_many_files() -> None:
@@ -57,13 +57,13 @@ def test_a_wire_works_in_a_process_of_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
     held = [os.dup(2) for _ in range(1100)]
     try:
-        switch = StopSwitch("127.0.0.1")
-        wire = StopWire(switch.address, switch.token)
-        assert not wire.is_cut()
-        wait_until(lambda: len(switch._bodies) == 1)
-        switch.throw()
-        wait_until(wire.is_cut)
-        wire.close()
+        switch = StopServer("127.0.0.1")
+        connection = StopConnection(switch.address, switch.token)
+        assert not connection.is_closed()
+        wait_until(lambda: len(switch._connections) == 1)
+        switch.request_stop()
+        wait_until(connection.is_closed)
+        connection.close()
         switch.close()
     finally:
         for file in held:
@@ -72,48 +72,48 @@ def test_a_wire_works_in_a_process_of_many_files() -> None:
 
 
 def test_the_switch_ends_every_body_and_those_that_come_later() -> None:
-    switch = StopSwitch("127.0.0.1")
-    first = StopWire(switch.address, switch.token)
-    assert not first.is_cut()
-    wait_until(lambda: len(switch._bodies) == 1)
-    switch.throw()
-    wait_until(first.is_cut)
-    late = StopWire(switch.address, switch.token)
-    wait_until(late.is_cut)
+    switch = StopServer("127.0.0.1")
+    first = StopConnection(switch.address, switch.token)
+    assert not first.is_closed()
+    wait_until(lambda: len(switch._connections) == 1)
+    switch.request_stop()
+    wait_until(first.is_closed)
+    late = StopConnection(switch.address, switch.token)
+    wait_until(late.is_closed)
     first.close()
     late.close()
 
 
 def test_strangers_get_no_answer_and_are_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop_signal, "TOKEN_SECONDS", 0.2)
-    monkeypatch.setattr(stop_signal, "MOST_STRANGERS", 3)
-    switch = StopSwitch("127.0.0.1")
-    wire = StopWire(switch.address, switch.token)
-    wait_until(lambda: len(switch._bodies) == 1)
+    monkeypatch.setattr(stop_signal, "MAX_UNAUTHENTICATED", 3)
+    switch = StopServer("127.0.0.1")
+    connection = StopConnection(switch.address, switch.token)
+    wait_until(lambda: len(switch._connections) == 1)
     silent = [socket.create_connection(switch.address, timeout=60) for _ in range(10)]
-    wrong = StopWire(switch.address, "0" * len(switch.token))
-    short = StopWire(switch.address, switch.token[:-1])
-    wait_until(wrong.is_cut)
+    wrong = StopConnection(switch.address, "0" * len(switch.token))
+    short = StopConnection(switch.address, switch.token[:-1])
+    wait_until(wrong.is_closed)
     assert {stranger.recv(1) for stranger in silent} == {b""}
-    wait_until(short.is_cut)
-    assert (len(switch._bodies), len(switch._unknown), wire.is_cut()) == (1, 0, False)
-    switch.throw()
-    wait_until(wire.is_cut)
+    wait_until(short.is_closed)
+    assert (len(switch._connections), len(switch._unknown), connection.is_closed()) == (1, 0, False)
+    switch.request_stop()
+    wait_until(connection.is_closed)
     switch.close()
-    ends: list[socket.socket | StopWire] = [*silent, wrong, short, wire]
+    ends: list[socket.socket | StopConnection] = [*silent, wrong, short, connection]
     for each in ends:
         each.close()
 
 
 def test_a_stranger_that_speaks_as_it_is_sent_away_does_not_end_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stop_signal, "MOST_STRANGERS", 3)
-    switch, is_busy, go_on = StopSwitch("127.0.0.1"), threading.Event(), threading.Event()
+    monkeypatch.setattr(stop_signal, "MAX_UNAUTHENTICATED", 3)
+    switch, is_busy, go_on = StopServer("127.0.0.1"), threading.Event(), threading.Event()
     strangers = [socket.create_connection(switch.address, timeout=60) for _ in range(2)]
     wait_until(lambda: len(switch._unknown) == 2)
     clock = time.monotonic
 
     def hold_up_once() -> float:
-        if threading.current_thread().name.startswith("stop-switch") and not is_busy.is_set():
+        if threading.current_thread().name.startswith("stop-server") and not is_busy.is_set():
             is_busy.set()
             assert go_on.wait(60)
         return clock()
@@ -125,12 +125,12 @@ def test_a_stranger_that_speaks_as_it_is_sent_away_does_not_end_the_switch(monke
     strangers[0].sendall(b"x")
     go_on.set()
     wait_until(lambda: len(switch._unknown) == 3)
-    wire = StopWire(switch.address, switch.token)
-    wait_until(lambda: len(switch._bodies) == 1)
-    switch.throw()
-    wait_until(wire.is_cut)
+    connection = StopConnection(switch.address, switch.token)
+    wait_until(lambda: len(switch._connections) == 1)
+    switch.request_stop()
+    wait_until(connection.is_closed)
     switch.close()
-    ends: list[socket.socket | StopWire] = [*strangers, wire]
+    ends: list[socket.socket | StopConnection] = [*strangers, connection]
     for each in ends:
         each.close()
 

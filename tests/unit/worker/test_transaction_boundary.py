@@ -29,7 +29,7 @@ def cuts(boundary: RequestedBoundary, batches: Sequence[Batch]) -> list[tuple[li
             dict(pieces[-1].source_offset or {}).get("next") if pieces else None,
             ending,
         )
-        for pieces, ending in boundary.cut(batches)
+        for pieces, ending in boundary.split(batches)
     ]
 
 
@@ -65,7 +65,7 @@ def test_behind_the_last_record_of_a_batch_its_own_offset_is_enough() -> None:
 
 def test_empty_batches_keep_their_offsets() -> None:
     empty = Batch("t", source_partition={"p": 0}, source_offset={"next": 9})
-    [(pieces, ending)] = asked(commit()).cut([empty])
+    [(pieces, ending)] = asked(commit()).split([empty])
     assert (pieces, ending) == ([empty], COMMIT)
 
 
@@ -86,9 +86,9 @@ def test_requests_without_records_are_taken_apart() -> None:
 )
 def test_contradictions_and_records_that_are_not_there_are_refused(boundary: RequestedBoundary, text: str) -> None:
     with pytest.raises(ConnectException, match=text):
-        list(boundary.cut([batch(0, 3)]))
+        list(boundary.split([batch(0, 3)]))
 
 
 def test_a_cut_without_an_offset_to_go_on_from_is_refused() -> None:
     with pytest.raises(ConnectException, match="give the batch source_offsets, or return it in two"):
-        list(asked(commit(0)).cut([batch(0, 3, of_each=False)]))
+        list(asked(commit(0)).split([batch(0, 3, of_each=False)]))

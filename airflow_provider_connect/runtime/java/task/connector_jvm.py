@@ -18,8 +18,8 @@ from airflow_provider_connect.runtime.java.jvm.jvm import CALL_SECONDS, Jvm
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
-from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, refused
-from airflow_provider_connect.runtime.worker.task.task_configs import published
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, invalid_config
+from airflow_provider_connect.runtime.worker.task.task_configs import publishable_configs
 
 
 def start_connect_worker(
@@ -60,9 +60,9 @@ def java_task_configs(
     try:
         config = java_config(checked.name, checked.resolved)
         if not is_valid and (errors := worker.validation_errors(config)):
-            raise refused(checked.name, map(mask, errors))
+            raise invalid_config(checked.name, map(mask, errors))
         generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
-        configs = published(checked, generated, settings)
+        configs = publishable_configs(checked, generated, settings)
     except BaseException:
         worker.close()
         raise

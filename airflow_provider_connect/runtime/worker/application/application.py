@@ -1,4 +1,4 @@
-"""The Spark application of one run: its driver. One connector, one claim, the tasks as Spark jobs of one partition each."""
+"""The driver of one run: one connector, one claim, and its tasks, each a Spark job of one partition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from airflow_provider_connect.runtime.worker.application.failure_report import p
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, preview_in_subprocess
 from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
-from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSwitch
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopServer
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 log = logging.getLogger(__name__)
@@ -36,11 +36,11 @@ TaskRunner = Callable[[TaskPayload], TaskResult]
 
 
 class Application:
-    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts, in a thread of its own during planning, what runs tasks:
-    Spark, or for a single run without it the same process. ``backing`` None: the internal topics. ``on_progress`` gets the result as it
-    would be if the application ended now, after each task but the last; those that go on have ``UNREPORTED`` as their trace. ``mask`` is
-    given the run's secrets before code that knows them runs. ``java`` keeps the JVM of a
-    Java connector's plan for a task in this process; None: tasks run elsewhere."""
+    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts the engine that runs tasks, Spark or this process, in a thread
+    of its own during planning. ``backing`` None: the internal topics. After each task but the last, ``on_progress`` gets the result that
+    the application would have if it ended then; tasks that still run have ``UNREPORTED`` as their trace. ``mask`` is given the secrets of
+    the run before any code that knows them runs. ``java`` keeps the JVM of a Java connector's plan for a task in this process; None: tasks
+    run elsewhere."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class Application:
         self._spec = spec
         self._settings = WorkerSettings.of(spec.settings, spec.secrets)
         self._backing = backing or TopicBacking(self._settings, known=handed_on(spec), only=spec.connector)
-        self._engine = _Started(start_engine)
-        self._switch = StopSwitch(host)
+        self._engine = _StartingEngine(start_engine)
+        self._stop_server = StopServer(host)
         self._on_claim = on_claim
         self._on_progress = on_progress
         self._worker_id = f"{host}:{os.getpid()}"
@@ -70,12 +70,12 @@ class Application:
         self._state: ClusterConfigState | None = None
 
     def request_end(self) -> None:
-        """Every task body ends after its current batch. Safe in a signal handler."""
-        self._switch.throw()
+        """Have every task end after its current batch. Safe in a signal handler."""
+        self._stop_server.request_stop()
 
     def run(self) -> RunResult:
-        """1 claim 2 plan 3 host the tasks 4 report. Never raises: what goes wrong is in the result. Called once."""
-        with closing(self._switch), closing(self._java) if self._java is not None else nullcontext():
+        """1 claim 2 plan 3 run the tasks 4 report. Never raises: failures are in the result. Called once."""
+        with closing(self._stop_server), closing(self._java) if self._java is not None else nullcontext():
             return self._run()
 
     def _run(self) -> RunResult:
@@ -104,14 +104,14 @@ class Application:
             trial = UpgradeTrial(spec.connector, claim, store, partial(preview_in_subprocess, self._settings, spec.secrets), state=state)
             if spec.claim is None and trial.before_plan(is_whole=spec.tasks is None):
                 spec = self._spec = dataclasses.replace(spec, tasks=None)
-            return self._claimed(planner, store, claim, trial)
+            return self._run_claimed(planner, store, claim, trial)
         except FencedException as error:
             log.warning("Connector %s: %s", spec.connector, self._mask(str(error)))
             return RunResult(spec.connector, RunState.STOPPED, claim, error=self._mask(str(error)))
         except Exception as error:  # (the boundary: the run's result reports it)
             return self._connector_failed(claim, error, trial)
 
-    def _claimed(self, planner: Planner, store: ConfigChanges, claim: Claim, trial: UpgradeTrial) -> RunResult:
+    def _run_claimed(self, planner: Planner, store: ConfigChanges, claim: Claim, trial: UpgradeTrial) -> RunResult:
         spec = self._spec
         plan = planner.plan(spec, claim)  # 2
         statuses = self._backing.status_notes(claim)
@@ -119,27 +119,27 @@ class Application:
         where = "" if self._backing.exactly_once else ": the worker keeps offsets in a file (offset.storage.file.filename)"
         log.info("Connector %s: delivers %s%s", spec.connector, plan.guarantee.replace("_", " "), where)
         statuses.put_connector(ConnectorStatus(spec.connector, State.RUNNING, self._worker_id, version=version, claim=claim))
-        results = self._host(plan, statuses, store.snapshot())  # 3
+        results = self._run_tasks(plan, statuses, store.snapshot())  # 3
         if any(result.stopped_by == StopReason.PAUSED for result in results):
             statuses.put_connector(ConnectorStatus(spec.connector, State.PAUSED, self._worker_id, version=version, claim=claim))
         statuses.flush(self._settings.offset_flush_timeout_ms / 1000)
         statuses.close()
         result = _result(spec.connector, claim, results, plan.connector.plugins.versions())  # 4
-        _judge(result, lambda: trial.after(results, len(plan.task_configs)))
+        _evaluate_trial(result, lambda: trial.after(results, len(plan.task_configs)))
         store.close()
         return result
 
     def _read_statuses(self) -> list[str] | None:
-        """Take note of how often tasks have FAILED in a row, while the engine starts; returns the topics that the connector is known to
-        use, None: they are not tracked."""
+        """Read how often tasks have FAILED in a row, while the engine starts. Returns the topics that the connector is known to use; None:
+        they are not tracked."""
         with closing(self._backing.statuses()) as store:
             statuses = store.read()
         tasks = {} if self._has_new_config else statuses.task_map(self._spec.connector)
         self._failures = {number: task.failures for number, task in tasks.items()}
         return statuses.topics_of(self._spec.connector) if self._settings.topic_tracking_enable else None
 
-    def _host(self, plan: Plan, statuses: StatusNotes, known: ConfigSnapshot | None) -> list[TaskResult]:
-        """Each task in a driver thread of its own; one that fails never stops its siblings."""
+    def _run_tasks(self, plan: Plan, statuses: StatusNotes, known: ConfigSnapshot | None) -> list[TaskResult]:
+        """Run each task in a driver thread of its own. One that fails never stops its siblings."""
         known_topics = self._read_statuses()
         run_task = self._engine.wait()
         results: dict[int, TaskResult] = {}
@@ -152,8 +152,8 @@ class Application:
             except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost; or it could not start)
                 is_lost = not isinstance(error, ConnectException)
                 log.warning("Connector %s, task %s: its process %s", plan.connector.name, task, "was lost" if is_lost else "did not start")
-                words = self._switch.last_words(task) if is_lost else None
-                trace = self._mask(words or (_lost_trace(error) if is_lost else trace_of(error)))
+                report = self._stop_server.last_report(task) if is_lost else None
+                trace = self._mask(report or (_lost_trace(error) if is_lost else trace_of(error)))
                 results[task] = TaskResult(task, State.FAILED, trace, retriable=is_transient(error))
                 failed = FailedStatuses(plan.connector.name, self._worker_id, plan.connector.plugin.version, plan.claim)
                 statuses.put_task(failed.of_task(task, trace, failures=self._failures.get(task, 0) + 1))
@@ -188,8 +188,8 @@ class Application:
             claim=plan.claim,
             guarantee=plan.guarantee,
             run_id=spec.run_id,
-            stop_address=self._switch.address,
-            stop_token=self._switch.token,
+            stop_address=self._stop_server.address,
+            stop_token=self._stop_server.token,
             known_topics=known_topics,
             versions=plan.connector.plugins.versions(),
             locations=plan.connector.plugins.locations(),
@@ -210,12 +210,12 @@ class Application:
             report_failed(self._backing, failed, trace, error, () if self._state is None else self._state.tasks(name))
         result = RunResult(name, RunState.FAILED, claim, error=text, retriable=is_transient(error))
         if trial is not None:
-            _judge(result, lambda: trial.failed(last_line(text)))
+            _evaluate_trial(result, lambda: trial.failed(last_line(text)))
         return result
 
 
-class _Started:
-    """What is being started in a thread; ``wait`` gives it or raises what went wrong."""
+class _StartingEngine:
+    """Starts the engine in a thread. ``wait`` returns it, or raises its exception."""
 
     def __init__(self, start: Callable[[], TaskRunner]) -> None:
         self._made: TaskRunner | None = None
@@ -246,10 +246,10 @@ def _result(connector: str, claim: Claim, results: Sequence[TaskResult], version
     return RunResult(connector, state, claim, list(results), error, retriable, versions)
 
 
-def _judge(result: RunResult, judge: Callable[[], str]) -> None:
-    """Have the run's trial of another version judged. A run in which that failed may be tried again at once: with the old version."""
+def _evaluate_trial(result: RunResult, evaluate: Callable[[], str]) -> None:
+    """Have the run's upgrade trial evaluated. A run whose trial failed may be retried at once, with the old version."""
     try:
-        rolled_back = judge()
+        rolled_back = evaluate()
     except ConnectException as error:  # the next run finds a trial that never reported its end
         log.warning("Connector %s: whether its upgrade has succeeded could not be written: %s", result.connector, error.message)
         return
@@ -262,6 +262,6 @@ def _judge(result: RunResult, judge: Callable[[], str]) -> None:
 
 
 def _lost_trace(error: Exception) -> str:
-    """A Py4J error repeats the JVM's whole stack; its first lines say what is of use. The last line is what a log or a UI shows alone."""
+    """The useful first lines of a Py4J error, which repeats the JVM's whole stack. Logs and UIs show the last line alone."""
     last = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
     return "\n".join([*str(error).splitlines()[:40], last])

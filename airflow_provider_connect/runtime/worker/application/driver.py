@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.model.log_lines import write_logs
 from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec, TaskResult
 from airflow_provider_connect.runtime.worker.application.application import Application, TaskRunner
 from airflow_provider_connect.runtime.worker.application.plan_process import write_private
-from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, exit_at_once, starter
+from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, exit_at_once, start_engine
 from airflow_provider_connect.runtime.worker.application.task_processes import run_in_process
 from airflow_provider_connect.runtime.worker.application.task_threads import TaskThreads
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
@@ -36,7 +36,7 @@ def run_with_spark(directory: Path) -> NoReturn:
     """
     spec, engines, mask = _spec(directory), list[SparkEngine](), Mask()
     host = os.environ.get("SPARK_LOCAL_IP") or own_address(spec.settings.get("bootstrap.servers", ""))
-    _run(directory, spec, lambda: starter(spec.connector, engines, mask), host=host, mask=mask)
+    _run(directory, spec, lambda: start_engine(spec.connector, engines, mask), host=host, mask=mask)
     for engine in engines:
         engine.stop()
     exit_at_once(0)

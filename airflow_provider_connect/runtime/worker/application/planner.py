@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
-from airflow_provider_connect.runtime.worker.missing import missing_of, warn_of_missing
+from airflow_provider_connect.runtime.worker.missing import missing_of, warn_missing
 from airflow_provider_connect.runtime.worker.task.checked_connector import (
     CheckedConnector,
     check_connector,
@@ -29,7 +29,7 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import (
     warn_unused_settings,
 )
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
-from airflow_provider_connect.runtime.worker.task.task_payload import need_newest
+from airflow_provider_connect.runtime.worker.task.task_payload import require_newest_claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Planner:
             configs = task_configs(checked, context, self._settings)
         except ConfigException as error:  # its config was checked: what it names is not as it must be
             raise MissingException(error.message, errors=error.errors) from error
-        warn_of_missing(checked.name, missing_of(checked.connector, self._mask))
+        warn_missing(checked.name, missing_of(checked.connector, self._mask))
         return configs
 
     def _offsets(self, checked: CheckedConnector, settle_seconds: float | None) -> SourceOffsets:
@@ -173,13 +173,13 @@ class Planner:
         self._fence.fence(checked.name, range(1, tasks), checked.producer_overrides(self._settings))  # 1
         offsets = self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved))
         with closing(offsets), self._fence.owner(checked.name, checked.producer_overrides(self._settings)) as owner:
-            need_newest(self._store.read(), checked.name, claim)  # 2
+            require_newest_claim(self._store.read(), checked.name, claim)  # 2
             owner.write(repairs(offsets, checked.name))  # 3
 
     def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
         """The tasks of the last run have an open transaction: fence them now rather than after the plan."""
         state = self._store.read()
-        need_newest(state, checked.name, claim)
+        require_newest_claim(state, checked.name, claim)
         if self._has_ids(checked):
             self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), checked.producer_overrides(self._settings))
 

@@ -43,8 +43,8 @@ from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_reader import OpenTransactionException
 from airflow_provider_connect.runtime.worker.bounded_call import connector_class, within
-from airflow_provider_connect.runtime.worker.delivery.sink_positions import is_fresh
-from airflow_provider_connect.runtime.worker.missing import missing_of, missing_topics, warn_of_missing
+from airflow_provider_connect.runtime.worker.delivery.sink_positions import was_committed_recently
+from airflow_provider_connect.runtime.worker.missing import missing_of, missing_topics, warn_missing
 
 if TYPE_CHECKING:
     from airflow_provider_connect.runtime.config.config_providers import ConfigProvider
@@ -133,7 +133,7 @@ def check_readiness(
     found = Readiness(found.state, found.reason, raw, secrets, found.version, found.missing, known)
     if found.state == WORK:
         found = replace(found, missing=_check_before_work(settings, connector, found, providers, hide, is_asked=is_asked))
-    warn_of_missing(connector, found.missing)
+    warn_missing(connector, found.missing)
     _note_missing(settings, connector, found)
     return found
 
@@ -356,7 +356,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
     waiting = [p for p in partitions if p not in committed or committed[p].offset != ends[p]]
     if waiting:
         reason = f"{len(waiting)} of {len(partitions)} partitions have records beyond the group's offsets"
-    elif not all(is_fresh(committed[p].metadata, time.time()) for p in partitions):
+    elif not all(was_committed_recently(committed[p].metadata, time.time()) for p in partitions):
         reason = "the group's offsets are not this connector's, or are a day old and have to be committed again before they expire"
     else:
         return Readiness(NO_WORK, f"group {group} is at the end of all {len(partitions)} partitions", missing=missing)

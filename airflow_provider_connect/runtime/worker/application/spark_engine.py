@@ -145,7 +145,7 @@ def exit_at_once(code: int) -> None:
     os._exit(code)
 
 
-def starter(connector: str, started: list[SparkEngine], mask: Mask | None = None) -> Callable[[TaskPayload], TaskResult]:
+def start_engine(connector: str, started: list[SparkEngine], mask: Mask | None = None) -> Callable[[TaskPayload], TaskResult]:
     """Start the engine, add it to ``started``, whose owner stops it, and return what runs tasks."""
     engine = SparkEngine(connector, mask)
     started.append(engine)

@@ -49,26 +49,26 @@ from airflow_provider_connect.runtime.worker.task.environment import TaskEnviron
 from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
 from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence, TaskFence
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters
-from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, StopReason, StopSignal, StopWire, Wire
+from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, HostConnection, StopConnection, StopReason, StopSignal
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 log = logging.getLogger(__name__)
 TAKE_OVERS = 3
-_IMPORT = threading.Lock()  # a thread that waits for another's import gets half a module if that fails, and reports what is missing there
+_IMPORT = threading.Lock()  # a thread that waits for another's failing import would get half a module, and report that instead
 _ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED)
-_SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpreter all the time: 5 ms each time cost 5 % of a sink's speed
+_SWITCH_SECONDS = 0.0002  # Arrow's threads request the interpreter all the time: 5 ms each time cost 5 % of a sink's speed
 
 
 @dataclass(frozen=True, slots=True)
 class TaskHost:
-    """Where a body runs. ``wire`` None: only the config topic and time end it. ``watch`` gets the counters of the body as it begins.
-    ``mask`` is given the task's secrets; the process hides them in what it logs and prints.
-    ``java`` is the application's, in its process. ``fenced``: how many tasks share this process, which is killed when it holds more than
-    they may; 0: it is another program's, and is not. ``fence`` is that of a process that hosts tasks of several connectors."""
+    """Where a task runs. ``connection`` None: only the config topic and time end it. ``watch`` gets the counters of the task when it
+    begins. ``mask`` is given the task's secrets; the process hides them in its log and output. ``java`` is the application's, in its
+    process. ``fenced``: how many tasks share this process, which is killed when it exceeds their memory together; 0: the process belongs to
+    another program, and is never killed. ``fence`` is that of a process that hosts tasks of several connectors."""
 
     backing: Backing
     worker_id: str
-    wire: Wire | None
+    connection: HostConnection | None
     watch: Callable[[TaskMetrics], None] = lambda _: None
     mask: Mask = field(default_factory=Mask)
     java: JavaHost | None = None
@@ -77,10 +77,10 @@ class TaskHost:
 
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, fenced: bool = False) -> TaskResult:
-    """Run the task and return its result. Never raises for anything that the task does: a failure is a value.
+    """Run the task and return its result. A failure of the task is a value, and never raised.
 
-    ``host`` None: the body is in a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
-    ``step`` surrounds each step of a commit. ``fenced``: such a process is killed where the task needs more memory than it may.
+    ``host`` None: the task has a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
+    ``step`` surrounds each step of a commit. ``fenced``: that process is killed when the task exceeds its memory limit.
     """
     started, cpu = time.monotonic(), time.process_time()
     settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask() if host is None else host.mask
@@ -91,7 +91,7 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
         mask_output(mask)
         if payload.known is not None:
             apply_levels(payload.known.log_levels().values())
-    host = host or replace(_executor(payload, settings), fenced=int(fenced))
+    host = host or replace(_executor_host(payload, settings), fenced=int(fenced))
     with _fence(payload, settings, host) as fence:
         result = _run(payload, settings, host, mask, step=step, fence=fence)
     result.seconds = time.monotonic() - started
@@ -107,31 +107,31 @@ def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Ab
         return nullcontext()
     if host.fenced > 1:
         title += f", in one process with {host.fenced - 1} others,"
-    wire = None if host.wire is None else host.wire.descriptor
-    return MemoryFence(title, payload.task, settings.task_memory_max * host.fenced, wire=wire)
+    connection = None if host.connection is None else host.connection.descriptor
+    return MemoryFence(title, payload.task, settings.task_memory_max * host.fenced, connection=connection)
 
 
 def run_in_driver(
     payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False
 ) -> TaskResult:
-    """The same in a thread of the application's driver, which hides what ``mask`` has, and whose JVM for Java plugins is in ``java``.
+    """Run the task in a thread of the application's driver, which hides the secrets of ``mask``; ``java`` has its JVM for Java plugins.
     ``backing`` None: the topics keep the task's state."""
-    host = _executor(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
+    host = _executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
     return run_task(payload, replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0))
 
 
-def _executor(payload: TaskPayload, settings: WorkerSettings, backing: Backing | None = None) -> TaskHost:
+def _executor_host(payload: TaskPayload, settings: WorkerSettings, backing: Backing | None = None) -> TaskHost:
     name = socket.gethostname() if payload.stop_address[0] != "127.0.0.1" else "127.0.0.1"
     kept = backing or TopicBacking(settings, known=payload.known, only=payload.connector)
-    return TaskHost(kept, f"{name}:{os.getpid()}", _wire(payload))
+    return TaskHost(kept, f"{name}:{os.getpid()}", _driver_connection(payload))
 
 
-def _wire(payload: TaskPayload) -> StopWire | None:
-    """A body runs without a connection to its driver: the config topic has every reason to end but the application's end."""
+def _driver_connection(payload: TaskPayload) -> StopConnection | None:
+    """Connect to the driver. A task runs without a connection too: the config topic has every reason to end but the application's."""
     try:
-        return StopWire(payload.stop_address, payload.stop_token)
+        return StopConnection(payload.stop_address, payload.stop_token)
     except OSError as error:
-        log.warning("Task %s-%s cannot reach its driver's stop switch: %s", payload.connector, payload.task, error)
+        log.warning("Task %s-%s cannot reach its driver, which therefore cannot end it: %s", payload.connector, payload.task, error)
         return None
 
 
@@ -159,8 +159,8 @@ def _run(
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
         result.stopped_by = StopReason.FENCED
         _count_committed(result, counted)
-    except BaseException as error:  # (the boundary: whatever a task raises makes it FAILED, SystemExit too)
-        trace = shortened(mask(trace_of(_named(error, payload, settings))))
+    except BaseException as error:  # (the boundary: any exception of a task makes it FAILED, also SystemExit)
+        trace = shortened(mask(trace_of(_memory_exception(error, payload, settings))))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
         failed = FailedStatuses(payload.connector, host.worker_id, version, payload.claim)
         statuses.put_task(failed.of_task(payload.task, trace, failures=payload.failures + 1))
@@ -173,8 +173,8 @@ def _run(
     return result
 
 
-def _named(error: BaseException, payload: TaskPayload, settings: WorkerSettings) -> BaseException:
-    """MemoryError has no text of its own: a limit of the system's was reached before the task's."""
+def _memory_exception(error: BaseException, payload: TaskPayload, settings: WorkerSettings) -> BaseException:
+    """``error``; for a MemoryError, which has no text, one that names the task: the system's limit was reached before the task's."""
     if not isinstance(error, MemoryError):
         return error
     task = f"{payload.connector}-{payload.task}"
@@ -187,15 +187,16 @@ def _named(error: BaseException, payload: TaskPayload, settings: WorkerSettings)
 
 
 def _count_committed(result: TaskResult, counted: Sequence[TaskMetrics]) -> None:
-    """What a task has delivered before its failure, or before a newer run began."""
+    """Count what the task had committed before it failed, or before a newer run began."""
     result.records = sum(metrics.records_committed for metrics in counted)
     result.metrics = counted[-1].by_name() if counted else {}
 
 
 def _run_until_owned(environment: TaskEnvironment) -> TaskResult:
-    """Run the task; again when an older claim has fenced it.
+    """Run the task, and again when an older claim has fenced it.
 
-    A body of an older claim takes over the id before it can see that it is late, and ends. The newest claim's work must still be done.
+    A task of an older claim takes over the id before it can know that it is late, and then ends. The newest claim's work remains to be
+    done.
     """
     fenced: FencedException | None = None
     task = f"{environment.payload.connector}-{environment.payload.task}"
@@ -203,7 +204,7 @@ def _run_until_owned(environment: TaskEnvironment) -> TaskResult:
         try:
             return _run_once(environment)
         except FencedException as error:
-            environment.refuse_old_claim()  # raises when a newer claim did it, or a stop: then this was the end
+            environment.refuse_old_claim()  # raises after a newer claim or a stop: then the task has to end
             why = str(error) if isinstance(error, TransactionExpiredException) else "an older claim has fenced it"
             log.warning("Task %s takes its id over again: %s", task, why)
             fenced = error
@@ -259,8 +260,8 @@ class _Values:
         return self.resolved_at + ttl_ms / 1000
 
 
-def _longest_seconds(connector: ConnectorSettings, worker: WorkerSettings) -> float:
-    """How long the task's part in a run may last. The worker's setting bounds no backfill, which has one run."""
+def _max_seconds(connector: ConnectorSettings, worker: WorkerSettings) -> float:
+    """How long the task may run. The worker's setting does not limit a backfill, which has one run."""
     if connector.is_backfill and connector.batch_max_duration_ms is None:
         return math.inf
     return (connector.batch_max_duration_ms or worker.batch_max_duration_ms) / 1000
@@ -292,10 +293,10 @@ def _environment(
         fence.lower(checked.settings.task_memory_max)
     task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()
-    seconds = payload.max_seconds or _longest_seconds(checked.settings, settings)
+    seconds = payload.max_seconds or _max_seconds(checked.settings, settings)
     with store.follow(payload.connector, payload.claim) as follower:
         deadline = time.monotonic() + seconds
-        stop = StopSignal(FollowedConfig(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
+        stop = StopSignal(FollowedConfig(follower), host.connection, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
         try:
             with LongCalls(stop, f"Connector {payload.connector}, task {payload.task}"):
                 yield TaskEnvironment(
@@ -317,6 +318,6 @@ def _environment(
                     fence=fence,
                 )
         finally:
-            if host.wire is not None:
-                host.wire.close()
+            if host.connection is not None:
+                host.connection.close()
             store.close()

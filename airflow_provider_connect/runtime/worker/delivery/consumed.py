@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.stores.log_consumer import headers_of
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch, headers_column
 
 TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
-MOST_MESSAGES = 500  # lists of 700 and more cost twice as much each: 0.55 µs a record against 0.27, measured
+MAX_MESSAGES = 500  # lists of 700 and more cost twice as much each: 0.55 µs a record against 0.27, measured
 NO_TIMESTAMP = -1
 
 
@@ -54,7 +54,7 @@ class ClientMessages:
         if first is None:
             return None
         record_bytes = max(self._record_bytes, len(first.value() or b""))
-        limit = min(most_records, MOST_MESSAGES, 1 + int(most_bytes / max(1.0, record_bytes)))
+        limit = min(most_records, MAX_MESSAGES, 1 + int(most_bytes / max(1.0, record_bytes)))
         more = self._consumer.consume(limit, 0)  # with a time-out, it waits until the list is full
         consumed, messages = Consumed(), [first, *more]
         if any(map(Message.error, messages)):

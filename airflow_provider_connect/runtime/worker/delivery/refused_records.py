@@ -37,7 +37,7 @@ PRODUCE: Final = Operation(ErrorStage.KAFKA_PRODUCE, SOURCE_TASK)
 
 
 @dataclass(frozen=True, slots=True)
-class WrongTime:
+class InvalidTimestamp:
     """A record, by its index in the batch, with a time that no record has."""
 
     index: int
@@ -47,17 +47,17 @@ class WrongTime:
         return f"has the timestamp {self.timestamp}: those of records are milliseconds from 1970 on. Correct it where it comes from"
 
 
-def wrong_times(batch: EncodedBatch) -> list[WrongTime]:
+def invalid_timestamps(batch: EncodedBatch) -> list[InvalidTimestamp]:
     """The records of the batch with times before 1970, in their order."""
     if batch.timestamp is None or batch.timestamp.null_count == batch.num_records or pc.min(batch.timestamp).as_py() >= 0:
         return []
     indices = pc.indices_nonzero(pc.fill_null(pc.less(batch.timestamp, 0), False)).to_pylist()
-    return [WrongTime(index, batch.timestamp[index].as_py()) for index in indices]
+    return [InvalidTimestamp(index, batch.timestamp[index].as_py()) for index in indices]
 
 
-def without_refused(
+def remove_refused(
     batch: EncodedBatch,
-    refusals: Sequence[Excess | WrongTime],
+    refusals: Sequence[Excess | InvalidTimestamp],
     source_partition: Mapping[str, object] | None,
     failed: Callable[[Failure], None],
 ) -> list[EncodedBatch]:
@@ -130,13 +130,13 @@ class RefusedRecords:
     def _send_in_halves(self, records: Sequence[_Sent], timeout_seconds: float) -> None:
         half = len(records) // 2
         for piece in (records[:half], records[half:]):
-            refused = self._sent_again(piece, timeout_seconds)
+            refused = self._resend(piece, timeout_seconds)
             if len(piece) == 1 and refused:
                 self._report(*refused[0])
             elif refused:
                 self._send_in_halves([sent for sent, _ in refused], timeout_seconds)
 
-    def _sent_again(self, records: Sequence[_Sent], timeout_seconds: float) -> list[tuple[_Sent, KafkaError]]:
+    def _resend(self, records: Sequence[_Sent], timeout_seconds: float) -> list[tuple[_Sent, KafkaError]]:
         """Send these records and wait for the answers; which were refused."""
         failures: list[KafkaError] = []
 

@@ -66,7 +66,7 @@ class GroupCommit:
         """Who has the task's transactional id now."""
         return self._producer
 
-    def refuse_strangers(self) -> None:
+    def refuse_other_members(self) -> None:
         """Raise TaskException when another consumer is a member of the group."""
         members = self._members()
         if members:
@@ -74,7 +74,7 @@ class GroupCommit:
 
     def commit(self, offsets: Offsets) -> None:
         """Commit ``offsets``, the next record to read of each partition. Raises FencedException when a newer claim took over."""
-        self.refuse_strangers()
+        self.refuse_other_members()
         positions = [ClientPartition(p.topic, p.partition, n, self._mark(p.topic)) for p, n in sorted(offsets.items())]
         try:
             self._send_offsets(positions)
@@ -126,7 +126,7 @@ class CommitAfterPut:
         self._check()
         with self._step(CommitStep.PRE_COMMIT):  # 2
             vouched = checked_offsets("pre_commit", task.pre_commit(dict(positions)))
-        self._warn_of_unread(vouched, positions)
+        self._warn_unread_offsets(vouched, positions)
         offsets = {p: n for p, n in vouched.items() if p in positions and n <= positions[p]}
         changed = {p: n for p, n in offsets.items() if self._committed.get(p) != n}
         if changed:
@@ -135,7 +135,7 @@ class CommitAfterPut:
             self._committed.update(changed)
         return offsets
 
-    def _warn_of_unread(self, vouched: Offsets, positions: Offsets) -> None:
+    def _warn_unread_offsets(self, vouched: Offsets, positions: Offsets) -> None:
         self._furthest |= {p: max(n, self._furthest.get(p, 0)) for p, n in positions.items()}
         for partition, offset in vouched.items():
             read = self._furthest.get(partition, offset)

@@ -45,7 +45,7 @@ def group_mark(claim: str, now_seconds: float, topic_id: str = "", destination: 
     return " ".join(filter(None, words))
 
 
-def is_fresh(mark: str, now_seconds: float) -> bool:
+def was_committed_recently(mark: str, now_seconds: float) -> bool:
     """Whether a commit is ours and less than a day old; others are repeated before they expire."""
     seconds = _word(mark, _TIME)
     return mark.startswith(CLAIM_MARK) and seconds.isdecimal() and now_seconds - int(seconds) < REFRESH_SECONDS
@@ -97,7 +97,7 @@ class KnownOffsets:
     high: int
     group: int | None = None
     mark: str = ""
-    is_fresh: bool = False
+    was_committed_recently: bool = False
     destination: int | None = None
     had_offset: bool = False
     batch_log: int | None = None
@@ -169,7 +169,7 @@ def start_position(
             _warn_outside(partition, known, offset, reset_to)
         origin, offset = Origin.RESET, reset_to
     rewrite = exactly_once and known.destination != offset
-    commit = known.group != offset or not known.is_fresh
+    commit = known.group != offset or not known.was_committed_recently
     return StartPosition(offset, origin, rewrite, commit)
 
 
@@ -236,7 +236,7 @@ def partitions_of(topics: Mapping[str, TopicIdentity]) -> list[TopicPartition]:
     return [TopicPartition(name, number) for name, topic in sorted(topics.items()) for number in range(topic.partitions)]
 
 
-def owned_by(partition: TopicPartition, task: int, tasks: int) -> bool:
+def is_owned_by(partition: TopicPartition, task: int, tasks: int) -> bool:
     """Whether ``task`` of ``tasks`` reads ``partition``. Each topic is shifted, so that topics of one partition do not all fall to task 0.
     The owner of a partition depends on nothing but itself: a new topic moves no other partition."""
     return (partition.partition + _shift(partition.topic)) % tasks == task

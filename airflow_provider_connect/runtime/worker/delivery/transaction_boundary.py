@@ -103,7 +103,7 @@ class RequestedBoundary:
             raise ConnectException("Connector requested both commit and abort of same transaction")
         return next(iter(asked), None)
 
-    def cut(self, batches: Iterable[Batch]) -> Iterator[tuple[list[Batch], Ending | None]]:
+    def split(self, batches: Iterable[Batch]) -> Iterator[tuple[list[Batch], Ending | None]]:
         """What a poll has returned, cut behind the records at which a transaction ends; the last piece may be empty, with or without an
         ending. Raises ConnectException for a record that is not there, or behind which there is no offset to go on from."""
         marks = self._take_marks()

@@ -80,7 +80,7 @@ class DeadLetterQueue:
         self._waiting[position] = dead_letter
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def write_together(self) -> Iterator[None]:
         """Records that would be written at once are written together when the ``with`` block ends, also when it raises."""
         self._is_gathering = True
         try:
@@ -94,7 +94,7 @@ class DeadLetterQueue:
         if dead_letters:
             self._send(dead_letters)
 
-    def settle(self, positions: Mapping[TopicPartition, int]) -> None:
+    def write_due(self, positions: Mapping[TopicPartition, int]) -> None:
         """Write the dead-letter records of all records before ``positions``, by partition and offset; those behind them wait on."""
         due = {
             position: dead_letter

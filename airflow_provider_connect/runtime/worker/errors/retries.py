@@ -107,7 +107,7 @@ class Retries:
         return f"{self.call} has failed {times}"
 
 
-def asked_ms_of(error: RetriableException, context_ms: int | None = None) -> float | None:
+def requested_delay_ms(error: RetriableException, context_ms: int | None = None) -> float | None:
     """The wait that a plugin asks for: by its exception, else by its context."""
     return context_ms if error.retry_after_ms is None else error.retry_after_ms
 

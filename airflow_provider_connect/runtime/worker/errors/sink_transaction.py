@@ -26,7 +26,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException, TaskException
 from airflow_provider_connect.runtime.worker.errors.failures import PUT, Operation, RetriedByNextRunException
-from airflow_provider_connect.runtime.worker.errors.retries import asked_ms_of
+from airflow_provider_connect.runtime.worker.errors.retries import requested_delay_ms
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import AT_MOST_ONCE, Refusal, RolledBackException, SinkTask, WentBack
@@ -258,7 +258,7 @@ class SinkTransaction(SinkTask):
             try:
                 result = call()
             except RetriableException as error:
-                asked_ms = asked_ms_of(error, self._context.take_retry_ms())
+                asked_ms = requested_delay_ms(error, self._context.take_retry_ms())
                 if end == float("inf"):
                     if not retries.wait(error, asked_ms):
                         end = tolerance.now() + STOP_SECONDS

@@ -111,7 +111,7 @@ class Tolerance:
         self.metrics.record_errors += 1
         self.report(failure)
         if not self.settings.tolerates_all:
-            raise exceeded(failure) from failure.error
+            raise tolerance_exceeded(failure) from failure.error
         self.metrics.records_skipped += 1
         self.metrics.last_error = failure.summary
 
@@ -150,7 +150,7 @@ class Tolerance:
                 return result
 
 
-def exceeded(failure: Failure) -> ConnectException:
+def tolerance_exceeded(failure: Failure) -> ConnectException:
     """What fails the task: it has the record's position, and no contents but those in the cause's message."""
     error, operation, record = failure.error, failure.operation, failure.record.description()
     text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {record}: {error}"

@@ -21,8 +21,8 @@ from airflow_provider_connect.runtime.worker.pipeline.stages import (
     Stage,
     cut,
     ranges_of,
-    taken,
-    transformed,
+    take,
+    transform,
 )
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.config_def import class_name_of
@@ -49,7 +49,7 @@ class SinkPipeline:
         def record(batch: Batch, index: int) -> FailedRecord:
             return raw.original(batch, index)
 
-        yield from transformed(self.errors, self.stages, self._decoded(raw), record)
+        yield from transform(self.errors, self.stages, self._decoded(raw), record)
 
     def _decoded(self, raw: RawBatch) -> Iterator[Batch]:
         topic = raw.partition.topic
@@ -59,7 +59,7 @@ class SinkPipeline:
             raw, keys, _ = self._runs(ErrorStage.KEY_CONVERTER, self.converters.key, raw, raw.key)
         raw, values, kept = self._runs(ErrorStage.VALUE_CONVERTER, self.converters.value, raw, raw.value)
         if kept is not None:
-            keys = _taken_runs(keys, kept)
+            keys = _take_runs(keys, kept)
         whole = KafkaBatch(
             topic,
             kafka_partition=raw.partition.partition,
@@ -93,7 +93,7 @@ class SinkPipeline:
                 f"The headers of {record.description()} cannot be read: the name of one is not UTF-8, or they are too many"
             )
             self.errors.failed(Failure(operation, error, record))
-        return _taken_raw(raw, _ranges_without(raw.num_records, unreadable))
+        return _take_raw(raw, _ranges_without(raw.num_records, unreadable))
 
     def _runs(
         self, stage: ErrorStage, converter: Converter, raw: RawBatch, column: pa.Array
@@ -108,7 +108,7 @@ class SinkPipeline:
             for index, error in sorted(broken.items(), key=itemgetter(0)):
                 self.errors.failed(Failure(operation, error, raw.record(index)))
             ranges = _ranges_without(count, sorted(broken))
-            left, runs, kept = self._converted(operation, converter, _taken_raw(raw, ranges), taken(column, ranges))
+            left, runs, kept = self._converted(operation, converter, _take_raw(raw, ranges), take(column, ranges))
             return left, runs, ranges if kept is None else _narrowed(ranges, kept)
         return self._converted(operation, converter, raw, column)
 
@@ -126,7 +126,7 @@ class SinkPipeline:
         if is_whole(parts, count):
             return raw, parts[0].result, None
         ranges = ranges_of(parts)
-        return _taken_raw(raw, ranges), joined_runs(run for part in parts for run in part.result), ranges
+        return _take_raw(raw, ranges), joined_runs(run for part in parts for run in part.result), ranges
 
 
 def _with_columns(batch: Batch, value: ColumnRun, key: ColumnRun) -> Batch:
@@ -157,22 +157,22 @@ def _narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
     return found
 
 
-def _taken_raw(raw: RawBatch, ranges: Sequence[Range]) -> RawBatch:
+def _take_raw(raw: RawBatch, ranges: Sequence[Range]) -> RawBatch:
     """These records of a raw batch. What it covers, its offsets, stays as it is."""
     if ranges == [(0, raw.num_records)]:
         return raw
-    columns = {name: None if (column := getattr(raw, name)) is None else taken(column, ranges) for name in COLUMNS}
+    columns = {name: None if (column := getattr(raw, name)) is None else take(column, ranges) for name in COLUMNS}
     return RawBatch(
         raw.partition,
         raw.first_offset,
         raw.next_offset,
         **columns,
         timestamp_type=raw.timestamp_type,
-        offsets=taken(raw.offset_column(), ranges),
+        offsets=take(raw.offset_column(), ranges),
     )
 
 
-def _taken_runs(runs: Sequence[ColumnRun], ranges: Sequence[Range]) -> list[ColumnRun]:
+def _take_runs(runs: Sequence[ColumnRun], ranges: Sequence[Range]) -> list[ColumnRun]:
     """These records of a column that is cut into runs. The ranges are in order."""
     found: list[ColumnRun] = []
     at, first = 0, 0  # a run, and its first record

@@ -19,11 +19,11 @@ from airflow_provider_connect.runtime.worker.pipeline.stages import (
     Range,
     Stage,
     cut,
-    joined_batches,
+    join_batches,
     ranges_of,
-    taken,
-    taken_batch,
-    transformed,
+    take,
+    take_records,
+    transform,
 )
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import class_name_of
@@ -67,7 +67,7 @@ class SourcePipeline:
         """As ``encode``, with what each piece was before the converters; without the records that failed there."""
         if not batch.num_records:
             return
-        for piece in transformed(self.errors, self.stages, [batch], self._read):
+        for piece in transform(self.errors, self.stages, [batch], self._read):
             if piece.num_records:
                 yield from self._encoded(piece)
 
@@ -89,17 +89,17 @@ class SourcePipeline:
         for part in parts:
             batches += [*_positions(records[end : part.start]), *part.result]
             end = part.start + part.length
-        return joined_batches([*batches, *_positions(records[end:])])
+        return join_batches([*batches, *_positions(records[end:])])
 
     def _encoded(self, batch: Batch) -> Iterator[tuple[Batch, EncodedBatch]]:
         """One piece, or none where no record of it can be converted."""
         converters = self.converters
         key, kept = self._column(ErrorStage.KEY_CONVERTER, converters.key, batch, batch.key_schema, batch.key)
         if kept is not None:
-            batch = taken_batch(batch, kept)
+            batch = take_records(batch, kept)
         value, kept = self._column(ErrorStage.VALUE_CONVERTER, converters.value, batch, batch.value_schema, batch.value)
         if kept is not None:
-            batch, key = taken_batch(batch, kept), None if key is None else taken(key, kept)
+            batch, key = take_records(batch, kept), None if key is None else take(key, kept)
         if not batch.num_records:
             return
         encoded = EncodedBatch(

@@ -61,7 +61,7 @@ class Stage:
         for run, is_chosen in _runs_of(batch, chosen):
             pieces += self._changed(run, start) if is_chosen else [run]
             start += run.num_records
-        return pieces if len(pieces) == 1 else joined_batches(pieces)
+        return pieces if len(pieces) == 1 else join_batches(pieces)
 
     def _changed(self, run: Batch, start: int) -> list[Batch]:
         """The run that begins with record ``start``, from which an error counts its record."""
@@ -73,7 +73,7 @@ class Stage:
             raise
 
 
-def transformed(
+def transform(
     errors: Tolerance, stages: Sequence[Stage], batches: Iterable[Batch], record: Callable[[Batch, int], FailedRecord]
 ) -> Iterator[Batch]:
     """What the stages make of each batch, without the records that fail in one."""
@@ -96,7 +96,7 @@ def _after(errors: Tolerance, number: int, stage: Stage, batch: Batch, record: C
     )
     if is_whole(parts, count):
         return parts[0].result
-    return joined_batches([piece for part in parts for piece in part.result if piece.num_records])
+    return join_batches([piece for part in parts for piece in part.result if piece.num_records])
 
 
 def _listed(batches: Batch | list[Batch] | None) -> list[Batch]:
@@ -129,7 +129,7 @@ def cut(column: pa.Array, start: int, length: int) -> pa.Array:
     return column if length == len(column) else column.slice(start, length)
 
 
-def taken(column: pa.Array, ranges: Sequence[Range]) -> pa.Array:
+def take(column: pa.Array, ranges: Sequence[Range]) -> pa.Array:
     """These records of a column."""
     if not ranges:
         return column.slice(0, 0)
@@ -138,18 +138,18 @@ def taken(column: pa.Array, ranges: Sequence[Range]) -> pa.Array:
     return pa.concat_arrays([column.slice(start, length) for start, length in ranges])
 
 
-def taken_batch(batch: Batch, ranges: Sequence[Range]) -> Batch:
+def take_records(batch: Batch, ranges: Sequence[Range]) -> Batch:
     """These records of a batch."""
-    pieces = joined_batches([batch.slice(start, length) for start, length in ranges])
+    pieces = join_batches([batch.slice(start, length) for start, length in ranges])
     return pieces[0] if pieces else batch.slice(0, 0)
 
 
-def joined_batches(batches: Sequence[Batch]) -> list[Batch]:
+def join_batches(batches: Sequence[Batch]) -> list[Batch]:
     """Consecutive batches as one each where topic, partition, schemas and columns agree."""
-    return [_joined_batch(list(group)) for _, group in groupby(batches, _kind_of)]
+    return [_join_batch(list(group)) for _, group in groupby(batches, _kind_of)]
 
 
-def _joined_batch(group: list[Batch]) -> Batch:
+def _join_batch(group: list[Batch]) -> Batch:
     first, last = group[0], group[-1]
     if len(group) == 1:
         return first

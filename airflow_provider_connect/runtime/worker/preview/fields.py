@@ -8,9 +8,9 @@ from typing import Any
 from airflow_provider_connect.data.schema import Schema, SchemaType
 
 WHOLE = "$"
-LONGEST_PATH = 1000
+MAX_PATH_LENGTH = 1000
 """Characters. What has a longer path is left out."""
-_LONGEST_NAME = "org.apache.kafka.connect.data."
+_LOGICAL_PREFIX = "org.apache.kafka.connect.data."
 
 
 def schema_fields(schema: Schema) -> dict[str, str]:
@@ -28,10 +28,10 @@ def value_fields(values: Iterable[Any]) -> dict[str, str]:
             seen.setdefault(path, set()).add(kind)
         for path in {path for path, kind in _of_value(value, "") if kind != "null"}:
             counts[path] = counts.get(path, 0) + 1
-    return {path: _joined(kinds, counts.get(path, 0) < counts.get(_parent(path, counts), 0)) for path, kinds in seen.items()}
+    return {path: _join_types(kinds, counts.get(path, 0) < counts.get(_parent(path, counts), 0)) for path, kinds in seen.items()}
 
 
-def merged(known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+def merge_types(known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Two batches' types as one: a field that only one of them has may be missing."""
     if not known or not more:
         return dict(known or more)
@@ -39,12 +39,12 @@ def merged(known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     for path in [*known, *(path for path in more if path not in known)]:
         kinds = {kind for types in (known.get(path, "?"), more.get(path, "?")) for kind in types.rstrip("?").split("|") if kind}
         is_optional = any(types.get(path, "?").endswith("?") for types in (known, more))
-        found[path] = _joined(kinds, is_optional)
+        found[path] = _join_types(kinds, is_optional)
     return found
 
 
 def _of_schema(schema: Schema, path: str) -> Iterator[tuple[str, str]]:
-    if len(path) > LONGEST_PATH:
+    if len(path) > MAX_PATH_LENGTH:
         return
     yield path or WHOLE, _type_text(schema)
     for field in schema.fields:
@@ -57,7 +57,7 @@ def _of_schema(schema: Schema, path: str) -> Iterator[tuple[str, str]]:
 def _type_text(schema: Schema) -> str:
     text = str(schema.type)
     if schema.logical_name is not None:
-        text = schema.logical_name.removeprefix(_LONGEST_NAME)
+        text = schema.logical_name.removeprefix(_LOGICAL_PREFIX)
         text += f"({schema.parameters['scale']})" if schema.parameters and "scale" in schema.parameters else ""
     if schema.type is SchemaType.MAP and schema.key_schema is not None:
         text = f"map<{_type_text(schema.key_schema)}>"
@@ -65,7 +65,7 @@ def _type_text(schema: Schema) -> str:
 
 
 def _of_value(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if len(path) > LONGEST_PATH:
+    if len(path) > MAX_PATH_LENGTH:
         return
     yield path or WHOLE, _kind(value)
     if isinstance(value, Mapping):
@@ -83,7 +83,7 @@ def _kind(value: Any) -> str:
     return "object" if isinstance(value, Mapping) else kinds.get(type(value), type(value).__name__)
 
 
-def _joined(kinds: set[str], is_optional: bool) -> str:
+def _join_types(kinds: set[str], is_optional: bool) -> str:
     text = "|".join(sorted(kinds - {"null"}))
     return f"{text}?" if is_optional or "null" in kinds else text
 

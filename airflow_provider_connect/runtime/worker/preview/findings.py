@@ -16,19 +16,19 @@ from airflow_provider_connect.data.schema import Schema, Struct
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.model.previews import PreviewedRecord, PreviewedTopic
 from airflow_provider_connect.runtime.worker.errors.failures import Failure
-from airflow_provider_connect.runtime.worker.preview.fields import merged, schema_fields, value_fields
+from airflow_provider_connect.runtime.worker.preview.fields import merge_types, schema_fields, value_fields
 from airflow_provider_connect.sdk.converter import HeaderConverter
 
-LONGEST_VALUE = 4_000
+MAX_VALUE_LENGTH = 4_000
 """Characters of a key, a value or a header that are shown."""
-LONGEST_ALL = 1 << 20
+MAX_RECORDS_LENGTH = 1 << 20
 """Characters of all records together."""
-LONGEST_TYPES = 1 << 18
+MAX_TYPES_LENGTH = 1 << 18
 """Characters of all paths and types together: a record's JSON may have any fields."""
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 """Characters of a header's name."""
-MOST_HEADERS = 20
-MOST_FAILURES = 10
+MAX_HEADERS = 20
+MAX_FAILURES = 10
 
 
 @dataclass(slots=True)
@@ -49,16 +49,16 @@ class Findings:
         self.skipped = 0
         self.failures: list[str] = []
         self._mask = mask
-        self._room = LONGEST_ALL
-        self._room_of_types = LONGEST_TYPES
+        self._room = MAX_RECORDS_LENGTH
+        self._room_of_types = MAX_TYPES_LENGTH
         self._topics: dict[str, _Seen] = {}
 
     def skip(self, failure: Failure) -> None:
         """A record has failed and is left out under ``errors.tolerance``; the first few are shown with their error."""
         self.skipped += 1
-        if len(self.failures) < MOST_FAILURES:
+        if len(self.failures) < MAX_FAILURES:
             where = f"{failure.operation.stage} {failure.operation.class_name}"
-            self.failures.append(self._mask(f"{where}: {type(failure.error).__name__}: {failure.error}")[:LONGEST_VALUE])
+            self.failures.append(self._mask(f"{where}: {type(failure.error).__name__}: {failure.error}")[:MAX_VALUE_LENGTH])
 
     def topics(self) -> list[PreviewedTopic]:
         return [
@@ -87,7 +87,7 @@ class Findings:
     def _with_types(self, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
         """Both as one, without the new paths for which there is no room."""
         kept: dict[str, str] = {}
-        for path, kind in merged(known, more).items():
+        for path, kind in merge_types(known, more).items():
             length = 0 if path in known else len(path) + len(kind)
             if length <= self._room_of_types:
                 self._room_of_types -= length
@@ -105,12 +105,12 @@ class Findings:
 def previewed_record(task: int, record: SourceRecord | SinkRecord, mask: Mask) -> tuple[PreviewedRecord, int]:
     """A record as far as it is shown, without the secrets of ``mask``, and how many characters that is."""
     cut = _Cut(mask)
-    headers = [{"key": cut.name(header.key), "value": cut(header.value)} for header in list(record.headers)[:MOST_HEADERS]]
+    headers = [{"key": cut.name(header.key), "value": cut(header.value)} for header in list(record.headers)[:MAX_HEADERS]]
     offset = record.kafka_offset if isinstance(record, SinkRecord) else None
     source_offset = cut(record.source_offset) if isinstance(record, SourceRecord) else None
     key, value = cut(record.key), cut(record.value)
     topic = cut.name(record.topic)
-    is_cut = cut.was_cut or len(record.headers) > MOST_HEADERS
+    is_cut = cut.was_cut or len(record.headers) > MAX_HEADERS
     shown = PreviewedRecord(task, topic, record.kafka_partition, offset, record.timestamp, key, value, headers, is_cut, source_offset)
     return shown, cut.length
 
@@ -126,19 +126,19 @@ class _Cut:
 
     def __call__(self, value: Any) -> Any:
         is_bytes = isinstance(value, bytes | bytearray | memoryview)
-        plain = self._mask.text(bytes(value), LONGEST_VALUE) if is_bytes else plain_value(value, self._mask.in_bytes)
+        plain = self._mask.text(bytes(value), MAX_VALUE_LENGTH) if is_bytes else plain_value(value, self._mask.in_bytes)
         text = json.dumps(plain, ensure_ascii=False)
-        self.length += min(len(text), LONGEST_VALUE)
-        if len(text) > LONGEST_VALUE:
+        self.length += min(len(text), MAX_VALUE_LENGTH)
+        if len(text) > MAX_VALUE_LENGTH:
             self.was_cut = True
-            return self._mask(plain if isinstance(plain, str) else text)[:LONGEST_VALUE]
+            return self._mask(plain if isinstance(plain, str) else text)[:MAX_VALUE_LENGTH]
         return _masked(plain, self._mask)
 
     def name(self, text: str) -> str:
         """Of a header. Secrets are hidden before it is cut: of a part of one, nothing is recognised."""
-        self.length += min(len(text), LONGEST_NAME)
-        self.was_cut |= len(text) > LONGEST_NAME
-        return self._mask(text)[:LONGEST_NAME]
+        self.length += min(len(text), MAX_NAME_LENGTH)
+        self.was_cut |= len(text) > MAX_NAME_LENGTH
+        return self._mask(text)[:MAX_NAME_LENGTH]
 
 
 def plain_value(value: Any, of_bytes: Callable[[bytes], bytes] = bytes) -> Any:

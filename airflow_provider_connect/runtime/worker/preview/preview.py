@@ -38,7 +38,7 @@ from airflow_provider_connect.runtime.worker.task.task_configs import PlanningCo
 from airflow_provider_connect.sdk.config_type import Type
 from airflow_provider_connect.sdk.connector import SourceConnector
 
-MOST_RECORDS = 10_000
+MAX_RECORDS = 10_000
 
 
 @plugin_code()
@@ -49,8 +49,8 @@ def make_preview(
     ``mask`` is given all secrets before code that knows them runs, and what is raised has to pass through it (``mask_failure``).
     ``offsets`` are those of a source that keeps them in a file; None: they are on the topics."""
     started = time.monotonic()
-    if not 0 < request.records <= MOST_RECORDS:
-        raise ConfigException.of("records", request.records, f"give a number from 1 to {MOST_RECORDS}")
+    if not 0 < request.records <= MAX_RECORDS:
+        raise ConfigException.of("records", request.records, f"give a number from 1 to {MAX_RECORDS}")
     providers = settings.config_providers(request.connector)
     mask.add(secret_values(request.config, providers, secrets))
     mask.add(secret_values(settings.originals, settings.config_providers(), secrets))

@@ -16,7 +16,7 @@ from airflow_provider_connect.sdk.batch import Batch
 Record = TypeVar("Record", SinkRecord, SourceRecord)
 
 
-def shown_records(batch: Batch, records_of: Callable[[Batch], list[Record]]) -> list[Record]:
+def readable_records(batch: Batch, records_of: Callable[[Batch], list[Record]]) -> list[Record]:
     """What ``records_of`` makes of the batch. Where a date or timestamp of it is beyond the years 1 to 9999, keys and values are plain
     ones, structs and maps are dicts, and that time is a text such as ``292278994-08-17T07:12:55.807Z``."""
     try:
@@ -24,14 +24,14 @@ def shown_records(batch: Batch, records_of: Callable[[Batch], list[Record]]) -> 
     except DataException:
         nothing = pa.nulls(batch.num_records)
         records = records_of(batch.replace(key=nothing, value=nothing))  # raises what is wrong with headers
-    keys, values = shown_values(batch.key, batch.key_schema), shown_values(batch.value, batch.value_schema)
+    keys, values = readable_values(batch.key, batch.key_schema), readable_values(batch.value, batch.value_schema)
     for index, record in enumerate(records):
         record.key = keys[index] if keys else None
         record.value = values[index] if values else None
     return records
 
 
-def shown_values(column: pa.Array | None, schema: Schema | None) -> list[Any]:
+def readable_values(column: pa.Array | None, schema: Schema | None) -> list[Any]:
     """The plain values of a column; none for no column."""
     if column is None:
         return []

@@ -14,7 +14,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.model.previews import Preview, PreviewRequest
 from airflow_provider_connect.runtime.plugins.validation.probe_process import ProbeProcess
 
-MOST_AT_ONCE: Final = 2
+MAX_CONCURRENT: Final = 2
 _QUEUE_SECONDS: Final = 20.0
 _PROCESS: Final = "airflow_provider_connect.runtime.worker.preview.process"
 _READING_SHARE: Final = 0.7
@@ -38,7 +38,7 @@ class PreviewRunner:
         self._settings = settings
         self._passwords = passwords
         self._secrets = secrets
-        self._free = threading.Semaphore(MOST_AT_ONCE)
+        self._free = threading.Semaphore(MAX_CONCURRENT)
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
         """Raises ConfigException for a config that could not run, ConnectException with what the connector raised, RetriableException when
@@ -58,7 +58,7 @@ class PreviewRunner:
         mask.add(self._passwords(config_providers.resolve(config, secrets=secrets)))
         request = PreviewRequest(connector, dict(config), records, seconds * _READING_SHARE, version)
         if not self._free.acquire(timeout=_QUEUE_SECONDS):
-            raise ConflictException(f"{MOST_AT_ONCE} previews are under way already; try again soon")
+            raise ConflictException(f"{MAX_CONCURRENT} previews are under way already; try again soon")
         try:
             process = ProbeProcess(settings.originals, settings.plugin_probe_memory_bytes, module=_PROCESS, secrets=secrets)
             try:

@@ -18,12 +18,18 @@ from airflow_provider_connect.runtime.stores.offset_location import sink_admin_o
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import KafkaReader
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
-from airflow_provider_connect.runtime.worker.delivery.sink_positions import KnownOffsets, owned_by, partitions_of, start_position, topics_of
+from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
+    KnownOffsets,
+    is_owned_by,
+    partitions_of,
+    start_position,
+    topics_of,
+)
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.runtime.worker.missing import missing_topics
 from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.runtime.worker.preview.findings import Findings
-from airflow_provider_connect.runtime.worker.preview.records import shown_records
+from airflow_provider_connect.runtime.worker.preview.records import readable_records
 from airflow_provider_connect.runtime.worker.preview.steps import Steps
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.runtime.worker.task.sink_input import SinkInput
@@ -66,7 +72,7 @@ class PreviewedSink:
             self.missing, every = missing_topics(self._checked.resolved, topics), partitions_of(topics)
             partitions = read_partitions(every, self._input.ranges)
             available = self._available(partitions, connection)
-        owners = {p: next((t for t in range(len(configs)) if owned_by(p, t, len(configs))), 0) for p in partitions}
+        owners = {p: next((t for t in range(len(configs)) if is_owned_by(p, t, len(configs))), 0) for p in partitions}
         ranges = shares(available, most)
         raw = self._read(ranges)
         tasks = []
@@ -112,7 +118,7 @@ class PreviewedSink:
         for piece in raw:
             self.read += piece.num_records
             for batch in self._pipeline.batches(piece):
-                self._findings.add(task, shown_records(batch, lambda known: known.sink_records(self._findings.header_converter)))
+                self._findings.add(task, readable_records(batch, lambda known: known.sink_records(self._findings.header_converter)))
             if self._steps.has_room:
                 for batch in self._untransformed.batches(piece):
                     self._steps.add(task, batch)

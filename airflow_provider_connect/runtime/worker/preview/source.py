@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.runtime.worker.preview.fields import value_fields
 from airflow_provider_connect.runtime.worker.preview.findings import Findings
-from airflow_provider_connect.runtime.worker.preview.records import shown_records
+from airflow_provider_connect.runtime.worker.preview.records import readable_records
 from airflow_provider_connect.runtime.worker.preview.steps import Steps
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext, WorkersKafka
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task
@@ -168,7 +168,7 @@ class _ObservedPipeline:
 
     def encode(self, batch: Batch) -> Iterator[EncodedBatch]:
         for piece, encoded in self._pipeline.pieces(batch):
-            records = shown_records(piece, lambda known: known.source_records(self._findings.header_converter))
+            records = readable_records(piece, lambda known: known.source_records(self._findings.header_converter))
             self._findings.add(self._number, records, _pairs(encoded))
             yield encoded
         self._steps.add(self._number, batch)

@@ -15,17 +15,17 @@ from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.model.connector_settings import TransformationSettings
 from airflow_provider_connect.runtime.model.previews import PreviewedRecord, PreviewedStep, PreviewedSteps, StepOutcome
 from airflow_provider_connect.runtime.worker.pipeline.stages import Stage
-from airflow_provider_connect.runtime.worker.preview.findings import LONGEST_VALUE, previewed_record
-from airflow_provider_connect.runtime.worker.preview.records import shown_records
+from airflow_provider_connect.runtime.worker.preview.findings import MAX_VALUE_LENGTH, previewed_record
+from airflow_provider_connect.runtime.worker.preview.records import readable_records
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import HeaderConverter
 
-MOST_RECORDS = 5
+MAX_RECORDS = 5
 """Records of which the steps are shown, and records that are shown of a step that splits one."""
-LONGEST_STEPS = 1 << 18
+MAX_STEPS_LENGTH = 1 << 18
 """Characters of all steps together."""
-_LENGTH_OF_STEP = 100
+_STEP_LENGTH = 100
 """Characters of a step without its texts and records, about."""
 
 
@@ -49,12 +49,12 @@ class Steps:
         self._mask = mask
         self._deadline = deadline
         self._now = now
-        self._room = LONGEST_STEPS
+        self._room = MAX_STEPS_LENGTH
 
     @property
     def has_room(self) -> bool:
         """Whether the steps of one more record are shown."""
-        return bool(self._stages) and len(self.shown) < MOST_RECORDS and self._room > 0 and self._now() < self._deadline
+        return bool(self._stages) and len(self.shown) < MAX_RECORDS and self._room > 0 and self._now() < self._deadline
 
     def add(self, task: int, batch: Batch) -> None:
         """The batch's first records, as far as there is room."""
@@ -77,30 +77,30 @@ class Steps:
                 is_cut = True
                 break
             left = _applied(stage, pieces)
-            is_cut |= len(left.pieces) > MOST_RECORDS
-            pieces = left.pieces[:MOST_RECORDS]
+            is_cut |= len(left.pieces) > MAX_RECORDS
+            pieces = left.pieces[:MAX_RECORDS]
             steps.append(self._step(task, named, stage, left))
         self.shown.append(PreviewedSteps(shown, steps, is_cut))
 
     def _step(self, task: int, named: TransformationSettings, stage: Stage, left: _Left) -> PreviewedStep:
         records, error = list[PreviewedRecord](), left.error
-        for piece in [] if left.outcome is StepOutcome.SKIPPED else left.pieces[:MOST_RECORDS]:
+        for piece in [] if left.outcome is StepOutcome.SKIPPED else left.pieces[:MAX_RECORDS]:
             try:
                 records.append(self._record(task, piece))
             except DataException as unreadable:
                 error = error or unreadable
-        text = None if error is None else self._mask(f"{type(error).__name__}: {message_of(error)}")[:LONGEST_VALUE]
+        text = None if error is None else self._mask(f"{type(error).__name__}: {message_of(error)}")[:MAX_VALUE_LENGTH]
         predicate = None if named.predicate is None else f"{'not ' if named.negate else ''}{named.predicate}"
         name = class_name_of(type(stage.transformation))
-        self._room -= len(named.alias) + len(name) + len(predicate or "") + len(text or "") + _LENGTH_OF_STEP
+        self._room -= len(named.alias) + len(name) + len(predicate or "") + len(text or "") + _STEP_LENGTH
         return PreviewedStep(named.alias, name, left.outcome, predicate, records, text)
 
     def _record(self, task: int, piece: Batch) -> PreviewedRecord:
         converter = self._header_converter
         if piece.is_from_kafka:
-            shown, length = previewed_record(task, shown_records(piece, lambda known: known.sink_records(converter))[0], self._mask)
+            shown, length = previewed_record(task, readable_records(piece, lambda known: known.sink_records(converter))[0], self._mask)
         else:
-            shown, length = previewed_record(task, shown_records(piece, lambda known: known.source_records(converter))[0], self._mask)
+            shown, length = previewed_record(task, readable_records(piece, lambda known: known.source_records(converter))[0], self._mask)
         self._room -= length
         return shown
 
@@ -139,7 +139,7 @@ def _applied(stage: Stage, pieces: Sequence[Batch]) -> _Left:
 
 def _singles(batches: Sequence[Batch]) -> Iterator[Batch]:
     """The first records of what a stage has returned, one more than are shown, each as a batch."""
-    left = MOST_RECORDS + 1
+    left = MAX_RECORDS + 1
     for batch in batches:
         for index in range(min(batch.num_records, left)):
             yield batch.slice(index, 1)

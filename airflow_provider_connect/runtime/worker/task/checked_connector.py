@@ -179,7 +179,7 @@ def _checked(
     declared = frozenset(value.name for value in values)
     if errors or checked is None or plugins is None:
         unknown = [] if plugin.is_java else _unknown_settings(connector, raw, declared, _OF_PLUGINS)
-        raise refused(name, errors, misspellings(errors, unknown))
+        raise invalid_config(name, errors, misspellings(errors, unknown))
     return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, hidden, checked, creation, declared)
 
 
@@ -187,7 +187,7 @@ def refuse_foreign(name: str, define: Mapping[str, str], state: ClusterConfigSta
     """Raises ConfigException for a connector, new on the config topic, whose DAG file names what is another connector's."""
     errors = foreign_errors(name, define, state.reserved)
     if errors:
-        raise refused(name, errors)
+        raise invalid_config(name, errors)
 
 
 def _topic_creation(connector: Connector, resolved: Mapping[str, str], settings: WorkerSettings) -> tuple[TopicCreation | None, list[str]]:
@@ -207,9 +207,9 @@ def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -
     try:
         return choice.connector(connector, resolved)
     except PluginVersionException as error:
-        raise refused(connector, [error.message]) from error
+        raise invalid_config(connector, [error.message]) from error
     except ConfigException as error:
-        raise refused(connector, [ConfigException.of("connector.class", named, error.message).message]) from error
+        raise invalid_config(connector, [ConfigException.of("connector.class", named, error.message).message]) from error
 
 
 def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
@@ -220,7 +220,7 @@ def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
         with plugin_code():
             (checked.connector.check_fully if fully else checked.connector.check)(strip_framework_keys(checked.resolved))
     except ConfigException as error:
-        refusal = refused(checked.name, map(mask, error.errors))
+        refusal = invalid_config(checked.name, map(mask, error.errors))
         raise MissingException(refusal.message, errors=refusal.errors) from None
     except Exception as error:  # (the connector's own code)
         text = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(message_of(error))}"
@@ -262,7 +262,7 @@ def _unknown_settings(connector: Connector, raw: Mapping[str, str], declared: fr
 _OF_PLUGINS = ("transforms.", "predicates.", "key.converter.", "value.converter.", "header.converter.")
 
 
-def refused(name: str, errors: Iterable[str], hints: Iterable[str] = ()) -> ConfigException:
+def invalid_config(name: str, errors: Iterable[str], hints: Iterable[str] = ()) -> ConfigException:
     """The exception for a config with ``errors``; ``hints`` are lines behind them."""
     found = list(dict.fromkeys(errors))
     text = "\n".join([*found, *hints])

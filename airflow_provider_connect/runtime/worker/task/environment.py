@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.runtime.worker.task.memory_fence import TaskFence
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopSignal
-from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload, need_newest
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload, require_newest_claim
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
 _log = logging.getLogger(__name__)
@@ -94,11 +94,11 @@ class TaskEnvironment:
         """Raise FencedException unless the claim is the newest and the connector STARTED. Called right after the id was taken over: a body
         of an older claim has fenced the newer owner by that, and must not go on instead of it."""
         state, payload = self.configs.read(), self.payload
-        need_newest(state, payload.connector, payload.claim)
+        require_newest_claim(state, payload.connector, payload.claim)
         if state.target_state(payload.connector) is not TargetState.STARTED:
             raise FencedException(f"connector {payload.connector} is {state.target_state(payload.connector)}")
 
-    def stopped(self, task: SourceTask | SinkTask) -> None:
+    def stop_task(self, task: SourceTask | SinkTask) -> None:
         """End the connector's task. As in Connect, an exception of its ``stop`` is logged: what is delivered is delivered."""
         try:
             with plugin_code():

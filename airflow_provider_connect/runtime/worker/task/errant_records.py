@@ -50,7 +50,7 @@ class ErrantRecords:
             self._tolerance.metrics.records_refused += 1
 
     def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
-        with contextlib.nullcontext() if self._queue is None else self._queue.together():
+        with contextlib.nullcontext() if self._queue is None else self._queue.write_together():
             for records, error in failures:
                 self.report(records, error)
 

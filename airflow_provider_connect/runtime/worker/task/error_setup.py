@@ -44,7 +44,7 @@ def create_tolerance(environment: TaskEnvironment, metrics: TaskMetrics, queue: 
     """The task's tolerance, which reports to the log and to ``queue``."""
     return Tolerance(
         environment.connector_settings.errors,
-        report=_reports(environment, metrics, queue),
+        report=_create_report(environment, metrics, queue),
         metrics=metrics,
         is_stopping=lambda: bool(environment.stop),
         task=f"{environment.payload.connector}-{environment.payload.task}",
@@ -65,7 +65,7 @@ def create_sink_errors(environment: TaskEnvironment, metrics: TaskMetrics, owner
     with_context: Callable[[Failure], HeaderList] = partial(context_headers, connector=name, task=number, mask=environment.mask)
     queue = DeadLetterQueue(
         settings.dead_letter_topic,
-        _letters(environment, owner, admin),
+        _create_dead_letter_producer(environment, owner, admin),
         headers=with_context if settings.dead_letter_context_headers else lambda _: [],
         metrics=metrics,
         writes_through=not settings.tolerates_all,
@@ -80,7 +80,7 @@ def create_errant_record_reporter(environment: TaskEnvironment, errors: SinkErro
     return ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
 
 
-def transactional(task: SinkTask, context: TaskSinkContext, errors: SinkErrors, environment: TaskEnvironment) -> SinkTask:
+def with_transactions(task: SinkTask, context: TaskSinkContext, errors: SinkErrors, environment: TaskEnvironment) -> SinkTask:
     """What the loop calls for a task: itself, or what keeps its transactions."""
     if not task.is_transactional:
         return task
@@ -88,7 +88,7 @@ def transactional(task: SinkTask, context: TaskSinkContext, errors: SinkErrors, 
     return SinkTransaction(task, context, errors.tolerance, reporter.report_all)
 
 
-def columns_of(environment: TaskEnvironment) -> frozenset[str]:
+def columns_for_reports(environment: TaskEnvironment) -> frozenset[str]:
     """What has to be read besides the value so that failures can be reported."""
     settings = environment.connector_settings.errors
     if settings.dead_letter_topic is not None:
@@ -96,7 +96,7 @@ def columns_of(environment: TaskEnvironment) -> frozenset[str]:
     return frozenset({"timestamp"}) if settings.log_include_messages else frozenset()
 
 
-def _reports(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None) -> Callable[[Failure], None]:
+def _create_report(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None) -> Callable[[Failure], None]:
     """1 the log 2 the dead letter queue."""
     settings, mask = environment.connector_settings.errors, environment.mask
     task = f"{environment.payload.connector}-{environment.payload.task}"
@@ -112,7 +112,9 @@ def _reports(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLett
     return report
 
 
-def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProducer], admin: TopicAdmin) -> DeadLetterProducer:
+def _create_dead_letter_producer(
+    environment: TaskEnvironment, owner: Callable[[], TransactionalProducer], admin: TopicAdmin
+) -> DeadLetterProducer:
     """In the task's own transactions where its owner goes to the same cluster, as the same user, as Connect's own producer would."""
     overrides = environment.connector_settings.overrides["producer"]
     client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"

@@ -1,6 +1,6 @@
-"""A warning while a task's thread does not come back to its loop: how long that has been, and which line it is at.
+"""Warnings while a task's thread does not return to its loop: for how long, and at which line it is.
 
-Nothing interrupts a call of a plugin, neither the end of a run's time nor a signal. So the log names the call.
+Neither the end of a run's time nor a signal interrupts a call of a plugin. So the log names the call.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from types import TracebackType
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopSignal
 
 FIRST_SECONDS = 60.0
-"""The first warning comes after so long; each further one of the same call after twice the time."""
+"""Until the first warning; each further one of the same call follows after twice the time."""
 _PACKAGE = os.path.join(Path(__file__).parents[3], "")
 
 log = logging.getLogger(__name__)
 
 
 class LongCalls:
-    """Watches the thread that enters it, until it leaves. ``stop`` is asked by the thread's loop between batches."""
+    """Watches the thread that enters it, until it leaves. ``stop`` is polled by the thread's loop between batches."""
 
     def __init__(self, stop: StopSignal, title: str, *, first_seconds: float = FIRST_SECONDS) -> None:
         self._stop, self._title, self._first = stop, title, first_seconds
@@ -45,7 +45,7 @@ class LongCalls:
         entered = time.monotonic()
         since, limit = entered, self._first
         while not self._left.wait(max(since + limit - time.monotonic(), 0.0)):
-            asked = self._stop.asked_at or entered
+            asked = self._stop.polled_at or entered
             if asked > since:
                 since, limit = asked, self._first
                 continue

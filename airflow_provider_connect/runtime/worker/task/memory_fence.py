@@ -46,18 +46,24 @@ class MemoryFence:
     """Around a task in this process. ``enter`` starts the watching process; ``at`` may be called for each batch, and costs a
     microsecond. ``wire`` is the descriptor of the connection by which the driver is notified; None: the log alone is."""
 
-    def __init__(self, title: str, task: int, limit: int, *, wire: int | None = None) -> None:
+    def __init__(self, title: str, task: int, limit: int, *, connection: int | None = None) -> None:
         self._note = {"title": title, "task": str(task), "at": _START, "remedy": _REMEDY}
         self._limit = limit
-        self._wire = -1 if wire is None else wire
+        self._connection = -1 if connection is None else connection
         self._file: int | None = None
         self._watching: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> MemoryFence:
         self._file = _shared_file()
         self._write()
-        passed = [self._file, *([self._wire] if self._wire >= 0 else [])]
-        command = [sys.executable, "-I", "-S", str(_PROGRAM), *map(str, (os.getpid(), self._file, self._wire, int(SIGSTOP), int(SIGKILL)))]
+        passed = [self._file, *([self._connection] if self._connection >= 0 else [])]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(_PROGRAM),
+            *map(str, (os.getpid(), self._file, self._connection, int(SIGSTOP), int(SIGKILL))),
+        ]
         try:
             self._watching = subprocess.Popen(
                 command,

@@ -45,7 +45,7 @@ def text_of(note: dict[str, str], used: int, limit: int) -> str:
     )
 
 
-def watch(pid: int, note: int, wire: int, halt: int, kill: int) -> None:
+def watch(pid: int, note: int, connection: int, halt: int, kill: int) -> None:
     """Until the process holds more than its limit: then it is killed, and what it was doing is reported."""
     try:
         status: int | None = os.open(f"/proc/{pid}/status", os.O_RDONLY)
@@ -58,7 +58,7 @@ def watch(pid: int, note: int, wire: int, halt: int, kill: int) -> None:
             if os.getppid() == pid:  # else it has ended by itself
                 os.kill(pid, halt)  # it takes no more while its end is reported
                 try:
-                    _report(_note(note), used, limit, wire)
+                    _report(_note(note), used, limit, connection)
                 finally:
                     os.kill(pid, kill)
             return
@@ -72,15 +72,15 @@ def _note(note: int) -> dict[str, str]:
     return written
 
 
-def _report(note: dict[str, str], used: int, limit: int, wire: int) -> None:
+def _report(note: dict[str, str], used: int, limit: int, connection: int) -> None:
     import json
     from contextlib import suppress
 
     text = text_of(note, used, limit)
     print(f"ERROR {_LOGGER}: {text}", file=sys.stderr, flush=True)
-    if wire >= 0:
+    if connection >= 0:
         with suppress(OSError):  # the driver is gone
-            os.write(wire, f"{json.dumps([int(note['task']), text])}\n".encode())
+            os.write(connection, f"{json.dumps([int(note['task']), text])}\n".encode())
 
 
 if __name__ == "__main__":

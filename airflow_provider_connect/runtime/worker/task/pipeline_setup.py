@@ -16,7 +16,7 @@ from airflow_provider_connect.runtime.model.connector_settings import PluginSett
 from airflow_provider_connect.runtime.model.unknown_settings import unknown_settings
 from airflow_provider_connect.runtime.plugins.catalog.plugin import Plugin
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters, Stage
-from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, refused
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, invalid_config
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
 from airflow_provider_connect.sdk.task import Task
@@ -61,7 +61,7 @@ def check_pipeline(checked: CheckedConnector, worker: WorkerSettings) -> None:
             errors += error.errors
     if errors:
         mask = Mask(checked.secrets())
-        raise refused(checked.name, map(mask, errors), map(mask, (*_unknown_of_converters(checked), *_unknown_of_stages(checked))))
+        raise invalid_config(checked.name, map(mask, errors), map(mask, (*_unknown_of_converters(checked), *_unknown_of_stages(checked))))
 
 
 def _converter(checked: CheckedConnector, role: str, worker: WorkerSettings) -> Converter:

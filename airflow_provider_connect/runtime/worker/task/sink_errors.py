@@ -71,7 +71,7 @@ class SinkErrors:
         if self.queue is None:
             yield
             return
-        self.queue.settle(positions)  # 1
+        self.queue.write_due(positions)  # 1
         before, self.queue.writes_through = self.queue.writes_through, True
         try:
             yield  # 2

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.config.client_settings import client_config
+from airflow_provider_connect.runtime.config.client_settings import ClientConfig, client_config
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.backfill import capped, not_before
 from airflow_provider_connect.runtime.model.ids import consumer_group
@@ -39,7 +39,8 @@ class SinkInput:
         self.ranges = checked.settings.ranges
         self.reset = "earliest" if self.ranges else str(config.get("auto.offset.reset", "earliest"))
         self._isolation = _isolation_level(config)
-        self._config = {**READER_SETTINGS, **config, "isolation.level": self._isolation, "group.id": self.group, **FORCED_SETTINGS}
+        own = {"isolation.level": self._isolation, "group.id": self.group}
+        self._config: ClientConfig = {**READER_SETTINGS, **config, **own, **FORCED_SETTINGS}
 
     def open_consumer(self) -> Consumer:
         """A consumer of the group, which neither joins it nor commits by itself."""

@@ -12,7 +12,7 @@ from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import AheadReader
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.runtime.worker.delivery.sink_delivery import SinkDelivery
-from airflow_provider_connect.runtime.worker.errors.retries import asked_ms_of
+from airflow_provider_connect.runtime.worker.errors.retries import requested_delay_ms
 from airflow_provider_connect.runtime.worker.errors.tolerance import StoppedWhileRetrying
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
@@ -156,7 +156,7 @@ class SinkLoop:
                 with self.metrics.timed_call():
                     result = call()
             except RetriableException as error:
-                if not retries.wait(error, asked_ms_of(error, self.context.take_retry_ms())):
+                if not retries.wait(error, requested_delay_ms(error, self.context.take_retry_ms())):
                     raise StoppedWhileRetrying from error
             else:
                 retries.succeeded()

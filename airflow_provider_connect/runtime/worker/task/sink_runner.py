@@ -38,22 +38,22 @@ from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
     destination_mark,
     group_mark,
     is_foreign_commit,
-    is_fresh,
     is_of_destination,
     is_of_topic,
-    owned_by,
+    is_owned_by,
     partitions_of,
     start_position,
     topics_of,
+    was_committed_recently,
 )
 from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.runtime.worker.task.error_setup import (
-    columns_of,
+    columns_for_reports,
     create_errant_record_reporter,
     create_sink_errors,
-    transactional,
+    with_transactions,
 )
 from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task, create_stages
@@ -123,7 +123,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
     def read_offsets(self) -> KnownPartitions:
         """The batch log counts only where the group has no offset. Offsets of topics that were created anew since are left out."""
-        self._commit.refuse_strangers()
+        self._commit.refuse_other_members()
         name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
         topics = topics_of(self._environment.connector_settings, self._admin)
         every, ids = partitions_of(topics), known_ids(topics)
@@ -163,7 +163,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._stop_at_end(task)
         task.initialize(context)
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
-        sink = transactional(task, context, errors, environment)
+        sink = with_transactions(task, context, errors, environment)
         ends = self._open_partitions(sink, partitions, known)
         environment.report(State.RUNNING)
         self._open.callback(sink.close, partitions)
@@ -248,7 +248,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The partitions of the connector's topics that this task owns; of a backfill, those in its ranges."""
         payload = self._environment.payload
-        return [p for p in read_partitions(every, self._input.ranges) if owned_by(p, payload.task, payload.tasks)]
+        return [p for p in read_partitions(every, self._input.ranges) if is_owned_by(p, payload.task, payload.tasks)]
 
     def _mark(self, topic: str) -> str:
         claim, topic_id = str(self._environment.payload.claim), self._topic_ids.get(topic, "")
@@ -289,7 +289,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 high=between.high,
                 group=None if group is None else group.offset,
                 mark="" if group is None else group.metadata,
-                is_fresh=group is not None and is_fresh(group.metadata, time.time()),
+                was_committed_recently=group is not None and was_committed_recently(group.metadata, time.time()),
                 destination=None if destination is None else destination.get(partition),
                 had_offset=destination is not None
                 and (partition in known.lost_here if group is None else is_of_destination(group.metadata, self._destination)),
@@ -321,7 +321,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         """A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need all."""
         if self._environment.connector_settings.transforms:
             return ALL_COLUMNS
-        return frozenset(task.required_columns) | columns_of(self._environment)
+        return frozenset(task.required_columns) | columns_for_reports(self._environment)
 
     def _batch_log_of(self, offsets: Offsets) -> Sequence[ProducerRecord]:
         self._logged.update(offsets)

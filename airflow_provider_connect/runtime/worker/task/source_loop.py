@@ -14,8 +14,8 @@ from airflow_provider_connect.data.records import SourceRecord
 from airflow_provider_connect.errors import DataException, FencedException, RetriableException, plugin_code, trace_of
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
-from airflow_provider_connect.runtime.worker.delivery.record_limits import RecordLimits
-from airflow_provider_connect.runtime.worker.delivery.refused_records import without_refused, wrong_times
+from airflow_provider_connect.runtime.worker.delivery.record_limits import Excess, RecordLimits
+from airflow_provider_connect.runtime.worker.delivery.refused_records import InvalidTimestamp, invalid_timestamps, remove_refused
 from airflow_provider_connect.runtime.worker.delivery.source_delivery import SourceDelivery, SourceOffset
 from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 from airflow_provider_connect.runtime.worker.errors.failures import RetriedByNextRunException, unread
@@ -159,7 +159,7 @@ class SourceLoop:
         if self.transactions is None:
             self._send(batches)
             return
-        for piece, ending in self.transactions.boundary.cut(batches):
+        for piece, ending in self.transactions.boundary.split(batches):
             if piece:
                 self._send(piece)
                 self._is_within_transaction = True
@@ -206,11 +206,12 @@ class SourceLoop:
         """The records that client and topic accept."""
         if self.limits is None:
             return [part]
-        refusals = {refusal.index: refusal for refusal in (*self.limits.excesses(part), *wrong_times(part))}
+        refusals: dict[int, Excess | InvalidTimestamp] = {refusal.index: refusal for refusal in self.limits.excesses(part)}
+        refusals |= {refusal.index: refusal for refusal in invalid_timestamps(part)}
         if not refusals:
             return [part]
         in_order = [refusals[index] for index in sorted(refusals)]
-        return without_refused(part, in_order, batch.source_partition, self.pipeline.errors.failed)
+        return remove_refused(part, in_order, batch.source_partition, self.pipeline.errors.failed)
 
     def _commit(self, *, is_last: bool = False) -> None:
         with self.progress.metrics.timed_commit():

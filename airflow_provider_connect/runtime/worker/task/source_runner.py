@@ -92,7 +92,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._store = environment.backing.offsets(OffsetLocation.of(settings, environment.checked.resolved))
         self._offsets = TaskOffsets(self._store, payload.connector, payload.claim)
         self._schemas: dict[str, Schema | None] = {}  # of the values, by topic, for lineage
-        self._boundary = boundary_of(environment)
+        self._boundary = create_boundary(environment)
         connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
         is_transactional = payload.guarantee == Guarantee.EXACTLY_ONCE
@@ -203,7 +203,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         )
 
 
-def boundary_of(environment: TaskEnvironment) -> Boundary:
+def create_boundary(environment: TaskEnvironment) -> Boundary:
     """Where the task's transactions end, if it delivers in transactions."""
     match environment.connector_settings.transaction_boundary:
         case TransactionBoundary.CONNECTOR if environment.payload.guarantee == Guarantee.EXACTLY_ONCE:

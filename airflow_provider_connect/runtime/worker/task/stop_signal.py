@@ -1,4 +1,4 @@
-"""When a task body has to end: by the config topic, by its driver's connection, or by time. Knows nothing of what the body does."""
+"""The reason for which a task has to end: from the config topic, its driver's connection, or time. Knows nothing of what tasks do."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from typing import Protocol
 
 from airflow_provider_connect.runtime.stores.config_follower import ChangeKind, ConfigFollower
 
-LONG_SECONDS = 1.0  # no run of a newer claim is shorter: Spark starts in it
+LONG_SECONDS = 1.0  # no run of a newer claim is shorter, since it starts Spark
 TOKEN_SECONDS = 30.0
-MOST_STRANGERS = 64
-MOST_WORDS = 1 << 14
+MAX_UNAUTHENTICATED = 64
+MAX_REPORT_BYTES = 1 << 14
 _NO_ROOM_SECONDS = 0.1
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.EAGAIN)
-LISTEN_SHARE, LISTEN_SECONDS = 0.05, 0.25  # of the silence, and at most: for the client to take in what the broker sent meanwhile
+LISTEN_SHARE, LISTEN_SECONDS = 0.05, 0.25  # of the silence, and at most: time for the client to receive what the broker sent
 
 
 class StopReason(StrEnum):
-    """Why a body ends before its source or its topics are exhausted."""
+    """Why a task ends before its source or its topics are exhausted."""
 
     PAUSED = "paused"
     STOPPED = "stopped"
@@ -41,34 +41,36 @@ class StopReason(StrEnum):
 
 
 class TopicWatch(Protocol):
-    """The config topic's reasons to end: a FollowedConfig. A poll without a time-out costs microseconds."""
+    """The config topic's reasons to end, as a FollowedConfig returns them. A poll without a timeout costs microseconds."""
 
     def poll(self, timeout_seconds: float = 0.0) -> StopReason | None: ...
 
 
-class Wire(Protocol):
-    """By which the host of a body has it end: StopWire, StopEvent."""
+class HostConnection(Protocol):
+    """How the host of a task requests its end: a StopConnection or a StopEvent. Closed means requested."""
 
-    def is_cut(self) -> bool: ...
+    def is_closed(self) -> bool: ...
 
     def close(self) -> None: ...
 
     @property
     def descriptor(self) -> int | None:
-        """That of the connection to the driver, on which it gets the last words of a process that is killed; None: there is none."""
+        """The descriptor of the connection to the driver, which receives the report about a killed process on it; None: no connection."""
 
 
 class StopSignal:
-    """Polled between batches: ``reason`` is why to end, or None to go on. Once there is a reason it stays.
+    """Polled between batches: ``reason`` is why the task has to end, or None to continue. A reason never changes again.
 
-    After ``LONG_SECONDS`` without a poll it waits for the topic first: the process may have been frozen, and a newer claim may have come.
+    ``topic`` has the config topic's reasons, ``connection`` the host's request; None: no host can request the end. ``now`` is the clock;
+    at ``deadline`` the time of the run is over, at ``expiry`` a value of a config provider expires. After ``LONG_SECONDS`` without a poll
+    it waits for the topic first: the process may have been frozen, and a newer claim may exist.
     """
 
     def __init__(
-        self, topic: TopicWatch, wire: Wire | None, *, now: Callable[[], float], deadline: float, expiry: float = math.inf
+        self, topic: TopicWatch, connection: HostConnection | None, *, now: Callable[[], float], deadline: float, expiry: float = math.inf
     ) -> None:
         self._topic = topic
-        self._wire = wire
+        self._driver_connection = connection
         self._now = now
         self._deadline = deadline
         self._expiry = expiry
@@ -76,8 +78,8 @@ class StopSignal:
         self._reason: StopReason | None = None
 
     @property
-    def asked_at(self) -> float | None:
-        """When it was asked last, on its clock; None before the first time."""
+    def polled_at(self) -> float | None:
+        """When it was last polled, on its clock; None: never."""
         return self._polled
 
     def reason(self) -> StopReason | None:
@@ -89,7 +91,7 @@ class StopSignal:
         return self.reason() is not None
 
     def is_final(self) -> bool:
-        """Whether the task's work was taken away: what is not committed is not waited for."""
+        """Whether the task no longer owns its work: no commit is waited for."""
         return self.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
 
     def _poll(self) -> StopReason | None:
@@ -99,7 +101,7 @@ class StopSignal:
         self._polled = now
         if reason is not None:
             return reason
-        if self._wire is not None and self._wire.is_cut():
+        if self._driver_connection is not None and self._driver_connection.is_closed():
             return StopReason.ASKED_TO_END
         if now >= self._deadline:
             return StopReason.TIME
@@ -108,16 +110,16 @@ class StopSignal:
         return None
 
 
-class StopWire:
-    """A body's end of a connection to the driver, which never sends anything: the connection ends when the body has to."""
+class StopConnection:
+    """A task's end of a connection to the driver. The driver sends nothing: it closes the connection to request the task's end."""
 
     def __init__(self, address: tuple[str, int], token: str) -> None:
-        """``token`` is the switch's, which accepts no connection without it."""
+        """``token`` is the StopServer's, which accepts no connection without it."""
         self._socket = socket.create_connection(address, timeout=5)
         self._socket.sendall(token.encode())
         self._socket.setblocking(False)
 
-    def is_cut(self) -> bool:
+    def is_closed(self) -> bool:
         try:
             self._socket.recv(1)
         except BlockingIOError:
@@ -135,15 +137,16 @@ class StopWire:
 
 
 class StopEvent:
-    """The same for a body in a thread of its host's process."""
+    """The request to end, for a task in a thread of its host's process."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
-    def cut(self) -> None:
+    def request(self) -> None:
+        """Have the task end. Safe in a signal handler."""
         self._event.set()
 
-    def is_cut(self) -> bool:
+    def is_closed(self) -> bool:
         return self._event.is_set()
 
     @property
@@ -154,46 +157,46 @@ class StopEvent:
         """Nothing is open."""
 
 
-class StopSwitch:
-    """The driver's end: accepts the bodies' connections, and cuts them all when the application has to end.
+class StopServer:
+    """The driver's end: accepts the tasks' connections, and closes them all when the application has to end.
 
-    A body sends ``token`` first, which travels with its payload. Other connections get no answer and cost little: one without the token
-    is closed after ``TOKEN_SECONDS``, and so is the oldest of more than ``MOST_STRANGERS``.
+    A task sends ``token`` first, which is in its payload. A connection without the token is closed after ``TOKEN_SECONDS``, and so is the
+    oldest of more than ``MAX_UNAUTHENTICATED``.
     """
 
     def __init__(self, host: str) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.token = secrets.token_hex(32)
         self._listener = socket.create_server((host, 0), family=family)
-        self._bodies: list[socket.socket] = []
+        self._connections: list[socket.socket] = []
         self._unknown: dict[socket.socket, _Unknown] = {}
-        self._thrown = False
-        self._reading, self._words = threading.Lock(), dict[int, str]()
+        self._is_requested = False
+        self._report_lock, self._reports = threading.Lock(), dict[int, str]()
         self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
-        threading.Thread(target=self._serve, name=f"stop-switch {self.address[1]}", daemon=True).start()
+        threading.Thread(target=self._serve, name=f"stop-server {self.address[1]}", daemon=True).start()
 
     def close(self) -> None:
-        """No body can connect any more, and those that have are cut. Its thread ends."""
+        """Close all connections and accept no more. Its thread ends."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for connections; ``close`` alone would not
-        for body in list(self._bodies):
-            body.close()
+        for each in list(self._connections):
+            each.close()
 
-    def throw(self) -> None:
-        """Have every body end, those that connect later too. Safe in a signal handler: it takes no lock and only shuts sockets."""
-        self._thrown = True
-        for body in list(self._bodies):
+    def request_stop(self) -> None:
+        """Have every task end, also those that connect later. Safe in a signal handler: it takes no lock and only shuts sockets down."""
+        self._is_requested = True
+        for each in list(self._connections):
             with contextlib.suppress(OSError):
-                body.shutdown(socket.SHUT_RDWR)
+                each.shutdown(socket.SHUT_RDWR)
 
-    def last_words(self, task: int) -> str | None:
-        """What was sent in the name of a task's process before that was killed (``memory_watch``); None: nothing. Any thread may ask."""
-        with self._reading:
-            for body in list(self._bodies):
-                with contextlib.suppress(OSError, ValueError, TypeError):  # nothing was sent, or no words
-                    number, text = json.loads(body.recv(MOST_WORDS))
-                    self._words[int(number)] = str(text)
-            return self._words.get(task)
+    def last_report(self, task: int) -> str | None:
+        """The report that ``memory_watch`` sent about a task's process before it killed that; None: no report. Thread-safe."""
+        with self._report_lock:
+            for each in list(self._connections):
+                with contextlib.suppress(OSError, ValueError, TypeError):  # nothing was sent, or no report
+                    number, text = json.loads(each.recv(MAX_REPORT_BYTES))
+                    self._reports[int(number)] = str(text)
+            return self._reports.get(task)
 
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector, self._listener:
@@ -205,7 +208,7 @@ class StopSwitch:
                     if connection in self._unknown:
                         self._read_token(selector, connection)
                     elif connection is not self._listener:
-                        continue  # it was dropped for a newer one
+                        continue  # it was dropped in favour of a newer one
                     elif not self._accept(selector):
                         for stranger in list(self._unknown):
                             self._drop(selector, stranger)
@@ -215,15 +218,15 @@ class StopSwitch:
                         self._drop(selector, stranger)
 
     def _accept(self, selector: selectors.BaseSelector) -> bool:
-        """Take a connection in; False: the switch is closed."""
+        """Accept a connection; False: the server is closed."""
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
             if error.errno in _NO_ROOM:
-                time.sleep(_NO_ROOM_SECONDS)  # the connection stays where it is, and would be offered again at once
+                time.sleep(_NO_ROOM_SECONDS)  # the connection stays in the queue, and would be offered again at once
             return error.errno in _NO_ROOM
         connection.setblocking(False)
-        if len(self._unknown) >= MOST_STRANGERS:
+        if len(self._unknown) >= MAX_UNAUTHENTICATED:
             self._drop(selector, next(iter(self._unknown)))
         self._unknown[connection] = _Unknown(time.monotonic() + TOKEN_SECONDS)
         selector.register(connection, selectors.EVENT_READ)
@@ -243,8 +246,8 @@ class StopSwitch:
             return
         selector.unregister(connection)
         del self._unknown[connection]
-        self._bodies.append(connection)
-        if self._thrown:
+        self._connections.append(connection)
+        if self._is_requested:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
@@ -263,7 +266,7 @@ class _Unknown:
 
 
 class FollowedConfig:
-    """The config topic's reasons to end a body or a hosted task."""
+    """The config topic's reasons to end a task."""
 
     def __init__(self, follower: ConfigFollower) -> None:
         self._follower = follower

@@ -80,10 +80,10 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
     finally:
         connector.stop()
     context.check()
-    return published(checked, generated, settings)
+    return publishable_configs(checked, generated, settings)
 
 
-def published(checked: CheckedConnector, generated: Sequence[object], settings: WorkerSettings) -> list[Mapping[str, str]]:
+def publishable_configs(checked: CheckedConnector, generated: Sequence[object], settings: WorkerSettings) -> list[Mapping[str, str]]:
     """What a connector has generated, in the form that goes to the topic. Raises as ``task_configs`` does of too much."""
     connector, maximum = checked.connector, checked.settings.tasks_max
     if len(generated) > maximum and checked.settings.tasks_max_enforce:

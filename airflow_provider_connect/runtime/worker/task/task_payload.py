@@ -56,7 +56,7 @@ def refuse_second_attempt(attempt: int) -> None:
         raise TaskException(f"Spark started this task a second time (attempt {attempt}); only Airflow retries")
 
 
-def need_newest(state: ClusterConfigState, connector: str, claim: Claim) -> None:
+def require_newest_claim(state: ClusterConfigState, connector: str, claim: Claim) -> None:
     """Raise FencedException when another run has claimed the connector since."""
     newest = state.claims.get(connector)
     if newest != claim:

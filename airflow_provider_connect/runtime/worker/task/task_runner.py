@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.worker.task.progress import end_not_known
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
-_LONGEST_ERROR: Final = 500
+_MAX_ERROR_LENGTH: Final = 500
 _Known = TypeVar("_Known")
 _Loop = TypeVar("_Loop", bound="Loop")
 
@@ -87,11 +87,11 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
     def _stop_at_end(self, task: SourceTask | SinkTask) -> None:
         """Have a new task stopped at the end, as in Connect also where it does not start."""
         self._task_of_author = task
-        self._open.callback(self._environment.stopped, task)
+        self._open.callback(self._environment.stop_task, task)
 
     def _last_error(self) -> str:
         """Of the last record that was left out, without secrets; empty: there is none, or it is not known."""
-        return cut(self._environment.mask(self._metrics.last_error()), _LONGEST_ERROR)
+        return cut(self._environment.mask(self._metrics.last_error()), _MAX_ERROR_LENGTH)
 
     def _datasets(self) -> list[dict[str, Any]]:
         """For lineage; Any: JSON. A Java task's are not known."""
