@@ -65,7 +65,7 @@ def driven(environment: RunEnvironment, config: dict[str, str], engine: Engine, 
     def exit_at_once(code: int) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr(driver, "starter", start_engine)
+    monkeypatch.setattr(driver, "start_engine", start_engine)
     monkeypatch.setattr(driver, "exit_at_once", exit_at_once)
     with pytest.raises(SystemExit) as ended:
         driver.run_with_spark(directory)

@@ -1,6 +1,6 @@
 """Source records that client or broker refuse for what they are: found, reported and left out.
 
-What is known to be too large, or has a time that no record has, never reaches the client (``without_refused``). What is refused all the
+What is known to be too large, or has a time that no record has, never reaches the client (``remove_refused``). What is refused all the
 same is found by ``RefusedRecords``, where ``errors.tolerance`` is all. A broker answers for whole batches: one that is too large, or that
 holds one bad record, is refused with all that lies in it. So what was refused is sent again in halves, once everything else is
 acknowledged, and only what is refused alone is given up. Records that were sent again stand behind later ones.

@@ -87,10 +87,10 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownOffsets:
-    """All that is known of one partition. ``mark`` is the metadata of the group's commit, ``is_fresh`` whether that is ours and young;
-    ``destination`` is None where the destination has no offset; ``had_offset``: exactly once this very destination has committed the
-    group's offset too, or the batch log's where the group has none; ``end`` is the last stable offset, ``high`` the high watermark.
-    ``is_unfinished``: the batch log's position was being set over REST when the process that did it died."""
+    """All that is known of one partition. ``mark`` is the metadata of the group's commit; ``was_committed_recently``: that commit is ours,
+    and less than a day old. ``destination`` None: the destination has no offset. ``had_offset``: exactly once this very destination has
+    committed the group's offset too, or the batch log's where the group has none. ``end`` is the last stable offset, ``high`` the high
+    watermark. ``is_unfinished``: the process that was setting the batch log's position over REST died."""
 
     beginning: int
     end: int
