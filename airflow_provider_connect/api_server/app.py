@@ -60,7 +60,7 @@ def _parts(current: CurrentWorker, loggers: Loggers, holder: str) -> list[Part]:
     """The parts in the order in which they act. The mirror reads topics for as long as that takes."""
     seconds = _interval_seconds()
     secrets = Secrets(lambda *plugin: current.herder().plugin_config(*plugin), hides_unknown=True)
-    mirror = Mirror(current.settings, holder=holder, hide=secrets.shown)
+    mirror = Mirror(current.settings, holder=holder, hide=secrets.redacted)
     acts = {
         "log levels": lambda worker: loggers.follow(worker.herder.config_state()),
         "reconciler": ServerWorker.reconcile,

@@ -104,7 +104,7 @@ class ServerWorker:
         """Ask the servers of databases what they hold back for connectors."""
         found = list(slot_reports(self.settings))
         self._slots = slot_problems(each.finding for each in found)
-        self.herder.retained_wal.found({each.connector: each.view for each in found if each.view is not None})
+        self.herder.retained_wal.replace({each.connector: each.view for each in found if each.view is not None})
 
     def reconcile(self) -> None:
         """Take or keep the lease, and reconcile. The other parts act only after this has succeeded: while it fails and waits, the lease

@@ -39,7 +39,7 @@ def replay(arguments: Any, verbs: Verbs) -> None:
     dry_run, records = arguments.dry_run, arguments.records
     if isinstance(verbs, Herder):
         shown = Secrets(verbs.plugin_config).shown
-        found = cast("Herder", verbs).replay_dead_letters(arguments.name, asked, dry_run=dry_run, records=records, shown=shown)
+        found = cast("Herder", verbs).replay_dead_letters(arguments.name, asked, dry_run=dry_run, records=records, redact=shown)
     else:
         found = verbs.replay_dead_letters(arguments.name, asked, dry_run=dry_run, records=records)
     if arguments.wait and not arguments.dry_run:
@@ -68,4 +68,4 @@ def _show(arguments: Any, found: Replay) -> None:
     elif found.preview is not None:
         print_preview(found.preview)
     else:
-        print(visible(ReplayEnds(arguments.name, found.replay).judge(found).text))
+        print(visible(ReplayEnds(arguments.name, found.replay).evaluate(found).text))

@@ -182,7 +182,7 @@ class FollowedStart:
 
     def seen(self) -> Seen:
         status = _status(self._verbs, self._condition.connector)
-        verdict = self._condition.judge(status)
+        verdict = self._condition.evaluate(status)
         if verdict.has_failed:
             cause = "\n".join(failures_of(status)) or "the server has no trace of it"
             return Seen(f"Connector {self._condition.connector} is FAILED: {cause}", is_well=False)
@@ -196,7 +196,7 @@ class FollowedReplay:
         self._verbs, self._condition, self._failure_timeout = verbs, ReplayEnds(sink, replay), FailureTimeout(_TRACE_SECONDS)
 
     def seen(self) -> Seen:
-        verdict = self._condition.judge(self._verbs.dead_letter_replay(self._condition.connector))
+        verdict = self._condition.evaluate(self._verbs.dead_letter_replay(self._condition.connector))
         return Seen(verdict.text, verdict.is_met if self._failure_timeout.ends_wait(verdict) else None)
 
 

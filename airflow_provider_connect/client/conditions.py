@@ -1,7 +1,7 @@
-"""Conditions of a wait: a state, an offset, a topic, the end of a connector. Each is a value with the call to make and a verdict on its
-answer.
+"""Conditions to wait for: a state, an offset, a topic, the deletion of a connector. Each is a value with the call to make and the
+evaluation of its answer.
 
-Sensors, operators and triggers poll; a condition is sent to the triggerer as JSON.
+Sensors, operators and triggers poll them; a condition is sent to the triggerer as JSON.
 """
 
 import time
@@ -22,8 +22,8 @@ from airflow_provider_connect.runtime.model.views import ConnectorInfo, Connecto
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``text`` describes what was seen. ``has_failed``: it FAILED, and does not get better by itself. ``is_early``: met, but what comes
-    right after a start has not come yet, and may never come."""
+    """``text`` describes the observed state. ``has_failed``: FAILED, and does not recover by itself. ``is_early``: met, but perhaps only
+    because a start is not complete."""
 
     is_met: bool
     text: str
@@ -32,17 +32,17 @@ class Verdict:
 
 
 class Condition(Protocol):
-    """Something about one connector."""
+    """A condition on one connector."""
 
     @property
     def connector(self) -> str: ...
 
     def call(self) -> Call[Any]:
-        """What to ask."""
+        """The request whose answer ``evaluate`` takes."""
         ...
 
-    def judge(self, seen: Any) -> Verdict:
-        """What the answer means; ``seen`` None: the server knows nothing of the connector, or has no status of it yet (404)."""
+    def evaluate(self, seen: Any) -> Verdict:
+        """The verdict on an answer; ``seen`` None: the server does not know the connector, or has no status of it yet (404)."""
         ...
 
 
@@ -58,13 +58,13 @@ class ConnectorReaches:
     def call(self) -> Call[ConnectorStatusView]:
         return ConnectVerbs.connector_status.call(self.connector)
 
-    def judge(self, seen: ConnectorStatusView | None) -> Verdict:
+    def evaluate(self, seen: ConnectorStatusView | None) -> Verdict:
         if seen is None:
             return Verdict(False, f"Connector {self.connector} has no status")
         tasks = [task for task in seen.tasks if task.state != State.DESTROYED] if self.with_tasks else []
         instances: list[StateView | TaskView] = [seen.connector, *tasks]
         failed = [instance for instance in instances if instance.state == State.FAILED and State.FAILED not in self.states]
-        text = f"Connector {self.connector} is {seen.connector.state}" + (f", its tasks {_counted(tasks)}" if tasks else "")
+        text = f"Connector {self.connector} is {seen.connector.state}" + (f", its tasks {_count_states(tasks)}" if tasks else "")
         if failed:
             return Verdict(False, f"{text}: {_first_line(failed[0].trace)}", has_failed=True)
         is_emptied = not tasks or seen.connector.state != State.STOPPED
@@ -83,7 +83,7 @@ class TaskReaches:
     def call(self) -> Call[TaskView]:
         return ConnectVerbs.task_status.call(self.connector, self.task)
 
-    def judge(self, seen: TaskView | None) -> Verdict:
+    def evaluate(self, seen: TaskView | None) -> Verdict:
         name = f"Task {self.connector}-{self.task}"
         if seen is None:
             return Verdict(False, f"{name} has no status")
@@ -94,8 +94,8 @@ class TaskReaches:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReaches:
-    """Every partition that has all entries of ``partition``, at least one, has come to ``offset``: numbers are as large or larger, all
-    else is equal. A sink's are ``{"kafka_topic": …, "kafka_partition": …}`` and ``{"kafka_offset": …}``."""
+    """Every partition that has all entries of ``partition``, at least one, has reached ``offset``: numbers are as large or larger, other
+    values are equal. A sink's are ``{"kafka_topic": …, "kafka_partition": …}`` and ``{"kafka_offset": …}``."""
 
     connector: str
     partition: Mapping[str, Any]
@@ -104,11 +104,11 @@ class OffsetReaches:
     def call(self) -> Call[list[OffsetView]]:
         return ConnectVerbs.offsets.call(self.connector)
 
-    def judge(self, seen: Sequence[OffsetView] | None) -> Verdict:
+    def evaluate(self, seen: Sequence[OffsetView] | None) -> Verdict:
         found = [view for view in seen or () if self.partition.items() <= (view.partition or {}).items()]
         if not found:
             return Verdict(False, f"Connector {self.connector} has no offset for {dict(self.partition)}")
-        behind = [view for view in found if view.offset is None or not _has_come(view.offset, self.offset)]
+        behind = [view for view in found if view.offset is None or not _has_reached(view.offset, self.offset)]
         shown = behind[0] if behind else found[0]
         return Verdict(not behind, f"Connector {self.connector} has offset {shown.offset} for {shown.partition}")
 
@@ -123,24 +123,24 @@ class TopicActive:
     def call(self) -> Call[list[str]]:
         return ConnectVerbs.active_topics.call(self.connector)
 
-    def judge(self, seen: Sequence[str] | None) -> Verdict:
+    def evaluate(self, seen: Sequence[str] | None) -> Verdict:
         return Verdict(self.topic in (seen or ()), f"Connector {self.connector} has used {', '.join(seen or ()) or 'no topic'}")
 
 
 @dataclass(frozen=True, slots=True)
 class LagBelow:
-    """A sink has fewer than ``records`` before it, all its partitions together. No ``Condition``: Connect's API does not report the ends of
+    """A sink's lag, summed over its partitions, is below ``records``. Not a ``Condition``: Connect's API does not report the ends of
     topics, so the hook asks Kafka too."""
 
     connector: str
     records: int
 
-    def judge(self, seen: Mapping[TopicPartition, int] | None) -> Verdict:
+    def evaluate(self, seen: Mapping[TopicPartition, int] | None) -> Verdict:
         """``seen``: the lag of each partition; None: there is no such connector."""
         if seen is None:
-            return Verdict(False, f"Connector {self.connector} is not there")
+            return Verdict(False, f"Connector {self.connector} does not exist")
         lag = sum(seen.values())
-        return Verdict(lag < self.records, f"Connector {self.connector} has {lag} records before it in {len(seen)} partitions")
+        return Verdict(lag < self.records, f"Connector {self.connector} has a lag of {lag} records in {len(seen)} partitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +153,14 @@ class BackfillEnds:
     def call(self) -> Call[list[Backfill]]:
         return ConnectVerbs.backfills.call(self.connector)
 
-    def judge(self, seen: Sequence[Backfill] | None) -> Verdict:
+    def evaluate(self, seen: Sequence[Backfill] | None) -> Verdict:
         found = next((each for each in seen or () if each.name == self.name), None)
         if found is None:
             return Verdict(False, f"There is no backfill {self.name}", has_failed=True)
         if found.is_done:
             return Verdict(True, f"Backfill {self.name} has delivered all")
         if found.is_done is None:
-            return Verdict(False, f"Backfill {self.name} is one of a source: when it has ended is not known", has_failed=True)
+            return Verdict(False, f"Backfill {self.name} is of a source: its end is not known", has_failed=True)
         text = f"Backfill {self.name} is {found.state}, with {found.left} offsets to go"
         return Verdict(False, text, has_failed=found.state == State.FAILED)
 
@@ -174,20 +174,20 @@ class IsGone:
     def call(self) -> Call[ConnectorInfo]:
         return ConnectVerbs.connector_info.call(self.connector)
 
-    def judge(self, seen: ConnectorInfo | None) -> Verdict:
-        return Verdict(seen is None, f"Connector {self.connector} is {'gone' if seen is None else 'there'}")
+    def evaluate(self, seen: ConnectorInfo | None) -> Verdict:
+        return Verdict(seen is None, f"Connector {self.connector} {'does not exist' if seen is None else 'exists'}")
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeSucceeds:
-    """The upgrade that was requested last is DONE. Held back or rolled back it never will be."""
+    """The last requested upgrade is DONE. Has failed once it is held back or rolled back."""
 
     connector: str
 
     def call(self) -> Call[Upgrade]:
         return ConnectVerbs.upgrade.call(self.connector)
 
-    def judge(self, seen: Upgrade | None) -> Verdict:
+    def evaluate(self, seen: Upgrade | None) -> Verdict:
         if seen is None:
             return Verdict(False, f"No upgrade of connector {self.connector} was requested")
         text = f"The upgrade of connector {self.connector} from version {seen.old} to {seen.new} is {seen.state}"
@@ -197,7 +197,7 @@ class UpgradeSucceeds:
 
 @dataclass(frozen=True, slots=True)
 class ReplayEnds:
-    """The replay of a sink's dead-letter records has read all that it was to read. Another that was requested since replaces it."""
+    """The replay of a sink's dead-letter records is complete. Has failed if another was requested since."""
 
     connector: str
     replay: str
@@ -205,7 +205,7 @@ class ReplayEnds:
     def call(self) -> Call[Replay]:
         return ConnectVerbs.dead_letter_replay.call(self.connector)
 
-    def judge(self, seen: Replay | None) -> Verdict:
+    def evaluate(self, seen: Replay | None) -> Verdict:
         if seen is None or seen.replay != self.replay:
             return Verdict(False, f"Another replay of dead-letter records of {self.connector} has replaced this one", has_failed=True)
         text = f"{seen.records} dead-letter records of {self.connector} are replayed"
@@ -218,8 +218,8 @@ class ReplayEnds:
 
 
 class FailureTimeout:
-    """How long FAILED, and RUNNING without tasks, must be seen without a break before it counts: what was changed or restarted shows its
-    old state for a while, and what was created has no tasks for a while."""
+    """How long FAILED, or RUNNING without tasks, must last before it counts: a changed or restarted connector keeps its old state for a
+    while, and a new one has no tasks for a while."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._now = seconds, now
@@ -227,7 +227,7 @@ class FailureTimeout:
         self._since = 0.0
 
     def ends_wait(self, verdict: Verdict) -> bool:
-        """Called after each check: whether no other is needed."""
+        """Whether the wait is over. Called after each check."""
         seen, now = (verdict.is_met, verdict.has_failed), self._now()
         if seen != self._seen:
             self._seen, self._since = seen, now
@@ -271,17 +271,17 @@ def known_states(states: str | Sequence[str]) -> list[str]:
     return names
 
 
-def _has_come(offset: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(_is_reached(offset.get(name), value) for name, value in wanted.items())
+def _has_reached(offset: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(_reaches(offset.get(name), value) for name, value in wanted.items())
 
 
-def _is_reached(value: object, wanted: object) -> bool:
+def _reaches(value: object, wanted: object) -> bool:
     if isinstance(wanted, int | float) and not isinstance(wanted, bool):
         return isinstance(value, int | float) and value >= wanted
     return value == wanted
 
 
-def _counted(tasks: Sequence[TaskView]) -> str:
+def _count_states(tasks: Sequence[TaskView]) -> str:
     states = [task.state for task in tasks]
     return ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
 

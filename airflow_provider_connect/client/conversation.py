@@ -1,7 +1,7 @@
-"""One call carried through: sent, sent again where that helps and cannot do harm, its answer read or its refusal raised.
+"""One call: send it, retry it where that is safe, then read the answer or raise the refusal.
 
-Does no I/O: a generator that yields what to do next (``Send``, ``Wait``) and is sent what came of it (``Answer``, ``Lost``), so that the
-client and its asynchronous twin are one. Refusals become the exceptions of ``errors``.
+Does no I/O: a generator yields the next step (``Send``, ``Wait``) and receives its outcome (``Answer``, ``Lost``), so that the client and
+its asynchronous twin share it. Refusals become the exceptions of ``errors``.
 """
 
 import re
@@ -27,15 +27,15 @@ _LEAST_REFUSAL = 300
 _REMOVED = 404
 _REBALANCE = re.compile(r"rebalance|stale configuration|no known leader|zombie sink tasks", re.IGNORECASE)
 _EXISTS = re.compile(r"\balready exists\b")
-_PASSING = frozenset({429, 502, 503, 504})
-"""Statuses of servers that start, and of proxies before servers that are away."""
+_TRANSIENT = frozenset({429, 502, 503, 504})
+"""Statuses of starting servers, and of proxies whose server is down."""
 
 _BY_STATUS = {403: ForbiddenException, 404: NotFoundException, 409: ConflictException}
 _SHOWN_CHARACTERS = 200
 
 
 class UnreachableException(RetriableException):
-    """No answer came within the limits: the server is away, or the address is wrong."""
+    """No answer arrived within the limits: the server is down, or the address is wrong."""
 
 
 class ServerException(ConnectException):
@@ -48,10 +48,9 @@ class ServerException(ConnectException):
 
 @dataclass(frozen=True, slots=True)
 class RetryLimits:
-    """``seconds`` from the first attempt on in which another one may begin; 0: there is but one.
+    """No attempt begins later than ``seconds`` after the first; 0: no retry.
 
-    The waits between attempts double from the first to the longest, each shortened by up to a half at random, so that many clients do
-    not come back together.
+    The wait between attempts doubles up to the longest, each shortened at random by up to a half, so that clients do not retry together.
     """
 
     seconds: float = 30.0
@@ -88,25 +87,27 @@ Conversation = Generator[Send | Wait, Answer | Lost | None, T]
 
 
 def conversation(call: Call[T], server: str, limits: RetryLimits, now: Callable[[], float], random: Callable[[], float]) -> Conversation[T]:
-    """``call`` carried through on the ``server`` of this base URL; ``now`` in seconds.
+    """Carry out ``call`` on the ``server`` with this base URL; ``now`` in seconds.
 
-    Raises UnreachableException when no answer came in time, else what ``refusal`` makes of the answer.
+    Raises UnreachableException when no answer arrived in time, and for a refused request the exception that ``refusal`` returns.
     """
     request = f"{call.verb.method} {server}{call.path}"
     started, attempt, was_lost = now(), 0, False
     while True:
-        came = yield Send()
-        if isinstance(came, Answer) and not _is_refusal(call, came):
-            return _read(call, came, request)
-        if was_lost and isinstance(came, Answer) and call.verb.removes and came.status == _REMOVED:
+        outcome = yield Send()
+        if isinstance(outcome, Answer) and not _is_refusal(call, outcome):
+            return _read(call, outcome, request)
+        if was_lost and isinstance(outcome, Answer) and call.verb.removes and outcome.status == _REMOVED:
             return call.read(Answer(204))
         wait = limits.wait(attempt, random())
         may_repeat = (
-            is_passing(came) if isinstance(came, Answer) else isinstance(came, Lost) and (call.verb.is_repeatable or not came.was_sent)
+            is_transient(outcome)
+            if isinstance(outcome, Answer)
+            else isinstance(outcome, Lost) and (call.verb.is_repeatable or not outcome.was_sent)
         )
         if not may_repeat or now() + wait - started > limits.seconds:
-            raise refusal(came, request) if isinstance(came, Answer) else _unreachable(came, request, attempt + 1)
-        was_lost = was_lost or (isinstance(came, Lost) and came.was_sent)
+            raise refusal(outcome, request) if isinstance(outcome, Answer) else _unreachable(outcome, request, attempt + 1)
+        was_lost = was_lost or (isinstance(outcome, Lost) and outcome.was_sent)
         attempt += 1
         yield Wait(wait)
 
@@ -120,26 +121,26 @@ def _read(call: Call[T], answer: Answer, request: str) -> T:
         return call.read(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ServerException(
-            f"{request} answers {answer.status}, but not as Kafka Connect does ({type(error).__name__}: {error}): is this its address?",
+            f"{request} answers {answer.status}, but not as Kafka Connect does ({type(error).__name__}: {error}): check the address",
             answer.status,
         ) from error
 
 
-def _unreachable(came: Lost | None, request: str, attempts: int) -> UnreachableException:
-    reason = came.reason if came is not None else "nothing was sent"
+def _unreachable(outcome: Lost | None, request: str, attempts: int) -> UnreachableException:
+    reason = outcome.reason if outcome is not None else "nothing was sent"
     times = "once" if attempts == 1 else f"{attempts} times"
-    unclear = " Whether the server carried it out is not known." if came is not None and came.was_sent else ""
+    unclear = " Whether the server carried it out is not known." if outcome is not None and outcome.was_sent else ""
     return UnreachableException(f"{request} has no answer, tried {times}: {reason}.{unclear} Check the address, and that the server runs")
 
 
 def is_outage(error: ConnectException) -> bool:
-    """Whether a server or the way to it failed, and not the request: a wait goes on."""
+    """Whether the server or the network failed, not the request: a wait continues."""
     return error.retriable or (isinstance(error, ServerException) and error.status >= 500)
 
 
-def is_passing(answer: Answer) -> bool:
-    """Whether the same request may be met soon. A rebalance is a 409, but for some reads and changes of offsets a 500."""
-    return answer.status in _PASSING or (answer.status in (409, 500) and _REBALANCE.search(_message(answer)) is not None)
+def is_transient(answer: Answer) -> bool:
+    """Whether a retry of the request may succeed soon. A rebalance is a 409, but a 500 for some reads and changes of offsets."""
+    return answer.status in _TRANSIENT or (answer.status in (409, 500) and _REBALANCE.search(_message(answer)) is not None)
 
 
 def refusal(answer: Answer, request: str) -> ConnectException:
@@ -150,7 +151,7 @@ def refusal(answer: Answer, request: str) -> ConnectException:
             f"{request} answers 401{f': {message}' if message else ''}. Give the login and password, or the token, of a user it knows"
         )
     if not message:
-        return ServerException(f"{request} answers {answer.status} and not as Kafka Connect does: {_shown(answer)}", answer.status)
+        return ServerException(f"{request} answers {answer.status} and not as Kafka Connect does: {_excerpt(answer)}", answer.status)
     if message.startswith("HTTP ") or "message" not in answer.body:  # not from a route of Kafka Connect's
         message = f"{request}: {message}"
     if answer.status == 409 and _EXISTS.search(message):
@@ -168,6 +169,6 @@ def _message(answer: Answer) -> str:
     return "" if found is None else str(found)
 
 
-def _shown(answer: Answer) -> str:
+def _excerpt(answer: Answer) -> str:
     text = " ".join((answer.text or str(answer.body or "")).split())
     return repr(text[:_SHOWN_CHARACTERS]) if text else "without a body"

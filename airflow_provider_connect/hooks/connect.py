@@ -104,7 +104,7 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
             seen = self.sink_lag(condition.connector) if isinstance(condition, LagBelow) else self.carry_out(condition.call())
         except NotFoundException:
             seen = None
-        return condition.judge(seen)
+        return condition.evaluate(seen)
 
     def sink_lag(self, name: str) -> dict[TopicPartition, int]:
         """How many records each partition of a sink's topics holds that the sink has not committed. Asks Kafka too, at the brokers of this
@@ -165,7 +165,7 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
             seen = await (self.sink_lag(condition.connector) if isinstance(condition, LagBelow) else self.carry_out(condition.call()))
         except NotFoundException:
             seen = None
-        return condition.judge(seen)
+        return condition.evaluate(seen)
 
     async def sink_lag(self, name: str) -> dict[TopicPartition, int]:
         """As ``ConnectHook.sink_lag``; Kafka is asked in a thread."""

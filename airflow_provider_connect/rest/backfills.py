@@ -14,33 +14,33 @@ from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer
 from airflow_provider_connect.rest.calls import author_of, calls_of, user_of
-from airflow_provider_connect.rest.routes import Connector, serves
+from airflow_provider_connect.rest.routes import Connector, route_for
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.backfill import backfill_name
 
 router = APIRouter()
 
 
-@serves(router, "backfills")
+@route_for(router, "backfills")
 async def list_backfills(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
-    def listed(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         found = herder.backfills(connector)
         readable = calls.access.readable(user_of(request), [each.name for each in found])
         return answer([each for each in found if each.name in readable])
 
-    return await calls.read(request, connector, listed)
+    return await calls.read(request, connector, respond)
 
 
-@serves(router, "create_backfill", body=bodies.AskedBackfill.model_json_schema())
+@route_for(router, "create_backfill", body=bodies.BackfillBody.model_json_schema())
 async def create_backfill(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
-    def create(herder: Herder, asked: bodies.AskedBackfill) -> Response:
+    def create(herder: Herder, asked: bodies.BackfillBody) -> Response:
         wanted = asked.request()
         require(calls.access, user_of(request), Right.CHANGE, backfill_name(connector, wanted.id))
-        found = herder.create_backfill(connector, wanted, calls.secrets.patched, dry_run=asked.dry_run, author=author_of(request))
+        found = herder.create_backfill(connector, wanted, calls.secrets.restore_patch, dry_run=asked.dry_run, author=author_of(request))
         return answer(found, 200 if asked.dry_run else 201)
 
-    return await calls.change_by(request, connector, bodies.AskedBackfill.of, create)
+    return await calls.change_with_body(request, connector, bodies.BackfillBody.of, create)

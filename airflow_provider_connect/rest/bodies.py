@@ -1,6 +1,6 @@
 """The bodies of requests, read within limits: what Kafka Connect takes, and a 400 with a text for people where it would answer 500.
 
-``received`` runs in the event loop and only collects bytes. Everything else takes what it returned and is called from worker threads: a
+``receive`` runs in the event loop and only collects bytes. Everything else takes what it returned and is called from worker threads: a
 body of a megabyte takes longer to parse than the loop may be held.
 """
 
@@ -48,7 +48,7 @@ class Body:
     content_type: str | None
 
 
-async def received(request: Request, *, seconds: float) -> Body:
+async def receive(request: Request, *, seconds: float) -> Body:
     """Raises HttpException: 413 as soon as the body is known to be too long, 408 when it has not come within ``seconds``."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and len(declared) < _MOST_LENGTH_DIGITS and int(declared) > MOST_BYTES:
@@ -168,7 +168,7 @@ def _offset(entry: object) -> OffsetView:
     return OffsetView(**parts)  # a partition that is missing is the herder's to refuse
 
 
-class Asked(BaseModel):
+class JsonBody(BaseModel):
     """A body of a route of ours; a missing body counts as an empty object."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
@@ -185,7 +185,7 @@ class Asked(BaseModel):
             first, *others = error.errors(include_url=False, include_input=False)
             name, texts = _field(first["loc"]), [first["msg"]]
             texts += [other["msg"] for other in others if len(other["loc"]) > 1 and _field(other["loc"]) == name]
-            if first["type"] == "missing" and cls is AskedRollback:
+            if first["type"] == "missing" and cls is RollbackBody:
                 raise BadRequestException(f"'{name}' is missing: give the number of a revision") from None
             if first["type"] in ("missing", "string_too_short"):
                 raise BadRequestException(f"'{name}' is missing: give a version or a range such as [2.0,3.0)") from None
@@ -197,7 +197,7 @@ def _field(location: Iterable[int | str]) -> str:
     return ".".join(str(part) for part in location if part not in _TYPES)
 
 
-class AskedPreview(Asked):
+class PreviewBody(JsonBody):
     """The body of ``POST /connectors/«c»/preview``. ``config`` None: the connector's own."""
 
     records: int = Field(10, ge=1, le=10_000)
@@ -213,7 +213,7 @@ class AskedPreview(Asked):
         return settings({key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()})
 
 
-class AskedUpgrade(Asked):
+class UpgradeBody(JsonBody):
     """The body of ``PUT /connectors/«c»/upgrade``."""
 
     to: _Version
@@ -221,13 +221,13 @@ class AskedUpgrade(Asked):
     accept_schema_change: bool = Field(False, description="Other fields, types and topics do not stop it")
 
 
-class AskedRollback(Asked):
+class RollbackBody(JsonBody):
     """The body of ``POST /connectors/«c»/config/rollback``."""
 
     revision: int = Field(ge=1, le=_MOST_ID, description="The number of a revision, as GET …/config/history has it")
 
 
-class AskedUndo(Asked):
+class UndoBody(JsonBody):
     """The body of ``POST /connectors/«c»/offsets/undo``: one of ``to`` and ``entry``."""
 
     to: str | int | None = Field(None, description="An instant: ISO 8601 with a time zone, or milliseconds since 1970")
@@ -235,8 +235,8 @@ class AskedUndo(Asked):
     dry_run: bool = Field(False, description="Change nothing, and answer what would change")
 
 
-class _AskedRange(BaseModel):
-    """One range of ``AskedBackfill``."""
+class _RangeBody(BaseModel):
+    """One range of ``BackfillBody``."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -250,10 +250,10 @@ class _AskedRange(BaseModel):
     )
 
 
-class AskedBackfill(Asked):
+class BackfillBody(JsonBody):
     """The body of ``POST /connectors/«c»/backfills``."""
 
-    ranges: list[_AskedRange] = Field(
+    ranges: list[_RangeBody] = Field(
         default_factory=list, max_length=MOST_RANGES, description="Of a sink; {} is all that its only topic holds. Not of a source"
     )
     config: Annotated[dict[str, Any], WithJsonSchema({**CONFIG, "description": "Settings that differ; null removes one"})] = {}
@@ -272,7 +272,7 @@ class AskedBackfill(Asked):
         return BackfillRequest(ranges, self.config, time_id(time.time()) if self.id is None else self.id)
 
 
-class AskedComparison(Asked):
+class ComparisonBody(JsonBody):
     """The body of ``POST /connectors/«c»/upgrade/comparison``."""
 
     to: _Version

@@ -1,6 +1,6 @@
-"""One call of the herder for one user, within Kafka Connect's time limit: 1 the right 2 the body 3 the verb.
+"""One call of the herder for one user, within Kafka Connect's time limit: 1 check the right 2 read the body 3 call the verb.
 
-Only the bytes of a body are read in the event loop. Rights, parsing, the verb and its answer have worker threads.
+The event loop only reads the bytes of a body. Worker threads check rights, parse, call the verb and build its answer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from airflow_provider_connect.runtime.model.verbs import VERBS
 SECONDS = 90.0
 HEALTH_SECONDS = 10.0
 OF_ONE_USER = 2
-"""How many requests with a body are carried out at once for one user; probes have four processes (``plugins.validation.probe_process``)."""
+"""Concurrent requests with a body for one user. Probes have four processes (``plugins.validation.probe_process``)."""
 READS_OF_ONE_USER = 8
-"""And how many that read: half of the threads that there are for them, since a plugin or Kafka may keep each of them waiting."""
+"""Concurrent reads for one user: half of the readers' threads, since a plugin or Kafka may block each of them."""
 
 USER = "connect_user"
 """The key of the user in the request's scope."""
@@ -39,13 +39,13 @@ _T = TypeVar("_T")
 _B = TypeVar("_B")
 _OWN_FAILURE = 500
 _PARSED_AT_ONCE = 2
-"""Parsing takes Python's lock, and the event loop waits its turn for it among the threads that do."""
+"""Parsing holds Python's lock, for which the event loop competes with the parsing threads."""
 
 
 class Calls:
-    """Shared by all requests of an app. ``herder`` gives the process's one herder, or raises while there is none.
+    """Shared by all requests of an app. ``herder`` returns the process's herder, or raises while there is none.
 
-    Verbs that change something have threads of their own, so that slow ones never keep readers waiting.
+    Changes have their own threads, so that slow changes never block readers.
     """
 
     def __init__(self, herder: Callable[[], Herder], access: Access) -> None:
@@ -62,38 +62,40 @@ class Calls:
             require(self.access, user_of(request), Right.READ, connector)
             return verb(self.herder())
 
-        async with self._share_of(request, READS_OF_ONE_USER):
+        async with self._user_turn(request, READS_OF_ONE_USER):
             return await self.in_thread(act)
 
     async def change(self, request: Request, connector: str, verb: Callable[[Herder], _T], *, right: Right = Right.CHANGE) -> _T:
-        """``verb`` for a user who has the right on the connector. A body that comes all the same is left alone."""
+        """``verb`` for a user who has the right on the connector. A body is read and ignored."""
         await self.in_thread(lambda: require(self.access, user_of(request), right, connector))
-        await bodies.received(request, seconds=SECONDS)
-        return await self.in_thread(lambda: self.noted(request, connector, lambda: verb(self.herder())), changes=True)
+        await bodies.receive(request, seconds=SECONDS)
+        return await self.in_thread(lambda: self.audit(request, connector, lambda: verb(self.herder())), changes=True)
 
-    async def change_by(self, request: Request, connector: str, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
+    async def change_with_body(
+        self, request: Request, connector: str, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]
+    ) -> _T:
         """``verb`` with the body of the request, for a user who may change the connector."""
 
         def act(herder: Herder, body: _B) -> _T:
             if getattr(body, "dry_run", False):
                 return verb(herder, body)
-            return self.noted(request, connector, lambda: verb(herder, body))
+            return self.audit(request, connector, lambda: verb(herder, body))
 
-        return await self._by(request, lambda: require(self.access, user_of(request), Right.CHANGE, connector), parse, act)
+        return await self._with_body(request, lambda: require(self.access, user_of(request), Right.CHANGE, connector), parse, act)
 
-    async def create_by(self, request: Request, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
-        """As ``change_by``, where only the body names the connector: for a user who may change some. ``verb`` requires the right on it, and
-        has what it does ``noted``."""
+    async def create_with_body(self, request: Request, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
+        """As ``change_with_body``, where only the body names the connector, for a user who may change at least one. ``verb`` checks the
+        right on the connector and calls ``audit``."""
 
         def check() -> None:
             if not self.access.may_change_some(user_of(request)):
                 raise ForbiddenException("You may not create connectors")
 
-        return await self._by(request, check, parse, verb)
+        return await self._with_body(request, check, parse, verb)
 
-    def noted(self, request: Request, connector: str | None, act: Callable[[], _T], **details: str) -> _T:
-        """What ``act`` returns, and an entry for it in the host's audit log. A refusal is not noted, a failure that may have come half-way
-        is. ``details`` join those of the request."""
+    def audit(self, request: Request, connector: str | None, act: Callable[[], _T], **details: str) -> _T:
+        """Call ``act``, write an entry in the host's audit log, and return the result. A refusal is not logged; a failure that may have
+        changed something is. ``details`` are added to those of the request."""
         try:
             done = act()
         except Exception as error:
@@ -112,18 +114,18 @@ class Calls:
         asked |= {name: text for name, text in request.query_params.items() if name in verb.query}
         self.access.note(user_of(request), verb.name, connector, {name: cut(text) for name, text in {**asked, **details}.items()})
 
-    async def _by(
+    async def _with_body(
         self, request: Request, check: Callable[[], None], parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]
     ) -> _T:
         await self.in_thread(check)
-        body = await bodies.received(request, seconds=SECONDS)
-        async with self._share_of(request, OF_ONE_USER):
-            return await self.in_thread(lambda: verb(self.herder(), self._parsed(parse, body)), changes=True)
+        body = await bodies.receive(request, seconds=SECONDS)
+        async with self._user_turn(request, OF_ONE_USER):
+            return await self.in_thread(lambda: verb(self.herder(), self._parse(parse, body)), changes=True)
 
     @asynccontextmanager
-    async def _share_of(self, request: Request, most: int) -> AsyncIterator[None]:
-        """One of the user's own ``most`` turns: threads are few for all users together, and so are processes for plugins. A server that
-        knows no users gives none. Raises ConnectException when no turn comes in time."""
+    async def _user_turn(self, request: Request, most: int) -> AsyncIterator[None]:
+        """Wait for one of the user's ``most`` turns: all users share a few threads and plugin processes. A server without users does not
+        limit them. Raises ConnectException when no turn is free in time."""
         name = self.access.name_of(user_of(request))
         if not name:
             yield
@@ -139,28 +141,28 @@ class Calls:
         finally:
             share.release()
 
-    def _parsed(self, parse: Callable[[bodies.Body], _B], body: bodies.Body) -> _B:
+    def _parse(self, parse: Callable[[bodies.Body], _B], body: bodies.Body) -> _B:
         with self._parsing:
             return parse(body)
 
     async def ask(self, request: Request, verb: Callable[[Herder], _T]) -> _T:
         """``verb`` for any user who passed the checks."""
-        async with self._share_of(request, READS_OF_ONE_USER):
+        async with self._user_turn(request, READS_OF_ONE_USER):
             return await self.in_thread(lambda: verb(self.herder()))
 
-    async def administer_by(self, request: Request, parse: Callable[[bodies.Body], _B], act: Callable[[_B], _T]) -> _T:
-        """``act`` with the body of the request, for a user who may change what concerns all connectors."""
+    async def administer_with_body(self, request: Request, parse: Callable[[bodies.Body], _B], act: Callable[[_B], _T]) -> _T:
+        """``act`` with the body of the request, for a user who may change settings of all connectors."""
 
         def check() -> None:
             if not self.access.may_administer(user_of(request)):
                 raise ForbiddenException("You may not change what concerns all connectors")
 
         await self.in_thread(check)
-        body = await bodies.received(request, seconds=SECONDS)
-        return await self.in_thread(lambda: act(self._parsed(parse, body)), changes=True)
+        body = await bodies.receive(request, seconds=SECONDS)
+        return await self.in_thread(lambda: act(self._parse(parse, body)), changes=True)
 
     async def in_thread(self, act: Callable[[], _T], *, changes: bool = False, seconds: float = SECONDS) -> _T:
-        """Raises ConnectException when it takes too long; the thread goes on then, and what it does is done."""
+        """Raises ConnectException after ``seconds``; the thread still completes what it does."""
         try:
             with anyio.fail_after(seconds):
                 return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._writers if changes else self._readers)
@@ -169,7 +171,7 @@ class Calls:
 
 
 def calls_of(request: Request) -> Calls:
-    """The calls of the app that the request came to."""
+    """The calls of the app that serves the request."""
     calls: Calls = request.app.state.calls
     return calls
 
@@ -184,7 +186,7 @@ def user_of(request: Request) -> User:
 
 
 def known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
-    """The config as it is, if ``given`` may have parts of it to restore; None: there is no such connector."""
+    """The stored config, if ``given`` has hidden values to restore; None: it has none, or there is no such connector."""
     if not any(HIDDEN in value for value in given.values() if value):
         return None
     try:

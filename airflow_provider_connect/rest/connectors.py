@@ -20,7 +20,7 @@ from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, empty, json_bytes
 from airflow_provider_connect.rest.calls import SECONDS, Calls, author_of, calls_of, known_config, user_of
 from airflow_provider_connect.rest.request_checks import location_segment
-from airflow_provider_connect.rest.routes import Connector, Task, answers, query_of, serves
+from airflow_provider_connect.rest.routes import Connector, Task, add_route, query_of, route_for
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.view_json import to_json
@@ -48,11 +48,11 @@ _ALGORITHMS = ("HmacSHA256",)
 # ── connectors ──
 
 
-@serves(router, "connectors")
+@route_for(router, "connectors")
 async def list_connectors(request: Request) -> Response:
     calls, parts = calls_of(request), request.query_params.getlist("expand")
 
-    def listed(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         if not parts:
             names = herder.connectors()
             readable = calls.access.readable(user_of(request), names)
@@ -62,38 +62,38 @@ async def list_connectors(request: Request) -> Response:
         shown = found if len(readable) == len(found) else {name: views for name, views in found.items() if name in readable}
         return answer(request.app.state.listing.body(shown, parts, existing=found.keys()))
 
-    return await calls.ask(request, listed)
+    return await calls.ask(request, respond)
 
 
-@serves(router, "create_connector", body=documents.NEW_CONNECTOR)
+@route_for(router, "create_connector", body=documents.NEW_CONNECTOR)
 async def create_connector(request: Request) -> Response:
     calls = calls_of(request)
 
     def create(herder: Herder, new: bodies.NewConnector) -> Response:
         require(calls.access, user_of(request), Right.CHANGE, new.name)
-        config = _named(new.name, calls.secrets.restored(new.config, None))
+        config = _named(new.name, calls.secrets.restore(new.config, None))
 
         def write() -> ConnectorInfo:
             return herder.create_connector(new.name, config, new.initial_state, author=author_of(request))
 
-        return _created(request, calls, calls.noted(request, new.name, write))
+        return _created(request, calls, calls.audit(request, new.name, write))
 
-    return await calls.create_by(request, bodies.new_connector, create)
+    return await calls.create_with_body(request, bodies.new_connector, create)
 
 
-@serves(router, "put_connector_config", body=documents.CONFIG)
+@route_for(router, "put_connector_config", body=documents.CONFIG)
 async def put_config(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
     def put(herder: Herder, given: bodies.Config) -> Response:
-        config = _named(connector, calls.secrets.restored(given, known_config(herder, connector, given)))
+        config = _named(connector, calls.secrets.restore(given, known_config(herder, connector, given)))
         info, is_new = herder.put_connector_config(connector, config, author=author_of(request))
-        return _created(request, calls, info) if is_new else answer(calls.secrets.masked(info))
+        return _created(request, calls, info) if is_new else answer(calls.secrets.redacted_info(info))
 
-    return await calls.change_by(request, connector, bodies.config, put)
+    return await calls.change_with_body(request, connector, bodies.config, put)
 
 
-@serves(router, "patch_connector_config", body=documents.CONFIG_PATCH)
+@route_for(router, "patch_connector_config", body=documents.CONFIG_PATCH)
 async def patch_config(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
@@ -101,13 +101,13 @@ async def patch_config(request: Request, connector: Connector) -> Response:
         if given is None:
             herder.connector_config(connector)
             raise BadRequestException("The body must be a JSON object with the settings to change, not empty")
-        info = herder.patch_connector_config(connector, given, calls.secrets.patched, author=author_of(request))
-        return answer(calls.secrets.masked(info))
+        info = herder.patch_connector_config(connector, given, calls.secrets.restore_patch, author=author_of(request))
+        return answer(calls.secrets.redacted_info(info))
 
-    return await calls.change_by(request, connector, bodies.config_patch, patch)
+    return await calls.change_with_body(request, connector, bodies.config_patch, patch)
 
 
-@serves(router, "restart_connector")
+@route_for(router, "restart_connector")
 async def restart_connector(request: Request, connector: Connector) -> Response:
     asked = query_of(request, "restart_connector")
 
@@ -118,15 +118,15 @@ async def restart_connector(request: Request, connector: Connector) -> Response:
     return await calls_of(request).change(request, connector, restart)
 
 
-answers(router, "connector_info", view=lambda calls, info: calls.secrets.masked(info))
-answers(router, "connector_config", view=lambda calls, config: calls.secrets.shown(config))
-answers(router, "config_history", given=lambda calls: {"shown": calls.secrets.shown})
-answers(
+add_route(router, "connector_info", view=lambda calls, info: calls.secrets.redacted_info(info))
+add_route(router, "connector_config", view=lambda calls, config: calls.secrets.redacted(config))
+add_route(router, "config_history", given=lambda calls: {"redact": calls.secrets.redacted})
+add_route(
     router,
     "rollback_config",
-    body=bodies.AskedRollback,
-    given=lambda calls: {"restored": calls.secrets.patched},
-    view=lambda calls, info: calls.secrets.masked(info),
+    body=bodies.RollbackBody,
+    given=lambda calls: {"restore": calls.secrets.restore_patch},
+    view=lambda calls, info: calls.secrets.redacted_info(info),
 )
 
 
@@ -143,7 +143,7 @@ def _named(name: str, config: bodies.Config) -> bodies.Config:
 def _created(request: Request, calls: Calls, info: ConnectorInfo) -> Response:
     mounted_at = request.scope.get("root_path", "")
     location = f"{request.url.scheme}://{request.url.netloc}{mounted_at}/connectors/{location_segment(info.name)}"
-    return answer(calls.secrets.masked(info), 201, {"Location": location})
+    return answer(calls.secrets.redacted_info(info), 201, {"Location": location})
 
 
 class Listing:
@@ -168,21 +168,21 @@ class Listing:
     def _entry(self, name: str, views: Mapping[str, View | None], parts: tuple[str, ...]) -> bytes:
         """The field of one connector. A view that has not changed is the same object, so comparing identities is enough."""
         given = tuple([views.get(part, _ABSENT) for part in parts])
-        kept, learned = self._entries.get((name, parts)), self._secrets.learned
-        if kept is not None and kept[1] == learned and all(map(is_, kept[0], given)):
+        kept, generation = self._entries.get((name, parts)), self._secrets.generation
+        if kept is not None and kept[1] == generation and all(map(is_, kept[0], given)):
             return kept[2]
-        shown = [b'"%b":%b' % (part.encode(), self._part(name, views[part], learned)) for part in parts if part in views]
+        shown = [b'"%b":%b' % (part.encode(), self._part(name, views[part], generation)) for part in parts if part in views]
         entry = b"%b:{%b}" % (json_bytes(name), b",".join(shown))
-        self._entries[name, parts] = (given, learned, entry)
+        self._entries[name, parts] = (given, generation, entry)
         return entry
 
-    def _part(self, name: str, view: View | None, learned: int) -> bytes:
+    def _part(self, name: str, view: View | None, generation: int) -> bytes:
         """Hiding a config's secrets may ask its plugin, so the bytes are kept for as long as the config itself is the same."""
         if not isinstance(view, ConnectorInfo):
             return json_bytes(to_json(view))
         kept = self._infos.get(name)
-        if kept is None or kept[0] is not view or kept[1] != learned:
-            kept = (view, learned, json_bytes(to_json(self._secrets.masked(view))))
+        if kept is None or kept[0] is not view or kept[1] != generation:
+            kept = (view, generation, json_bytes(to_json(self._secrets.redacted_info(view))))
             self._infos[name] = kept
         return kept[2]
 
@@ -196,29 +196,29 @@ class Listing:
 # ── tasks and topics ──
 
 
-@serves(router, "task_infos")
+@route_for(router, "task_infos")
 async def get_tasks(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         tasks, of = herder.task_infos(connector), herder.connector_config(connector)
-        return answer([TaskInfo(task.id, calls.secrets.shown(task.config, of)) for task in tasks])
+        return answer([TaskInfo(task.id, calls.secrets.redacted(task.config, of)) for task in tasks])
 
-    return await calls.read(request, connector, shown)
+    return await calls.read(request, connector, respond)
 
 
-@serves(router, "task")
+@route_for(router, "task")
 async def get_task(request: Request, connector: Connector, task: Task) -> Response:
     calls = calls_of(request)
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         found = next((known for known in herder.task_infos(connector) if known.id.task == task), None)
         if found is None:
             raise NotFoundException(f"Unknown task: {connector}-{task}")
-        config = calls.secrets.shown(found.config, herder.connector_config(connector))
+        config = calls.secrets.redacted(found.config, herder.connector_config(connector))
         return answer(TaskDetail(found.id, config, _status(herder, connector, task)))
 
-    return await calls.read(request, connector, shown)
+    return await calls.read(request, connector, respond)
 
 
 def _status(herder: Herder, connector: str, task: int) -> TaskView | None:
@@ -228,7 +228,7 @@ def _status(herder: Herder, connector: str, task: int) -> TaskView | None:
         return None
 
 
-@serves(router, "active_topics")
+@route_for(router, "active_topics")
 async def get_active_topics(request: Request, connector: Connector) -> Response:
     return await calls_of(request).read(
         request, connector, lambda herder: answer({connector: ActiveTopics(herder.active_topics(connector))})
@@ -239,7 +239,7 @@ async def get_active_topics(request: Request, connector: Connector) -> Response:
 @router.put("/connectors/{connector}/fence", include_in_schema=False)
 async def refuse_internal_request(request: Request, connector: Connector) -> Response:
     """Requests of Kafka Connect's workers to each other, signed with a key of their cluster. Here is no such key, so each is refused."""
-    await bodies.received(request, seconds=SECONDS)
+    await bodies.receive(request, seconds=SECONDS)
     signature, algorithm = request.headers.get(_SIGNATURE), request.headers.get(_ALGORITHM)
     if signature is None or algorithm is None:
         raise BadRequestException("Internal request missing required signature")
@@ -259,35 +259,35 @@ async def refuse_internal_request(request: Request, connector: Connector) -> Res
 # ── offsets ──
 
 
-answers(router, "offsets", view=lambda _, offsets: ConnectorOffsets(offsets))
-answers(router, "reset_offsets", view=lambda _, message: Message(message))
-answers(router, "undo_offsets", body=bodies.AskedUndo)
+add_route(router, "offsets", view=lambda _, offsets: ConnectorOffsets(offsets))
+add_route(router, "reset_offsets", view=lambda _, message: Message(message))
+add_route(router, "undo_offsets", body=bodies.UndoBody)
 
 
-@serves(router, "alter_offsets", body=documents.OFFSETS)
+@route_for(router, "alter_offsets", body=documents.OFFSETS)
 async def alter_offsets(request: Request, connector: Connector) -> Response:
     def alter(herder: Herder, offsets: list[OffsetView]) -> Response:
         return answer(Message(herder.alter_offsets(connector, offsets, author=author_of(request))))
 
-    return await calls_of(request).change_by(request, connector, bodies.offsets, alter)
+    return await calls_of(request).change_with_body(request, connector, bodies.offsets, alter)
 
 
 # ── previews and upgrades ──
 
 
-@serves(router, "preview", body=bodies.AskedPreview.model_json_schema())
+@route_for(router, "preview", body=bodies.PreviewBody.model_json_schema())
 async def preview_connector(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
-    def preview(herder: Herder, asked: bodies.AskedPreview) -> Response:
+    def preview(herder: Herder, asked: bodies.PreviewBody) -> Response:
         config: dict[str, str] | None = None
         if asked.config is not None:
-            restored = calls.secrets.restored(asked.config, known_config(herder, connector, asked.config))
+            restored = calls.secrets.restore(asked.config, known_config(herder, connector, asked.config))
             config = {key: text for key, text in restored.items() if text is not None}
         return answer(herder.preview(connector, config, records=asked.records, version=asked.version))
 
-    return await calls.change_by(request, connector, bodies.AskedPreview.of, preview)
+    return await calls.change_with_body(request, connector, bodies.PreviewBody.of, preview)
 
 
-answers(router, "request_upgrade", body=bodies.AskedUpgrade)
-answers(router, "compare_versions", body=bodies.AskedComparison)
+add_route(router, "request_upgrade", body=bodies.UpgradeBody)
+add_route(router, "compare_versions", body=bodies.ComparisonBody)

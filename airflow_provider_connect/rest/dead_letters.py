@@ -17,7 +17,7 @@ from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Right, User, require
 from airflow_provider_connect.rest.answers import answer
 from airflow_provider_connect.rest.calls import Calls, author_of, calls_of, user_of
-from airflow_provider_connect.rest.routes import Connector, serves
+from airflow_provider_connect.rest.routes import Connector, route_for
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest, replay_connector
 
@@ -32,7 +32,7 @@ class _Edit(BaseModel):
     value: str | None = None
 
 
-class AskedReplay(bodies.Asked):
+class ReplayBody(bodies.JsonBody):
     """The body of ``POST /connectors/«c»/dead-letters/replay``. Empty conditions are met by every record."""
 
     offsets: list[str] = Field([], max_length=10_000, description="Records of the queue as PARTITION:RANGE, such as 0:5-20 or 1:7")
@@ -57,22 +57,22 @@ class AskedReplay(bodies.Asked):
         return ReplayRequest(*given)
 
 
-@serves(router, "dead_letter_replay")
+@route_for(router, "dead_letter_replay")
 async def get_replay(request: Request, connector: Connector) -> Response:
     calls, user = calls_of(request), user_of(request)
-    return await calls.read(request, connector, lambda herder: answer(shown_replay(calls, user, herder.dead_letter_replay(connector))))
+    return await calls.read(request, connector, lambda herder: answer(visible_replay(calls, user, herder.dead_letter_replay(connector))))
 
 
-def shown_replay(calls: Calls, user: User, found: Replay) -> Replay:
+def visible_replay(calls: Calls, user: User, found: Replay) -> Replay:
     """``found`` without what is the status of the connector that replays, for a user who may read the sink and not that connector."""
     return found if calls.access.may(user, Right.READ, found.connector) else dataclasses.replace(found, state=None, failure=None)
 
 
-@serves(router, "replay_dead_letters", body=AskedReplay.model_json_schema())
+@route_for(router, "replay_dead_letters", body=ReplayBody.model_json_schema())
 async def replay_dead_letters(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
-    def replay(herder: Herder, asked: AskedReplay) -> Response:
+    def replay(herder: Herder, asked: ReplayBody) -> Response:
         require(calls.access, user_of(request), Right.CHANGE, replay_connector(connector))
         found = herder.replay_dead_letters(
             connector,
@@ -80,8 +80,8 @@ async def replay_dead_letters(request: Request, connector: Connector) -> Respons
             dry_run=asked.dry_run,
             records=asked.records,
             author=author_of(request),
-            shown=calls.secrets.shown,
+            redact=calls.secrets.redacted,
         )
         return answer(found, 200 if asked.dry_run else 202)
 
-    return await calls.change_by(request, connector, AskedReplay.of, replay)
+    return await calls.change_with_body(request, connector, ReplayBody.of, replay)

@@ -30,10 +30,10 @@ async def get_lags(request: Request, connector: Connector) -> Response:
     """Over the last ``hours``: 1, 24 or 168."""
     hours = query(request, "hours", "24")
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         herder.connector_info(connector)
         if hours not in _SPANS:
             raise BadRequestException(f"hours is one of {', '.join(_SPANS)}, not {cut(hours)}")
         return answer(facts_of(request).runs.lags(connector, hours=_SPANS[hours]))
 
-    return await calls_of(request).read(request, connector, shown)
+    return await calls_of(request).read(request, connector, respond)

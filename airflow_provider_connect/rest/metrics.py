@@ -46,7 +46,7 @@ _FAMILIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ConnectorMetrics:
     """One connector's facts. ``plugins`` are those of its next run, by their locations in the config; ``task_classes`` and ``metrics``
     have a key for each task; ``numbers`` are those of the whole connector."""
 
@@ -66,15 +66,15 @@ async def get_metrics(request: Request) -> Response:
     def page(herder: Herder) -> Response:
         known = herder.expanded(info=True, status=True)
         readable = calls.access.readable(user_of(request), known)
-        measured = _measured(herder, {name: known[name] for name in known if name in readable})
+        measured = _measure(herder, {name: known[name] for name in known if name in readable})
         return Response(text_of(samples(measured, herder.status_update_metrics())), media_type=CONTENT_TYPE)
 
     return await calls.ask(request, page)
 
 
-def _measured(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[Measured]:
+def _measure(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[ConnectorMetrics]:
     metrics, state = herder.task_metrics(), herder.config_state()
-    lags, held = herder.sink_lags(connectors), herder.retained_wal.held_bytes()
+    lags, held = herder.sink_lags(connectors), herder.retained_wal.retained_bytes()
     for name, expanded in connectors.items():
         info, status = expanded.get("info"), expanded.get("status")
         if isinstance(info, ConnectorInfo) and isinstance(status, ConnectorStatusView):
@@ -82,10 +82,10 @@ def _measured(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInf
             counted = {task: metrics.get((name, task), {}) for task in tasks}
             classes = {task: (state.task_config(name, task) or {}).get("task.class", "") for task in tasks}
             numbers = {**lags.get(name, {}), **({"held-wal-bytes": held[name]} if name in held else {})}
-            yield Measured(info, status, herder.chosen_plugins(info), classes, counted, numbers)
+            yield ConnectorMetrics(info, status, herder.chosen_plugins(info), classes, counted, numbers)
 
 
-def samples(connectors: Iterable[Measured], status_updates: Mapping[str, float]) -> Iterator[Sample]:
+def samples(connectors: Iterable[ConnectorMetrics], status_updates: Mapping[str, float]) -> Iterator[Sample]:
     """Every sample there is of them, and of this process."""
     count = tasks = 0
     for connector in connectors:
@@ -97,7 +97,7 @@ def samples(connectors: Iterable[Measured], status_updates: Mapping[str, float])
     yield from _numbers(metric_names.STATUS_STORE, {}, status_updates)
 
 
-def _connector(connector: Measured) -> Iterator[Sample]:
+def _connector(connector: ConnectorMetrics) -> Iterator[Sample]:
     info, status = connector.info, connector.status
     labels = {"connector": info.name}
     words = {
@@ -113,7 +113,7 @@ def _connector(connector: Measured) -> Iterator[Sample]:
     yield from _numbers(metric_names.WORKER, labels, counts)
 
 
-def _task(connector: Measured, task: TaskView) -> Iterator[Sample]:
+def _task(connector: ConnectorMetrics, task: TaskView) -> Iterator[Sample]:
     labels = {"connector": connector.info.name, "task": str(task.id)}
     words = {
         "status": task.state.lower(),

@@ -20,7 +20,7 @@ from airflow_provider_connect.errors import BadRequestException, NotFoundExcepti
 from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import answer, json_bytes, query
 from airflow_provider_connect.rest.calls import calls_of, user_of
-from airflow_provider_connect.rest.dead_letters import shown_replay
+from airflow_provider_connect.rest.dead_letters import visible_replay
 from airflow_provider_connect.rest.page_facts import Runs, facts_of
 from airflow_provider_connect.rest.routes import Connector
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, dag_keys
@@ -100,7 +100,7 @@ async def list_rows(request: Request) -> Response:
     """With ``dag``, the connector of that DAG alone, if there is one."""
     calls, user, dag = calls_of(request), user_of(request), request.query_params.get("dag")
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         existing = {info.name: (info, status) for info, status in herder.listed()}
         names = existing if dag is None else [name for name in existing if dag_id_for(name) == dag]
         readable = calls.access.readable(user, names)
@@ -124,7 +124,7 @@ async def list_rows(request: Request) -> Response:
             b'{"connectors":[%b],"may_create":%b,"may_administer":%b}' % (b",".join(rows), *map(json_bytes, rights))
         )  # a ``ConnectorRows``
 
-    return await calls.ask(request, shown)
+    return await calls.ask(request, respond)
 
 
 @router.get("/ui/connector-plugins")
@@ -137,7 +137,7 @@ async def list_classes(request: Request) -> Response:
 async def get_detail(request: Request, connector: Connector) -> Response:
     calls, user = calls_of(request), user_of(request)
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         facts = facts_of(request)
         info, runs = herder.connector_info(connector), facts.runs.of(connector)
         state = herder.config_state()
@@ -154,10 +154,10 @@ async def get_detail(request: Request, connector: Connector) -> Response:
         target = str(state.target_state(connector) or TargetState.STARTED)
         may_delete = calls.access.may(user, Right.DELETE, connector)
         attempts, failed = facts.runs.attempts(connector), facts.runs.failed(connector)
-        own, progress = calls.secrets.shown(dag_keys(config)), facts.progress(connector)
+        own, progress = calls.secrets.redacted(dag_keys(config)), facts.progress(connector)
         return answer(ConnectorDetail(row, target, may_delete, config.get(DEFINED_IN), runs, attempts, progress, own, failed))
 
-    return await calls.read(request, connector, shown)
+    return await calls.read(request, connector, respond)
 
 
 @router.get("/ui/connectors/{connector}/dead-letters")
@@ -165,13 +165,13 @@ async def get_dead_letters(request: Request, connector: Connector) -> Response:
     """The newest ``limit`` records of the connector's dead letter queue, secrets hidden."""
     calls, user, facts, limit = calls_of(request), user_of(request), facts_of(request), query(request, "limit", _DEAD_LETTERS)
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         if not (limit.isascii() and limit.isdigit() and len(limit) < _LONGEST_NUMBER):
             raise BadRequestException(f"limit is a whole number, not {cut(limit)}")
-        with facts.searches.one_of(calls.access.name_of(user)):
-            return answer(herder.dead_letters(connector, limit=int(limit), shown=facts.secrets.shown))
+        with facts.searches.start(calls.access.name_of(user)):
+            return answer(herder.dead_letters(connector, limit=int(limit), redact=facts.secrets.redacted))
 
-    return await calls.read(request, connector, shown)
+    return await calls.read(request, connector, respond)
 
 
 @router.get("/ui/connectors/{connector}/replay")
@@ -179,16 +179,16 @@ async def get_replay(request: Request, connector: Connector) -> Response:
     """The last replay of dead-letter records, with the run that does it."""
     calls, user = calls_of(request), user_of(request)
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         herder.connector_info(connector)
         name = replay_connector(connector)
         may_replay = all(calls.access.may(user, Right.CHANGE, each) for each in (connector, name))
         found = _replay(herder, connector)
-        state = None if found is None else shown_replay(calls, user, found)
+        state = None if found is None else visible_replay(calls, user, found)
         run = _run_of(facts_of(request).runs, name, found) if calls.access.may(user, Right.READ, name) else None
         return answer(ReplayView(state, name, dag_id_for(name), run, may_replay))
 
-    return await calls.read(request, connector, shown)
+    return await calls.read(request, connector, respond)
 
 
 @router.get("/ui/connectors/{connector}/backfills")
@@ -196,7 +196,7 @@ async def get_backfills(request: Request, connector: Connector) -> Response:
     """With their last runs, and what the user may do with them."""
     calls, user = calls_of(request), user_of(request)
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         config = herder.config_state().connector_config(connector) or {}
         found = herder.backfills(connector)
         readable, last = calls.access.readable(user, [each.name for each in found]), facts_of(request).runs.last()
@@ -209,7 +209,7 @@ async def get_backfills(request: Request, connector: Connector) -> Response:
         may_create = takes_backfills(config) and all(calls.access.may(user, Right.CHANGE, name) for name in named)
         return answer(BackfillRows(rows, may_create, config.get(OF)))
 
-    return await calls.read(request, connector, shown)
+    return await calls.read(request, connector, respond)
 
 
 def _run_of(runs: Runs, name: str, replay: Replay | None) -> str | None:

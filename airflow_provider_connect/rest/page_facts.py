@@ -111,7 +111,7 @@ class PageFacts:
         self.hours: Refreshed[Mapping[str, Sequence[int]]] = Refreshed("records by hour", runs.by_hour, {}, seconds=_HOURS_SECONDS)
         self._rates = Rates()
         self._progress: Refreshed[tuple[float, Mapping[str, ProgressView]]] = Refreshed(
-            "progress of runs", lambda: self._measured(calls.herder()), (float("-inf"), {}), seconds=_PROGRESS_SECONDS, now=now
+            "progress of runs", lambda: self._measure(calls.herder()), (float("-inf"), {}), seconds=_PROGRESS_SECONDS, now=now
         )
         self.secrets = Secrets(lambda *plugin: calls.herder().plugin_config(*plugin), hides_unknown=True)
         self.searches = Searches()
@@ -122,7 +122,7 @@ class PageFacts:
         at, known = self._progress.known()
         return known.get(connector) if self._now() - at < _OLD_SECONDS else None
 
-    def _measured(self, herder: Herder) -> tuple[float, Mapping[str, ProgressView]]:
+    def _measure(self, herder: Herder) -> tuple[float, Mapping[str, ProgressView]]:
         found = self._rates.progress(herder.workers(), now := self._now())
         lags = herder.sink_lags(found)  # of the same instant: what was left before does not fit what has been delivered since
         return now, {name: _progress_view(each, lags.get(name)) for name, each in found.items()}
@@ -142,7 +142,7 @@ class Searches:
         self._running: Counter[str] = Counter()
 
     @contextmanager
-    def one_of(self, user: str | None) -> Iterator[None]:
+    def start(self, user: str | None) -> Iterator[None]:
         """One of the user's. Raises HttpException where too many go on; users without a name share those of one."""
         name = user or ""
         with self._lock:

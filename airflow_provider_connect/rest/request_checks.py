@@ -63,11 +63,11 @@ class RequestChecks:
         except (ConnectException, HttpException) as error:
             await answer.refuse(error, scope, receive)
         except Exception:
-            log.exception("%s failed", _described(sent))
+            log.exception("%s failed", _describe(sent))
             await answer.refuse(HttpException(500, "The request failed; its reason is in the log of this server"), scope, receive)
         finally:
             level = logging.DEBUG if sent["method"] in SAFE_METHODS else logging.INFO
-            requests.log(level, "%s %s %.0f ms", _described(sent), answer.status, 1000 * (time.perf_counter() - started))
+            requests.log(level, "%s %s %.0f ms", _describe(sent), answer.status, 1000 * (time.perf_counter() - started))
 
     async def _enter(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         request = Request(scope, receive)
@@ -146,7 +146,7 @@ class _Answer:
             await error_answer(error)(scope, receive, self)
 
 
-def _described(scope: Scope) -> str:
+def _describe(scope: Scope) -> str:
     """The user's address and the request: of the query, only known parameters are shown, for people put secrets anywhere."""
     client = scope.get("client") or ("-",)
     query = Request(scope).query_params.multi_items() if len(scope["query_string"]) <= MOST_BYTES else [("", "")]

@@ -1,7 +1,7 @@
 """Routes from the table of verbs: path, method, parameters, rights, status and document of each.
 
-A verb needs no code here: its route calls the herder's method of its name. ``answers`` gives a verb a body, or an answer of another form;
-``serves`` is for a verb whose route is written out.
+A verb needs no code here: its route calls the herder's method of its name. ``add_route`` gives a verb a body, or an answer of another form;
+``route_for`` is for a verb whose route is written out.
 """
 
 from __future__ import annotations
@@ -46,33 +46,35 @@ _NAMES: Final[Mapping[str, Any]] = {"connector": Connector, "task": Task, "plugi
 _DELETED: Final = VERBS["delete_connector"]
 
 
-def serves(router: APIRouter, verb: str, *, body: Mapping[str, object] | None = None) -> Callable[[Route], Route]:
-    """The decorated function is the route of ``verb``; ``body`` is the schema of its body."""
+def route_for(router: APIRouter, verb: str, *, body: Mapping[str, object] | None = None) -> Callable[[Route], Route]:
+    """Make the decorated function the route of ``verb``; ``body`` is the schema of the request's body."""
     found = VERBS[verb]
     return router.api_route(found.path, methods=[found.method], **described(found, body))
 
 
-def answers(
+def add_route(
     router: APIRouter,
     verb: str,
     *,
-    body: type[bodies.Asked] | None = None,
+    body: type[bodies.JsonBody] | None = None,
     given: Callable[[Calls], Mapping[str, object]] = lambda _: {},
     view: Callable[[Calls, Any], object] = lambda _, found: found,
 ) -> None:
-    """The route of a verb that calls the herder's method of its name.
+    """Add a route of a verb that reads anything, or changes one connector, by the herder's method of its name.
 
-    The arguments are the names in the path, the query parameters, the fields of ``body``, those of ``given``, and the author of a change.
-    ``view`` returns the answer for what the method returned.
+    Its arguments are the names in the path, the query parameters, the fields of ``body``, those of ``given``, and the author of a change.
+    ``view`` turns its result into the answer. Raises TypeError for any other change: its route must check the right that it needs.
     """
     found = VERBS[verb]
+    if found.method != "GET" and "connector" not in found.path_names:
+        raise TypeError(f"{verb} changes no single connector: write its route out, with the right that it needs")
 
     async def route(request: Request, **names: object) -> Response:
         calls, asked = calls_of(request), query_of(request, verb)
 
         def act(herder: Herder, fields: Mapping[str, object]) -> Response:
             author = {"author": author_of(request)} if found.changes else {}
-            result = getattr(herder, verb)(*names.values(), **asked, **fields, **given(calls), **author)
+            result = getattr(herder, verb)(*map(names.get, found.path_names), **asked, **fields, **given(calls), **author)
             return empty(found.status) if found.answer is None else answer(view(calls, result), found.status)
 
         return await _carry_out(request, found, str(names.get("connector", "")), body, act)
@@ -80,20 +82,20 @@ def answers(
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=_NAMES[name]) for name in found.path_names]
     first = Parameter("request", Parameter.POSITIONAL_OR_KEYWORD, annotation=Request)
     route.__signature__ = Signature([first, *parameters])  # type: ignore[attr-defined]
-    serves(router, verb, body=None if body is None else body.model_json_schema())(route)
+    route_for(router, verb, body=None if body is None else body.model_json_schema())(route)
 
 
 async def _carry_out(
     request: Request,
     verb: Verb,
     connector: str,
-    body: type[bodies.Asked] | None,
+    body: type[bodies.JsonBody] | None,
     act: Callable[[Herder, Mapping[str, object]], Response],
 ) -> Response:
-    """``act`` with the fields of the body, for a user who has the right that the verb needs."""
+    """Call ``act`` with the fields of the body, for a user who has the right that the verb needs."""
     calls = calls_of(request)
     if body is not None:
-        return await calls.change_by(request, connector, body.of, lambda herder, asked: act(herder, dict(asked)))
+        return await calls.change_with_body(request, connector, body.of, lambda herder, asked: act(herder, dict(asked)))
     if verb.method != "GET":
         right = Right.DELETE if verb is _DELETED else Right.CHANGE
         return await calls.change(request, connector, lambda herder: act(herder, {}), right=right)
@@ -103,11 +105,11 @@ async def _carry_out(
 
 
 def remaining_routes(routers: Iterable[APIRouter], *, has_admin: bool) -> APIRouter:
-    """The routes of all verbs for which the routers have none; ``has_admin``: of verbs for admins too."""
+    """A router with a route of each verb that ``routers`` do not serve; ``has_admin``: also of verbs for admins."""
     router, served = APIRouter(), {getattr(route, "name", None) for each in routers for route in each.routes}
     for verb in VERBS.values():
         if verb.name not in served and (has_admin or not verb.is_admin):
-            answers(router, verb.name)
+            add_route(router, verb.name)
     return router
 
 

@@ -68,37 +68,37 @@ class Secrets:
         self._definitions, self._now, self._hides_unknown = definitions, now, hides_unknown
         self._known: LRUCache[_Named, tuple[float, frozenset[str], bool]] = LRUCache(most_plugins)
         self._lock = threading.Lock()
-        self.learned = 0
+        self.generation = 0
         """Changes whenever what is hidden may have changed."""
 
-    def shown(self, config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
+    def redacted(self, config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
         """``config`` with ``[hidden]`` in place of secrets. ``of``: the connector's config, where ``config`` is one of its tasks'."""
         passwords = self._password_keys({**(of or {}), **config})
-        return {key: _shown(key, value, passwords) for key, value in config.items()}
+        return {key: _redacted(key, value, passwords) for key, value in config.items()}
 
-    def masked(self, connector: ConnectorInfo) -> ConnectorInfo:
+    def redacted_info(self, connector: ConnectorInfo) -> ConnectorInfo:
         """The connector with its secrets hidden."""
-        return dataclasses.replace(connector, config=self.shown(connector.config))
+        return dataclasses.replace(connector, config=self.redacted(connector.config))
 
-    def restored(self, given: Mapping[str, str | None], known: Mapping[str, str] | None) -> dict[str, str | None]:
-        """``given`` with the secrets of ``known``, the connector's config as it is, where ``given`` has what ``shown`` put there.
+    def restore(self, given: Mapping[str, str | None], known: Mapping[str, str] | None) -> dict[str, str | None]:
+        """``given`` with the secrets of ``known``, the connector's config as it is, where ``given`` has what ``redacted`` put there.
 
         Raises ConfigException where ``known`` has no secret under the key: it was taken over from another connector; and where the secret
         would go to another class or address than before.
         """
         passwords = self._password_keys(given)
-        restored = {key: _restored(key, value, known or {}, passwords) for key, value in given.items()}
+        restored = {key: _restore(key, value, known or {}, passwords) for key, value in given.items()}
         kept = [key for key, value in given.items() if value is not None and value != restored[key]]
         if known is not None:
-            _refuse_elsewhere(kept, restored, known)
+            _refuse_moved_secrets(kept, restored, known)
         return restored
 
-    def patched(self, patch: Mapping[str, str | None], known: Mapping[str, str]) -> dict[str, str | None]:
-        """``patch`` with the secrets of ``known`` as ``restored`` has them. A secret that the patch leaves as it is counts as sent back."""
-        restored = self.restored({**known, **patch}, known)
+    def restore_patch(self, patch: Mapping[str, str | None], known: Mapping[str, str]) -> dict[str, str | None]:
+        """``patch`` with the secrets of ``known`` as ``restore`` puts them. A secret that the patch leaves as it is counts as sent back."""
+        restored = self.restore({**known, **patch}, known)
         passwords = self._password_keys(known)
-        kept = [key for key, value in known.items() if restored.get(key) == value and _shown(key, value, passwords) != value]
-        _refuse_elsewhere(kept, restored, known)
+        kept = [key for key, value in known.items() if restored.get(key) == value and _redacted(key, value, passwords) != value]
+        _refuse_moved_secrets(kept, restored, known)
         return {key: restored[key] for key in patch}
 
     def _password_keys(self, config: Mapping[str, str | None]) -> frozenset[str]:
@@ -125,20 +125,20 @@ class Secrets:
             keys, kept = known, _ASKED_AGAIN_SECONDS
             is_known = is_known or isinstance(error, PluginNotFoundException)
         if keys != known:
-            self.learned += 1
+            self.generation += 1
         with self._lock:
             self._hides_unknown |= len(self._known) == self._known.maxsize and named not in self._known
             self._known[named] = (self._now() + kept, keys, is_known)
         return keys, is_known
 
 
-def _shown(key: str, value: str, passwords: frozenset[str]) -> str:
+def _redacted(key: str, value: str, passwords: frozenset[str]) -> str:
     if _is_secret(key, value, passwords):
         return HIDDEN
     return without_url_passwords(value) if value else value
 
 
-def _restored(key: str, value: str | None, known: Mapping[str, str], passwords: frozenset[str]) -> str | None:
+def _restore(key: str, value: str | None, known: Mapping[str, str], passwords: frozenset[str]) -> str | None:
     if value is None or HIDDEN not in value:
         return value
     is_secret = _is_secret(key, value, passwords)
@@ -152,7 +152,7 @@ def _restored(key: str, value: str | None, known: Mapping[str, str], passwords: 
     return value
 
 
-def _refuse_elsewhere(kept: Iterable[str], given: Mapping[str, str | None], known: Mapping[str, str]) -> None:
+def _refuse_moved_secrets(kept: Iterable[str], given: Mapping[str, str | None], known: Mapping[str, str]) -> None:
     """Raise ConfigException if a secret that is ``kept`` would go to another class or address than in ``known``."""
     secrets = [key for key in kept if known.get(key)]
     if not secrets:

@@ -71,7 +71,7 @@ class RestListener:
         given = _names(worker, "listeners") or (f"http://{LOOPBACK}:{PORT}",)
         if len(given) > 1:
             raise ConfigException.of("listeners", ",".join(given), "one listener is served; name one")
-        scheme, named_host, named_port = _parsed(given[0])
+        scheme, named_host, named_port = _parse(given[0])
         return cls(
             host=host if host is not None else (named_host or "0.0.0.0"),
             port=port if port is not None else (PORT if named_port is None else named_port),
@@ -92,7 +92,7 @@ def _names(worker: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in worker.get(key, "").split(",") if part.strip())
 
 
-def _parsed(listener: str) -> tuple[str, str | None, int | None]:
+def _parse(listener: str) -> tuple[str, str | None, int | None]:
     """Scheme, host and port."""
     try:
         url = urlsplit(listener if "://" in listener else f"http://{listener}")

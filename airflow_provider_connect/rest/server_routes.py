@@ -1,5 +1,5 @@
-"""``/``, ``/health``, ``/workers``, ``/connector-plugins`` and ``/admin/loggers``: what concerns a server and not one connector (contract
-§3.5, §3.6)."""
+"""Routes of the whole server: ``/``, ``/health``, ``/workers``, ``/costs``, ``/connector-plugins`` and ``/admin/loggers`` (contract §3.5,
+§3.6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, empty
 from airflow_provider_connect.rest.calls import HEALTH_SECONDS, author_of, calls_of, known_config, user_of
-from airflow_provider_connect.rest.routes import Logger, Plugin, query_of, serves
+from airflow_provider_connect.rest.routes import Logger, Plugin, query_of, route_for
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.log_levels import checked_level, level_word, logger_name, logger_names, logger_of, set_level
@@ -33,13 +33,13 @@ _STARTING = "Worker is still starting up."
 _UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
 
 
-@serves(router, "server_info")
+@route_for(router, "server_info")
 async def get_server_info(request: Request) -> Response:
     info = await calls_of(request).in_thread(request.app.state.info)
     return answer(info)
 
 
-@serves(router, "health")
+@route_for(router, "health")
 async def get_health(request: Request) -> Response:
     calls = calls_of(request)
     try:
@@ -59,21 +59,21 @@ async def get_openapi_document(request: Request) -> Response:
     return await calls_of(request).in_thread(lambda: answer(request.app.openapi()))
 
 
-@serves(router, "workers")
+@route_for(router, "workers")
 async def get_workers(request: Request) -> Response:
     calls = calls_of(request)
 
-    def shown(herder: Herder) -> Response:
+    def respond(herder: Herder) -> Response:
         workers = herder.workers()
         readable = calls.access.readable(user_of(request), {worker.connector for worker in workers})
         return answer([worker for worker in workers if worker.connector in readable])
 
-    return await calls.ask(request, shown)
+    return await calls.ask(request, respond)
 
 
-@serves(router, "costs")
+@route_for(router, "costs")
 async def get_costs(request: Request) -> Response:
-    """Connectors that the user may not read are in no sum."""
+    """The sums leave out connectors that the user may not read."""
     calls, user, asked = calls_of(request), user_of(request), query_of(request, "costs")
 
     def readable(names: Collection[str]) -> Collection[str]:
@@ -85,7 +85,7 @@ async def get_costs(request: Request) -> Response:
 # ── plugins ──
 
 
-@serves(router, "validate", body=documents.CONFIG)
+@route_for(router, "validate", body=documents.CONFIG)
 async def validate_config(request: Request, plugin: Plugin) -> Response:
     calls = calls_of(request)
 
@@ -94,27 +94,27 @@ async def validate_config(request: Request, plugin: Plugin) -> Response:
             require(calls.access, user_of(request), Right.CHANGE, name)  # before its secrets reach a plugin's code
         elif not calls.access.may_create_some(user_of(request)):
             raise ForbiddenException("You may not create connectors of any name: give the config a 'name'")
-        restored = calls.secrets.restored(config, known_config(herder, name, config) if name else None)
+        restored = calls.secrets.restore(config, known_config(herder, name, config) if name else None)
         validation = herder.validate(plugin, restored)
         return answer(validation, headers={WARNINGS_HEADER: json.dumps(validation.warnings)} if validation.warnings else None)
 
-    return await calls.create_by(request, bodies.config, check)
+    return await calls.create_with_body(request, bodies.config, check)
 
 
 # ── loggers, while the server runs (KIP-495, KIP-976) ──
 
 
-@serves(admin_router, "loggers")
+@route_for(admin_router, "loggers")
 async def list_loggers(request: Request) -> Response:
     return await calls_of(request).in_thread(lambda: answer(_loggers(request).all()))
 
 
-@serves(admin_router, "logger")
+@route_for(admin_router, "logger")
 async def get_logger(request: Request, logger: Logger) -> Response:
     return await calls_of(request).in_thread(lambda: answer(_loggers(request).one(logger)))
 
 
-@serves(admin_router, "set_logger_level", body=documents.LOG_LEVEL)
+@route_for(admin_router, "set_logger_level", body=documents.LOG_LEVEL)
 async def put_logger(request: Request, logger: Logger) -> Response:
     calls, loggers = calls_of(request), _loggers(request)
     is_for_all = query_of(request, "set_logger_level")["scope"].lower() == "cluster"
@@ -127,7 +127,9 @@ async def put_logger(request: Request, logger: Logger) -> Response:
         loggers.put(logger, level)
         return empty(204)
 
-    return await calls.administer_by(request, bodies.log_level, lambda level: calls.noted(request, None, lambda: put(level), level=level))
+    return await calls.administer_with_body(
+        request, bodies.log_level, lambda level: calls.audit(request, None, lambda: put(level), level=level)
+    )
 
 
 def _loggers(request: Request) -> Loggers:
@@ -150,7 +152,7 @@ class Loggers:
         return {name: self._view(name) for name in sorted(logger_names())}
 
     def follow(self, state: ClusterConfigState) -> None:
-        """Apply the requests to all workers since the last call (KIP-976). Requests before the first call are not for this process."""
+        """Apply the requests to all workers that were written since the last call (KIP-976), but none from before the first call."""
         with self._following:
             since, self._followed = self._followed, state.offset
             if since is None:
@@ -161,7 +163,7 @@ class Loggers:
                         self.put(record.logger, record.level)
 
     def one(self, name: str) -> LoggerView:
-        """The level in force. Raises NotFoundException for a logger that was not used yet."""
+        """The effective level. Raises NotFoundException for a logger that was not used yet."""
         name = logger_name(name)
         if name not in logger_names():
             raise NotFoundException(f"Logger {name} not found.")
@@ -171,9 +173,9 @@ class Loggers:
         return LoggerView(level_word(logger_of(name).getEffectiveLevel()), self._modified.get(name))
 
     def put(self, name: str, level: str) -> list[str]:
-        """Set the level of the logger and of all whose names begin like it; the root's name means all.
+        """Set the level of the logger and its children; the root's name means all loggers.
 
-        Returns the names, sorted, of those that had another level in force. Raises NotFoundException for a level that there is not,
+        Returns the sorted names of the loggers whose effective level changed. Raises NotFoundException for an unknown level,
         BadRequestException for an empty one.
         """
         with self._lock:

@@ -1,6 +1,6 @@
-"""Backfills: made as connectors of their own, and how far each has come.
+"""Backfills: creating them as connectors, and their progress.
 
-Nothing here touches the live connector. What is made is checked, written and started as any other connector, under a name of its own.
+The live connector is never changed. A backfill is checked, written and started like any other connector, under its own name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException
 from airflow_provider_connect.runtime.config.client_settings import refused_overrides
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, Restored
+from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, RestoreSecrets
 from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper
 from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
 from airflow_provider_connect.runtime.model.backfill import (
@@ -45,7 +45,7 @@ from airflow_provider_connect.runtime.stores.sink_lag import committed_positions
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 
 MOST_SHOWN = 100
-"""Backfills of one connector: the offsets of each are asked for."""
+"""Backfills listed of one connector: the offsets of each are read from Kafka."""
 _ANSWER_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 _VERSION = "connector.plugin.version"
@@ -61,19 +61,19 @@ class Backfills:
         self._offsets = offsets
 
     def create(
-        self, connector: str, request: BackfillRequest, restored: Restored, *, dry_run: bool = False, author: str | None = None
+        self, connector: str, request: BackfillRequest, restore: RestoreSecrets, *, dry_run: bool = False, author: str | None = None
     ) -> Backfill:
-        """1 the config, from the connector's; its clients may go where the policy allows 2 its ranges, by offset 3 check it 4 write it,
-        and a run starts. A dry run ends before 4.
+        """1 derive the config from the connector's; the override policy limits its clients 2 resolve its ranges to offsets 3 check it
+        4 write it, which starts a run. A dry run ends before 4.
 
-        ``restored`` is asked for the changes with the secrets that they stand for, and refuses those that would take a secret elsewhere.
-        Raises NotFoundException, BadRequestException for ranges that cannot be delivered, AlreadyExistsException for an id that there is,
-        ConfigException for a config that cannot be taken.
+        ``restore`` puts secrets into the changes and refuses changes that would send a secret elsewhere. Raises NotFoundException,
+        BadRequestException for ranges that cannot be delivered, AlreadyExistsException for an existing id, ConfigException for an invalid
+        config.
         """
         state = self._reader.configs()
         name = backfill_name(connector, request.id)
         raw = config_of(state, connector)
-        config = self._config(state, name, connector, request, restored)  # 1
+        config = self._config(state, name, connector, request, restore)  # 1
         self._refuse_overrides(config)
         read = {**config, **{key: text for key, text in raw.items() if key in ("topics", "topics.regex")}}
         ranges = self._ranges(name, read, request.ranges)  # 2
@@ -85,34 +85,36 @@ class Backfills:
             self._connectors.create(name, config, None, author)  # 3, 4
         return _view(name, connector, State.UNASSIGNED, ranges, {})
 
-    def of(self, connector: str) -> list[Backfill]:
-        """The last backfills of the connector, by name; those that were deleted are gone. Raises NotFoundException where there is neither
-        the connector nor a backfill of it."""
+    def list_for(self, connector: str) -> list[Backfill]:
+        """The last ``MOST_SHOWN`` existing backfills of the connector, by name. Raises NotFoundException if neither the connector nor a
+        backfill of it exists."""
         state = self._reader.configs()
         names = sorted(name for name, config in state.connector_configs.items() if is_backfill_of(connector, name, config))
         if not names:
             config_of(state, connector)
-        return [self._shown(name, connector, state.connector_configs[name]) for name in names[-MOST_SHOWN:]]
+        return [self._read(name, connector, state.connector_configs[name]) for name in names[-MOST_SHOWN:]]
 
-    def _config(self, state: ClusterConfigState, name: str, connector: str, request: BackfillRequest, restored: Restored) -> dict[str, str]:
+    def _config(
+        self, state: ClusterConfigState, name: str, connector: str, request: BackfillRequest, restore: RestoreSecrets
+    ) -> dict[str, str]:
         """The config as it will be stored but for its ranges; the plugin's version is the one that runs now."""
         raw = config_of(state, connector)
-        config = changed_config(name, connector, raw, restored(request.changes, raw) if request.changes else {})
+        config = changed_config(name, connector, raw, restore(request.changes, raw) if request.changes else {})
         version = state.version_in_force(connector)
         if version is not None and _VERSION not in request.changes:
             config[_VERSION] = version
         if GROUP not in config and self._settings.values.get("consumer.group.id"):
-            config[GROUP] = consumer_group(name)  # else it would have that of the worker, which all its sinks share
+            config[GROUP] = consumer_group(name)  # the worker's group is shared by all its sinks
         return config
 
     def _refuse_overrides(self, config: Mapping[str, str]) -> None:
-        """Before a client is made of them: the server that one names would get the values of the config's variables."""
+        """Called before a client is created: the server that an override names would receive the values of the config's variables."""
         refused = [f"{key}: {text}" for key, text in refused_overrides(self._settings, config).items()]
         if refused:
             raise ConfigException("\n".join(refused), errors=refused)
 
     def _ranges(self, name: str, config: Mapping[str, str], asked: Sequence[AskedRange]) -> Ranges:
-        """The offsets that are meant, as the brokers hold them now; none for a source, whose own settings bound it."""
+        """The requested ranges as offsets that the brokers hold now; empty for a source, which its own settings bound."""
         resolved = self._offsets.sink_config(name, config)
         if resolved is None and any(each != AskedRange() for each in asked):
             raise BadRequestException(
@@ -122,7 +124,7 @@ class Backfills:
         if resolved is None:
             return {}
         if not asked:
-            raise BadRequestException("Give one range at least: of a sink that reads one topic, an empty one is all that this holds")
+            raise BadRequestException("Give at least one range: of a sink that reads one topic, an empty range means the whole topic")
         connection = AdminConnection.of(self._settings, sink_admin_overrides(resolved), _ANSWER_SECONDS)
         with closing(connection):
             admin = TopicAdmin(self._settings, connection=connection)
@@ -140,7 +142,7 @@ class Backfills:
             raise BadRequestException(f"These are ranges of {len(found)} partitions, and a backfill takes {MOST_RANGES} at the most")
         return found
 
-    def _shown(self, name: str, connector: str, config: Mapping[str, str]) -> Backfill:
+    def _read(self, name: str, connector: str, config: Mapping[str, str]) -> Backfill:
         ranges = known_ranges(config)
         positions = self._positions(name) if ranges else {}
         statuses = self._reader.read().statuses
@@ -150,11 +152,11 @@ class Backfills:
         return _view(name, connector, state, ranges, positions)
 
     def _positions(self, name: str) -> dict[TopicPartition, int]:
-        """What a backfill has committed. Of one whose group cannot be read nothing is known: the others are shown all the same."""
+        """The positions that a backfill has committed; empty if its group cannot be read, so that the others are still listed."""
         try:
             return committed_positions(self._offsets.offsets(name))
         except ConnectException as error:
-            _log.warning("How far backfill %s has come is not known: %s", name, error.message)
+            _log.warning("The progress of backfill %s is unknown: %s", name, error.message)
             return {}
 
 

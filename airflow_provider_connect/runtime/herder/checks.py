@@ -1,4 +1,4 @@
-"""What a config must be before it is written (contract §5.1). Decides in values; the plugin's own word is asked of the probe."""
+"""The checks of a config before it is written (contract §5.1). Pure rules, but for the plugin's validation, which the probe runs."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Given = Mapping[str, str | None]
 WithTopics = Callable[[str, Given], Given]
 
 
-def named(name: str, config: Given) -> dict[str, str | None]:
-    """``config`` with the name in it, which null does not name. Raises BadRequestException when it names another connector."""
+def with_name(name: str, config: Given) -> dict[str, str | None]:
+    """``config`` with the name in it, also in place of null. Raises BadRequestException if it has another connector's name."""
     given = config.get("name")
     if given is not None and given != name:
         raise BadRequestException(f"Connector name configuration ({cut(given)}) doesn't match connector name in the URL ({name})")
     return {**config, "name": name}
 
 
-def checked(
+def check_config(
     name: str,
     config: Given,
     probe: Probe | None,
@@ -45,10 +45,10 @@ def checked(
     *,
     with_topics: WithTopics = lambda _, config: config,
 ) -> dict[str, str]:
-    """``config`` once everything in it is right: the plugin takes it, it names nothing that is another connector's among ``others``, and
-    Airflow can make a DAG of its ``airflow.*`` keys. ``with_topics`` gives a config the topics that its variables stand for.
+    """``config`` without nulls, once it is valid: the plugin accepts it, it names no resource of a connector among ``others``, and Airflow
+    can make a DAG of its ``airflow.*`` keys. ``with_topics`` resolves the variables in a config's topics.
 
-    Raises BadRequestException or ConfigException, both 400, naming each key that is wrong; where one is missing, unknown ones too.
+    Raises BadRequestException or ConfigException, both 400, with each invalid key; if one is missing, with unknown keys too.
     """
     if config.get("connector.class") is None:
         raise BadRequestException(NO_CLASS)
@@ -78,13 +78,13 @@ def _validation(config: Given, probe: Probe | None) -> Validation:
 
 
 def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dict[str, list[str]]:
-    """What is wrong, by key, with the name as a record's key and with the keys that steer the DAG."""
+    """The errors, by key, of the name as a record's key and of ``airflow.*`` keys."""
     errors: dict[str, list[str]] = {}
     for key in (DEFINED_IN, RELEASED):
         if key in config:
             reason = "it is set for connectors that a DAG file defines"
             errors[key] = [ConfigException.of(key, config[key], reason).message]
-    errors |= {key: [error] for key, error in text_errors(config).items() if key != "name"}  # of that Connect's own check reports it
+    errors |= {key: [error] for key, error in text_errors(config).items() if key != "name"}  # Connect's own check reports the name
     try:
         check_name(name)
     except ConfigException as error:
@@ -96,7 +96,7 @@ def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dic
 
 
 def refuse_foreign(name: str, config: Mapping[str, str], state: ClusterConfigState, with_topics: WithTopics) -> None:
-    """Raises ConfigException for a config from a DAG file that names what is another connector's. The rest of it is checked by its runs."""
+    """Raises ConfigException for a config of a DAG file that names a resource of another connector. Its runs check the rest."""
     errors = _foreign_errors(name, config, state.connector_configs, with_topics)
     if errors:
         raise ConfigException("\n".join(errors), errors=errors)
@@ -108,7 +108,7 @@ def _foreign_errors(name: str, config: Given, others: Mapping[str, Mapping[str, 
 
 
 def with_own_values(validation: Validation, config: Given, dag_check: DagCheck) -> Validation:
-    """``validation``, and on their own keys what is wrong with those that steer the DAG, before the keys of clients and converters."""
+    """``validation`` with the errors of ``airflow.*`` keys, before the keys of clients and converters."""
     given = {key: value for key, value in config.items() if value is not None}
     errors = own_errors(given.get("name", "").strip(BLANKS), given, dag_check)
     errors |= {key: [NULL_VALUE] for key, value in config.items() if value is None and key.startswith(PREFIX)}
@@ -131,20 +131,20 @@ def _all_errors(errors: list[str], count: int) -> str:
     )
 
 
-def merged(config: Mapping[str, str], patch: Given) -> dict[str, str]:
+def merge_patch(config: Mapping[str, str], patch: Given) -> dict[str, str]:
     """The JSON merge patch of a flat map: a text sets a key, None removes it."""
     changed: dict[str, Any] = {**{key: value for key, value in config.items() if key != RELEASED}, **patch}
     return {key: value for key, value in changed.items() if value is not None}
 
 
 def with_own_keys(config: Given, known: Mapping[str, str] | None) -> dict[str, str | None]:
-    """``config``, and of the ``airflow.*`` keys that readers are not shown those that ``known`` has and ``config`` does not name: who
-    reads a config, changes it and puts it back must not lose the schedule. A patch with null removes one."""
+    """``config`` with those ``airflow.*`` keys of ``known`` that it does not name. Answers leave these keys out, so a client that reads a
+    config, changes it and puts it back must not lose the schedule. A patch with null removes one."""
     return {**dag_keys(known or {}), **config}
 
 
 def require_name_kept(patch: Given) -> None:
-    """Raises ConfigException for a patch that takes the name away, as Kafka Connect's validation does."""
+    """Raises ConfigException for a patch that removes the name, as Kafka Connect's validation does."""
     if "name" in patch and patch["name"] is None:
         missing = 'Missing required configuration "name" which has no default value.'
         raise ConfigException(_all_errors([missing], 1), errors=[missing])

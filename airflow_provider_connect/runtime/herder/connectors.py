@@ -1,7 +1,6 @@
-"""Creating, changing and deleting connectors: their configs on the config topic, and what follows from a change.
+"""Creating, changing and deleting connectors: their configs on the config topic, and the effects of a change.
 
-Each verb is a sequence of which the first step, one compare-and-set of the config topic, decides; what a process that is killed leaves
-undone of the rest, the reconciler does.
+The first step of each verb, a compare-and-set of the config topic, decides. The reconciler completes the steps that a killed process left.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from airflow_provider_connect.runtime.model.contradictions import unconsumed
 from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord, NoteRecord, TargetStateRecord, UpgradeRecord
 from airflow_provider_connect.runtime.model.states import TargetState
 
-Restored = Callable[[checks.Given, Mapping[str, str]], checks.Given]
-"""A patch with the secrets that it stands for, by the config that is known. Raises ConfigException where they may not go there."""
+RestoreSecrets = Callable[[checks.Given, Mapping[str, str]], checks.Given]
+"""Puts secrets into a patch, given the stored config. Raises ConfigException if a secret may not be used there."""
 
 _PATCH_SECONDS = 60.0
 
@@ -31,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorConfigs:
-    """See the module. ``with_topics`` gives a config the topics that its variables stand for; ``now`` is a monotonic clock, in seconds."""
+    """See the module. ``with_topics`` resolves the variables in a config's topics; ``now`` is a monotonic clock, in seconds."""
 
     def __init__(
         self,
@@ -53,24 +52,24 @@ class ConnectorConfigs:
     def create(
         self, name: str, config: checks.Given, initial_state: TargetState | None = None, author: str | None = None
     ) -> dict[str, str]:
-        """Returns the config as stored; ``author``, here and below, is the user who asks.
+        """Returns the stored config; ``author``, here and below, is the user.
 
-        Raises AlreadyExistsException, and for a config that cannot be taken what ``checks`` raises.
+        Raises AlreadyExistsException, and for an invalid config the exceptions of ``checks``.
         """
         name = name.strip(BLANKS)
         others = self._reader.configs().connector_configs
-        new = self._checked(name, checks.named(name, config), others)
+        new = self._check(name, checks.with_name(name, config), others)
         self._configs.create_connector(name, new, initial_state, author=author)
         self._lifecycle.created(name)
         return new
 
-    def _checked(self, name: str, config: checks.Given, others: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-        return checks.checked(name, config, self._probe, self._dag_check, others, with_topics=self._with_topics)
+    def _check(self, name: str, config: checks.Given, others: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        return checks.check_config(name, config, self._probe, self._dag_check, others, with_topics=self._with_topics)
 
     def check(self, name: str, config: checks.Given) -> None:
-        """Raises what ``create`` would raise, and writes nothing."""
+        """Raise the exceptions of ``create`` without writing."""
         state = self._reader.configs()
-        self._checked(name, checks.named(name, config), state.connector_configs)
+        self._check(name, checks.with_name(name, config), state.connector_configs)
         if name in state:
             raise AlreadyExistsException(f"Connector {name} already exists")
 
@@ -82,23 +81,24 @@ class ConnectorConfigs:
         *,
         require: Callable[[Mapping[str, str] | None], None] = lambda _: None,
     ) -> tuple[dict[str, str], bool]:
-        """Returns the config as stored, and whether the connector is new. Target state and ``airflow.*`` keys are kept.
+        """Returns the stored config, and whether the connector is new. Target state and ``airflow.*`` keys are kept.
 
-        Raises ConflictException for a connector that a DAG file defines, and what ``require`` raises of the config that is replaced.
+        Raises ConflictException for a connector that a DAG file defines, and the exceptions of ``require``, called with the replaced
+        config.
         """
         state = self._reader.configs()
         known, others = state.connector_config(name), state.connector_configs
         checks.require_own(name, known)
-        new = self._checked(name, checks.with_own_keys(checks.named(name, config), known), others)
+        new = self._check(name, checks.with_own_keys(checks.with_name(name, config), known), others)
         old = self._write(name, new, author, require)
         self._follow(name, old, new)
         return new, old is None
 
-    def patch(self, name: str, patch: checks.Given, restored: Restored, author: str | None = None) -> dict[str, str]:
-        """Merge ``patch`` into the config; of two at once, each is merged into the other's result. Returns the config as stored.
+    def patch(self, name: str, patch: checks.Given, restore: RestoreSecrets, author: str | None = None) -> dict[str, str]:
+        """Merge ``patch`` into the config; a concurrent change is merged, not overwritten. Returns the stored config.
 
-        ``restored`` is asked for each config that ``patch`` is merged into: a secret of one must not get into another, which may lead
-        elsewhere.
+        ``restore`` is called again for each config that ``patch`` is merged into: a secret of one must not enter another, which may have
+        another address.
         """
         deadline = self._now() + _PATCH_SECONDS
         while True:
@@ -106,8 +106,8 @@ class ConnectorConfigs:
             known, others = config_of(state, name), state.connector_configs
             checks.require_own(name, known)
             checks.require_name_kept(patch)
-            merged = checks.merged(known, restored(patch, known))
-            new = self._checked(name, checks.named(name, merged), others)
+            merged = checks.merge_patch(known, restore(patch, known))
+            new = self._check(name, checks.with_name(name, merged), others)
             try:
                 self._configs.put_connector(name, new, expected=known, author=author)
             except ConflictException:
@@ -118,10 +118,10 @@ class ConnectorConfigs:
             return new
 
     def define(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
-        """Create or change the connector that a DAG file defines; nothing is written when the topic has it. Its runs are its schedule's.
-        The author is the file with the ``version`` of its bundle, where that has any.
+        """Create or change the connector that a DAG file defines; writes nothing if the config is unchanged. Starts no run: its schedule
+        does. The author is the file, with the ``version`` of its bundle if there is one.
 
-        Raises ConfigException for a config that names what is another connector's; then the connector keeps the config that it has.
+        Raises ConfigException for a config that names a resource of another connector; the connector then keeps its config.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -147,7 +147,7 @@ class ConnectorConfigs:
             self._forget_topics(name, config)
 
     def _give_back(self, name: str, config: Mapping[str, str], before: TargetState, author: str | None) -> None:
-        """The same definition has returned: so does the target state, unless another has been asked for since the connector was stopped."""
+        """The same definition has returned: restore the target state, unless another was requested since the connector was stopped."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             was_stopped = state.target_state(name) is TargetState.STOPPED
@@ -159,7 +159,8 @@ class ConnectorConfigs:
         self._lifecycle.created(name)
 
     def note_state(self, name: str) -> None:
-        """The DAG file that defined the connector is gone: note the target state, for the day on which it returns, before it is stopped."""
+        """The DAG file of the connector was removed: record the target state before the connector is stopped, for when the file
+        returns."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known, target = state.connector_config(name) or {}, state.target_state(name)
@@ -170,7 +171,7 @@ class ConnectorConfigs:
         self._configs.change(decide)
 
     def release(self, name: str) -> None:
-        """The DAG file that defined the connector is gone: from now on its config is changed over REST."""
+        """The DAG file of the connector was removed: from now on REST may change its config."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known = state.connector_config(name) or {}
@@ -200,7 +201,7 @@ class ConnectorConfigs:
     def _write(
         self, name: str, config: Mapping[str, str], author: str | None, require: Callable[[Mapping[str, str] | None], None]
     ) -> dict[str, str] | None:
-        """Returns the config that it replaces; None: there was none."""
+        """Returns the replaced config; None: the connector is new."""
         old: list[dict[str, str] | None] = []
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -214,7 +215,7 @@ class ConnectorConfigs:
         return old[0]
 
     def _follow(self, name: str, old: Mapping[str, str] | None, new: Mapping[str, str]) -> None:
-        """What a written config asks for."""
+        """Carry out the effects of a written config."""
         if old is None:
             self._lifecycle.created(name)
             return
@@ -226,7 +227,7 @@ class ConnectorConfigs:
 
 
 def _state_before(known: Mapping[str, str], config: Mapping[str, str]) -> TargetState | None:
-    """The target state that was noted when the connector's DAG file was gone; None where none was, or the definition is another now."""
+    """The target state that was recorded when the DAG file was removed; None: none was, or the definition has changed."""
 
     def defined(values: Mapping[str, str]) -> dict[str, str]:
         return {key: value for key, value in values.items() if key not in (DEFINED_IN, RELEASED)}

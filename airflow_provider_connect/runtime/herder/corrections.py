@@ -1,4 +1,4 @@
-"""Completing what a killed process left half done, from what is known of a connector's runs."""
+"""Completing what a killed process left undone, by the state of a connector's runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Corrections:
         snapshot = self._reader.read()
         target = snapshot.configs.target_state(name)
         if target is None:
-            _log.info("Connector %s is deleted: clearing away what is left of it", name)
+            _log.info("Connector %s is deleted: removing the rest of it", name)
             return self._lifecycle.deleted(name)
         topics = unconsumed(snapshot.statuses.topics_of(name), snapshot.configs.connector_configs[name])
         self._lifecycle.forget_topics(name, topics)
@@ -42,15 +42,15 @@ class Corrections:
             return self._rewrite(name, facts)
         if not facts.is_live and not is_contradicting(snapshot.configs, snapshot.statuses, name):
             return True
-        _log.info("Connector %s is STOPPED: ending what is left of it", name)
+        _log.info("Connector %s is STOPPED: ending its remaining runs", name)
         return self._lifecycle.stopped(name)
 
     def refuse_dag(self, name: str, reason: str) -> None:
-        """FAILED, with the reason, for a connector of which Airflow makes no DAG; one that is STOPPED stays so."""
+        """Mark a connector of which Airflow makes no DAG as FAILED, with the reason; a STOPPED one stays so."""
         self._refuse(name, f"{_REFUSED}{reason}")
 
     def refuse_definition(self, name: str, reason: str) -> None:
-        """FAILED, with the reason, for a connector whose DAG file has a refused config; nothing for one that is STOPPED or new."""
+        """Mark a connector whose DAG file has a refused config as FAILED, with the reason; not one that is STOPPED or new."""
         self._refuse(name, f"{_REFUSED_FILE}{reason}")
 
     def _refuse(self, name: str, trace: str) -> None:
@@ -60,19 +60,19 @@ class Corrections:
             self._statuses.flush()
 
     def refused_definitions(self, names: Collection[str]) -> list[str]:
-        """Those of the connectors that are FAILED for their DAG files. The topics are read once for all, which may be thousands."""
+        """The connectors among ``names`` that are FAILED because of their DAG files. Reads the topics once, for thousands of names."""
         return self._failed_for(_REFUSED_FILE, names)
 
     def accept_definition(self, name: str) -> None:
-        """A connector that is FAILED for its DAG file restarts; nothing for any other."""
+        """Restart the connector if it is FAILED because of its DAG file."""
         self._restart_failed_for(_REFUSED_FILE, [name])
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """Connectors that were refused restart; nothing for any other. The topics are read once for all, which may be thousands."""
+        """Restart those connectors among ``names`` that were refused. Reads the topics once, for thousands of names."""
         self._restart_failed_for(_REFUSED, names)
 
     def _restart_failed_for(self, reason: str, names: Collection[str]) -> None:
-        """Raises the first error behind all: a restart that fails keeps no other connector FAILED."""
+        """Raises the first error after all restarts: a failed restart must not keep other connectors FAILED."""
         failures = []
         for refused in self._failed_for(reason, names):
             try:
@@ -90,7 +90,7 @@ class Corrections:
     def _rewrite(self, name: str, facts: RunFacts) -> bool:
         snapshot = self._reader.read()
         is_idle = not facts.is_live and not facts.is_waiting
-        if is_idle and snapshot.configs.target_state(name) is TargetState.STARTED and self._lifecycle.is_held_up(name):
+        if is_idle and snapshot.configs.target_state(name) is TargetState.STARTED and self._lifecycle.report_obstacle(name):
             return True
         change = correction(snapshot.configs, snapshot.statuses, name, facts)
         if not change:
@@ -102,7 +102,7 @@ class Corrections:
             self._statuses.put_task(snapshot, name, task, state, trace=change.trace if state is State.FAILED else None)
         self._statuses.flush()
         if change.connector is not None or change.tasks:
-            _log.info("Connector %s: statuses set right: %s %s", name, change.connector or "", dict(change.tasks))
+            _log.info("Connector %s: statuses corrected: %s %s", name, change.connector or "", dict(change.tasks))
         if change.needs_run:
             self._launcher.trigger(name, list(change.rerun) or None)
         return True

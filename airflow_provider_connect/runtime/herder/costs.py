@@ -1,4 +1,4 @@
-"""What connectors cost: the usage of their runs, from the history, by the worker's prices."""
+"""The costs of connectors: the usage of their runs, from the history, at the worker's prices."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST_RUNS: Final = 1000
 _NO_RUNS = "This server keeps no record of runs: it has no database beside the topics. Airflow's API server has one"
 
 Readable = Callable[[Collection[str]], Collection[str]]
-"""Those of some connectors that the user may read."""
+"""Returns the connectors, among those given, that the user may read."""
 
 
 class RecordedCosts:
-    """See the module. ``recorded`` None: nothing is recorded here. ``now`` in seconds since 1970."""
+    """See the module. ``recorded`` None: no history is kept. ``now`` in seconds since 1970."""
 
     def __init__(
         self, reader: SnapshotReader, recorded: RecordedChanges | None, prices: Prices, now: Callable[[], float] = time.time
@@ -28,7 +28,7 @@ class RecordedCosts:
         self._reader, self._recorded, self._prices, self._now = reader, recorded, prices, now
 
     def of_all(self, days: int, readable: Readable) -> Costs:
-        """Raises BadRequestException for more than an answer may have."""
+        """Raises BadRequestException for more than ``MOST_ROWS`` rows."""
         recorded, span = self._require_recorded(), self._span(days)
         names = readable(recorded.connectors_used(span))
         found = recorded.usage_by_day(sorted(names), span, most=MOST_ROWS + 1)

@@ -1,4 +1,4 @@
-"""The dead letter queue of a sink, as people read it: its topic, which of its records are the connector's, and what is shown of each.
+"""The dead letter queue of a sink as users read it: its topic, the connector's records in it, and the visible part of each.
 
 The config names the topic, and other connectors may use the same. Knows neither who asks nor how variables are resolved.
 """
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.config.internal_topics import KAFKAS_OWN
 from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.config_limits import cut
-from airflow_provider_connect.runtime.model.history import Shown
+from airflow_provider_connect.runtime.model.history import Redact
 from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import DEAD_LETTERS
 from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere
 
 CONTEXT_HEADERS: Final = "errors.deadletterqueue.context.headers.enable"
 Row = dict[str, Any]  # Any: JSON
-SecretsOf = Callable[[str, Mapping[str, str], Shown], set[str]]
+SecretsOf = Callable[[str, Mapping[str, str], Redact], set[str]]
 """What of a connector's config must not be shown, by its name, its config, and the config as it may be shown."""
 
 
@@ -37,14 +37,14 @@ class Part:
 
 
 def dead_letter_topic(name: str, config: Mapping[str, str], settings: WorkerSettings) -> str:
-    """The queue of connector ``name``. Raises BadRequestException where there is none, or none that may be shown."""
+    """The queue of connector ``name``. Raises BadRequestException if it has none, or one that may not be shown."""
     topic = config.get(DEAD_LETTERS, "").strip()
     if not topic:
         raise BadRequestException(f"Connector {name} has no dead letter queue: {DEAD_LETTERS} is not set")
     if topic in KAFKAS_OWN | {internal.name for internal in settings.internal_topics}:
         raise BadRequestException(f"{DEAD_LETTERS}={topic} is an internal topic, whose records are not shown")
     if refusal := refusal_of_topic(topic):
-        raise BadRequestException(f"{DEAD_LETTERS}={cut(topic)} is no topic: {refusal}")
+        raise BadRequestException(f"{DEAD_LETTERS}={cut(topic)} is not a valid topic: {refusal}")
     if is_elsewhere(settings, connector_overrides(config, ClientKind.PRODUCER)):
         raise BadRequestException(f"The dead letter queue of connector {name} is on another cluster than the worker's")
     return topic
@@ -57,9 +57,9 @@ class SinkSecrets:
         self._settings = settings
         self._values_of = values_of
 
-    def __call__(self, name: str, config: Mapping[str, str], shown: Shown) -> set[str]:
+    def __call__(self, name: str, config: Mapping[str, str], redact: Redact) -> set[str]:
         """Raises BadRequestException where a variable has no value here: its secret could not be hidden."""
-        visible, providers = shown(config), self._settings.config_providers(name)
+        visible, providers = redact(config), self._settings.config_providers(name)
         secret = [text for text in variables(config) if not is_public(text, providers)]
         try:
             values = self._values_of(name, secret) if secret else []
@@ -75,15 +75,15 @@ def has_context_headers(config: Mapping[str, str]) -> bool:
 
 
 def is_of(name: str, record: LogRecord, *, without_headers: bool = True) -> bool:
-    """Whether the record is of connector ``name``, by its last header of that kind. One without context headers may be of any, and counts
-    where ``without_headers`` is true."""
+    """Whether connector ``name`` wrote the record, by the last header that names a connector. A record without context headers counts if
+    ``without_headers`` is true."""
     writers = [value for header, value in record.headers if header == CONNECTOR_HEADER]
     return writers[-1] == name.encode("utf-8", "replace") if writers else without_headers
 
 
 def row_of(record: LogRecord, mask: Mask, part: Part = Part()) -> Row:
-    """The record with the context headers of its failure as ``errors``, the last of them: a record that has failed twice has the newer
-    ones behind. Of its own headers, the first."""
+    """The record with the context headers of its failure as ``errors``: the last ones, since a second failure appends its own. Of its
+    other headers, the first."""
     errors = [(name.removeprefix(PREFIX), value) for name, value in record.headers if name.startswith(PREFIX)]
     others = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
     return {
@@ -98,7 +98,7 @@ def row_of(record: LogRecord, mask: Mask, part: Part = Part()) -> Row:
 
 
 def is_shown_whole(record: LogRecord, mask: Mask, part: Part = Part()) -> bool:
-    """Whether ``row_of`` shows key and value as they are: text, nothing hidden, nothing cut. Only then can people edit them."""
+    """Whether ``row_of`` has the complete key and value: text, nothing hidden, nothing truncated. Only then can users edit them."""
     return all(data is None or _is_plain(data, _text(data, mask, part.text)) for data in (record.key, record.value))
 
 
@@ -107,5 +107,5 @@ def _is_plain(data: bytes, shown: str | None) -> bool:
 
 
 def _text(data: bytes | None, mask: Mask, longest: int) -> str | None:
-    """As text where it is UTF-8, else in hexadecimal. Secrets are hidden before it is cut: of a part of one, nothing is recognised."""
+    """As text if it is UTF-8, else in hexadecimal. Secrets are hidden before the text is truncated: a part of one is not recognised."""
     return None if data is None else cut(mask.text(data, longest // 2), longest)

@@ -1,7 +1,7 @@
-"""Every verb of Kafka Connect, over the stores. One Herder a process, used by many threads at once.
+"""Every verb of Kafka Connect, over the stores. One Herder per process, shared by many threads.
 
-Knows nothing of Airflow: what it needs of its host are the protocols in ``ports``. Its state in memory is read from the topics, to their
-ends at each call. So no answer is older than a change that was confirmed to any process.
+Knows nothing of Airflow: ``ports`` has the protocols that its host implements. Each call reads the topics to their ends, so no answer is
+older than a change that was confirmed to any process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.config.dag_settings import PREFIX, DagChec
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.backfills import Backfills
 from airflow_provider_connect.runtime.herder.checks import with_own_values
-from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, Restored
+from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, RestoreSecrets
 from airflow_provider_connect.runtime.herder.corrections import Corrections
 from airflow_provider_connect.runtime.herder.costs import Readable, RecordedCosts
 from airflow_provider_connect.runtime.herder.dead_letters import SinkSecrets
@@ -41,12 +41,12 @@ from airflow_provider_connect.runtime.herder.sinks import Sinks
 from airflow_provider_connect.runtime.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.runtime.herder.statuses import StatusKeeper
 from airflow_provider_connect.runtime.herder.upgrades import Upgrades
-from airflow_provider_connect.runtime.herder.views import ConnectorViews, SlotNotes, shown, task_view, workers_of
+from airflow_provider_connect.runtime.herder.views import ConnectorViews, RetainedWal, task_view, visible_config, workers_of
 from airflow_provider_connect.runtime.model.backfill_request import Backfill, BackfillRequest
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.contradictions import RunFacts
 from airflow_provider_connect.runtime.model.cost import DEFAULT_DAYS, ConnectorCosts, Costs
-from airflow_provider_connect.runtime.model.history import ConfigHistory, OffsetHistory, OffsetUndo, Shown
+from airflow_provider_connect.runtime.model.history import ConfigHistory, OffsetHistory, OffsetUndo, Redact
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.page import ConnectorClass, ConnectorLag, DeadLetters
 from airflow_provider_connect.runtime.model.preview_comparison import Comparison
@@ -71,12 +71,14 @@ from airflow_provider_connect.runtime.stores.backing import Backing, TopicBackin
 
 
 class Herder:
-    """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
-    there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
-    statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
-    own providers. ``dag_check`` asks Airflow whether it can make a DAG of a config; None: its rules alone are checked.
-    ``task_metrics`` returns what tasks have counted; None: the batch log's. ``recorded`` is the history, where one is kept. ``author``
-    is the user for whom this process acts, where a verb names no other."""
+    """The verbs; the objects that it holds carry them out.
+
+    ``probe`` calls plugins: without one, configs are neither accepted nor validated. ``previewer`` makes dry runs; ``takes_upgrades``:
+    whether runs carry out upgrades. ``backing`` keeps the state, None: Kafka's topics. ``worker_id`` is in the statuses that the herder
+    writes. ``resolve`` replaces the variables of a config, None: by the worker's config providers. ``dag_check`` returns why Airflow cannot
+    make a DAG of a config; None: by the rules for ``airflow.*`` keys alone. ``task_metrics`` returns the counts of tasks, None: the batch
+    log's. ``recorded`` is the history, None: no history is kept. ``author`` is the default author of changes.
+    """
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class Herder:
         catalog = PluginCatalog(settings.plugin_path)
         self._plugins = plugins = KnownPlugins(catalog)
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
-        self.retained_wal = SlotNotes()
+        self.retained_wal = RetainedWal()
         self._views = ConnectorViews(plugins, self.retained_wal, warnings)
 
         self._statuses = statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
@@ -119,7 +121,7 @@ class Herder:
             topics,
             statuses,
             launcher,
-            settle=offsets.settle,
+            repair_offsets=offsets.repair,
             graceful_seconds=settings.task_shutdown_graceful_timeout_ms / 1000,
             sleep=sleep,
         )
@@ -128,7 +130,7 @@ class Herder:
         self._restarts = Restarts(topics, statuses, lifecycle, launcher, plugins, sleep=sleep)
 
         self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)
-        self._past = ConnectorHistory(topics, connectors, offsets, recorded, sleep=sleep)
+        self._history = ConnectorHistory(topics, connectors, offsets, recorded, sleep=sleep)
         self._costs = RecordedCosts(topics.reader, recorded, settings.prices)
         self._backfills = Backfills(settings, topics, connectors, offsets)
         secrets = SinkSecrets(settings, offsets.values_of)
@@ -164,7 +166,7 @@ class Herder:
         return found
 
     def connector_config(self, name: str) -> dict[str, str]:
-        return shown(config_of(self.config_state(), name))
+        return visible_config(config_of(self.config_state(), name))
 
     def connector_status(self, name: str) -> ConnectorStatusView:
         """Driven by the status topic, as in Connect: 404 until a status was written, for a short time 200 after a deletion."""
@@ -174,9 +176,9 @@ class Herder:
         return found
 
     def expanded(self, info: bool, status: bool) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
-        """Every connector with what is asked for; with ``status``, one that has none is left out.
+        """Every connector with its info, its status or both; with ``status``, connectors without a status are left out.
 
-        A view that has not changed since an earlier call is the same object: its bytes may be kept beside it.
+        A view that has not changed since an earlier call is the same object, so its bytes may be cached.
         """
         snapshot = self.snapshot() if status else Snapshot.of(self.config_state())
         for kept in (self._views, self._chosen):
@@ -195,18 +197,18 @@ class Herder:
         return all_expanded
 
     def listed(self) -> Iterator[tuple[ConnectorInfo, ConnectorStatusView | None]]:
-        """Every connector, with its status if it has one, from one read; views as ``expanded`` has them."""
+        """Every connector with its status, if it has one, from one read; the same views as ``expanded``."""
         return self._views.listed(self.snapshot())
 
     def create_connector(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None, *, author: str | None = None
     ) -> ConnectorInfo:
-        """Check, write, and start a run (contract §5.1). ``author``, here and below: the user who asks, for the history."""
+        """Check, write, and start a run (contract §5.1). ``author``, here and below: the user, for the history."""
         created = self._connectors.create(name, config, initial_state, author or self._author)
         return self._written(name.strip(BLANKS), created)
 
     def put_connector_config(self, name: str, config: Mapping[str, str | None], *, author: str | None = None) -> tuple[ConnectorInfo, bool]:
-        """Replace the config, or create the connector: then True. Its target state is kept."""
+        """Replace the config and keep the target state, or create the connector: then the second value is True."""
         put, is_new = self._connectors.put(name, config, author or self._author)
         return self._written(name, put), is_new
 
@@ -214,19 +216,19 @@ class Herder:
         self,
         name: str,
         patch: Mapping[str, str | None],
-        restored: Restored = lambda patch, _: patch,
+        restore: RestoreSecrets = lambda patch, _: patch,
         *,
         author: str | None = None,
     ) -> ConnectorInfo:
-        """Merge ``patch`` into the raw config: None removes a key (KIP-477). ``restored`` puts secrets in, for each config merged into."""
-        return self._written(name, self._connectors.patch(name, patch, restored, author or self._author))
+        """Merge ``patch`` into the raw config: None removes a key (KIP-477). ``restore`` puts secrets in, for each config merged into."""
+        return self._written(name, self._connectors.patch(name, patch, restore, author or self._author))
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
-        """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it. ``version``: the
-        commit, or whatever version the file's bundle has.
+        """Create the connector that a DAG file defines, or change its config; writes nothing if the config is unchanged. ``version`` is
+        that of the file's bundle, such as a commit.
 
-        Raises ConfigException for a config that names what is another connector's. A connector that exists is FAILED then, with the reason,
-        until ``accept_definition`` restarts it.
+        Raises ConfigException for a config that names a resource of another connector. An existing connector is then FAILED, with the
+        reason, until ``accept_definition`` restarts it.
         """
         try:
             self._connectors.define(name, config, defined_in, version)
@@ -235,23 +237,23 @@ class Herder:
             raise
 
     def refused_definitions(self, names: Collection[str]) -> list[str]:
-        """Those of the connectors that are FAILED because a config of their DAG files was refused. One read of the topics for all."""
+        """The connectors among ``names`` that are FAILED because the config in their DAG file was refused. Reads the topics once."""
         return self._corrections.refused_definitions(names)
 
     def accept_definition(self, name: str) -> None:
-        """The connector's DAG file has a config that can be used: a connector that is FAILED for its DAG file restarts."""
+        """Restart the connector if it is FAILED because of its DAG file, whose config is valid again."""
         self._corrections.accept_definition(name)
 
     def note_state(self, name: str) -> None:
-        """Note the target state of a connector whose DAG file is gone, so that it has it again when the file returns."""
+        """Record the target state of a connector whose DAG file was removed, to restore it when the file returns."""
         self._connectors.note_state(name)
 
     def release_connector(self, name: str) -> None:
-        """The connector's DAG file is gone: REST may change and delete it from now on."""
+        """Let REST change and delete a connector whose DAG file was removed."""
         self._connectors.release(name)
 
     def delete_connector(self, name: str, *, author: str | None = None) -> None:
-        """Its runs end; statuses, active topics and its DAG go. Offsets stay, as in Connect."""
+        """End its runs and remove its statuses, active topics and DAG. Its offsets stay, as in Connect."""
         self._connectors.delete(name, author or self._author)
 
     # ── lifecycle ──
@@ -269,10 +271,9 @@ class Herder:
         self._lifecycle.stop(name, author or self._author)
 
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool, author: str | None = None) -> ConnectorStatusView:
-        """Returns the plan: the statuses, with RESTARTING for what restarts.
+        """Returns the plan: the statuses, with RESTARTING for each instance that restarts.
 
-        Raises NotFoundException; and, without a flag, ConnectException with the cause where a connector that has FAILED cannot be started
-        again.
+        Raises NotFoundException; without a flag also ConnectException, with the cause, if a FAILED connector cannot be started again.
         """
         return self._restarts.connector(RestartRequest(name, only_failed, include_tasks, author or self._author))
 
@@ -283,7 +284,7 @@ class Herder:
     # ── tasks ──
 
     def task_infos(self, name: str) -> list[TaskInfo]:
-        """The committed tasks with their raw configs, by number."""
+        """The committed tasks with their raw configs, in the order of their numbers."""
         state = self.config_state()
         config_of(state, name)
         return [TaskInfo(ConnectorTaskId(name, task), config) for task, config in state.all_task_configs(name).items()]
@@ -295,7 +296,7 @@ class Herder:
         return task_view(found)
 
     def workers(self) -> list[WorkerView]:
-        """The applications that run now, with what each hosts and has delivered."""
+        """The running applications with their tasks and delivered records."""
         running = self._launcher.running()
         return self._with_records(workers_of(self.snapshot(), running), running)
 
@@ -308,7 +309,7 @@ class Herder:
         return self.snapshot().statuses.topics_of(name)
 
     def reset_active_topics(self, name: str, *, author: str | None = None) -> None:
-        """Forget them: those that still have records flowing are noted again. Raises ForbiddenException where that is not allowed."""
+        """Forget them; topics that are still used are recorded again. Raises ForbiddenException where resets are not allowed."""
         topics = self.active_topics(name)
         if not self.settings.topic_tracking_allow_reset:
             raise ForbiddenException("Topic tracking reset is disabled")
@@ -319,11 +320,11 @@ class Herder:
         return self._offsets.offsets(name)
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetView], *, author: str | None = None) -> str:
-        """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
+        """For a STOPPED connector; returns the message for the user. See ``OffsetKeeper``."""
         return self._offsets.alter(name, offsets, author or self._author)
 
     def reset_offsets(self, name: str, *, author: str | None = None) -> str:
-        """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
+        """For a STOPPED connector; returns the message for the user. See ``OffsetKeeper``."""
         return self._offsets.reset(name, author or self._author)
 
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
@@ -340,9 +341,9 @@ class Herder:
 
     # ── dead-letter records and backfills ──
 
-    def dead_letters(self, name: str, *, limit: int, shown: Shown) -> DeadLetters:
+    def dead_letters(self, name: str, *, limit: int, redact: Redact) -> DeadLetters:
         """The newest records of the sink's dead letter queue. See ``Sinks.dead_letters``."""
-        return self._sinks.dead_letters(name, limit=limit, shown=shown)
+        return self._sinks.dead_letters(name, limit=limit, redact=redact)
 
     def dead_letter_replay(self, name: str) -> Replay:
         """The last replay of the sink's dead-letter records. Raises NotFoundException where there was none."""
@@ -356,49 +357,49 @@ class Herder:
         dry_run: bool = False,
         records: int = 10,
         author: str | None = None,
-        shown: Shown = dict,
+        redact: Redact = dict,
     ) -> Replay:
         """Write dead-letter records of a sink back, each once. See ``Replays.request``; a dry run returns the first ``records``.
-        ``shown`` hides more secrets of a config than those that its keys are named after."""
+        ``redact`` hides more secrets of a config than those that its keys are named after."""
         if dry_run:
-            return self._replays.preview(name, asked, records=records, shown=shown)
-        return self._replays.request(name, asked, author or self._author, shown=shown)
+            return self._replays.preview(name, asked, records=records, redact=redact)
+        return self._replays.request(name, asked, author or self._author, redact=redact)
 
     def backfills(self, name: str) -> list[Backfill]:
-        """The backfills of a connector, by name. See ``Backfills.of``."""
-        return self._backfills.of(name)
+        """The backfills of a connector, by name. See ``Backfills.list_for``."""
+        return self._backfills.list_for(name)
 
     def create_backfill(
         self,
         name: str,
         request: BackfillRequest,
-        restored: Restored = lambda patch, _: patch,
+        restore: RestoreSecrets = lambda patch, _: patch,
         *,
         dry_run: bool = False,
         author: str | None = None,
     ) -> Backfill:
         """Deliver ranges of a sink's topics again, next to the live connector. See ``Backfills.create``."""
-        return self._backfills.create(name, request, restored, dry_run=dry_run, author=author or self._author)
+        return self._backfills.create(name, request, restore, dry_run=dry_run, author=author or self._author)
 
     # ── history and costs ──
 
-    def config_history(self, name: str, *, limit: int = 50, before: int | None = None, shown: Shown = dict) -> ConfigHistory:
-        """The configs that the connector had, the newest first; ``shown`` hides more secrets than are hidden already."""
-        return self._past.configs(name, limit=limit, before=before, shown=shown)
+    def config_history(self, name: str, *, limit: int = 50, before: int | None = None, redact: Redact = dict) -> ConfigHistory:
+        """The configs that the connector had, the newest first; ``redact`` hides more secrets than are hidden already."""
+        return self._history.configs(name, limit=limit, before=before, redact=redact)
 
-    def rollback_config(self, name: str, revision: int, restored: Restored, *, author: str | None = None) -> ConnectorInfo:
+    def rollback_config(self, name: str, revision: int, restore: RestoreSecrets, *, author: str | None = None) -> ConnectorInfo:
         """Give the connector the config of an earlier revision. See ``ConnectorHistory.roll_back``."""
-        return self._written(name, self._past.roll_back(name, revision, restored, author or self._author))
+        return self._written(name, self._history.roll_back(name, revision, restore, author or self._author))
 
     def offsets_history(self, name: str, *, limit: int = 100, before: int | None = None) -> OffsetHistory:
         """The changes of the connector's offsets, the newest first; ``limit`` counts partitions."""
-        return self._past.offsets(name, limit=limit, before=before)
+        return self._history.offsets(name, limit=limit, before=before)
 
     def undo_offsets(
         self, name: str, *, to: str | int | None = None, entry: int | None = None, dry_run: bool = False, author: str | None = None
     ) -> OffsetUndo:
         """Set the offsets of an earlier instant. See ``ConnectorHistory.undo``."""
-        return self._past.undo(name, to=to, entry=entry, dry_run=dry_run, author=author or self._author)
+        return self._history.undo(name, to=to, entry=entry, dry_run=dry_run, author=author or self._author)
 
     def costs(self, *, days: int = DEFAULT_DAYS, readable: Readable = lambda names: names) -> Costs:
         """By connector and day, of today and the days before. ``readable`` picks those of some connectors that the user may read."""
@@ -441,21 +442,21 @@ class Herder:
     # ── for the reconciler ──
 
     def correct(self, name: str, facts: RunFacts) -> bool:
-        """Do what is left of a verb or a run that was killed half-way. False: not everything could be done yet, so call again."""
+        """Complete a verb or a run that was killed. False: not everything could be done yet, so call again."""
         return self._corrections.correct(name, facts)
 
     def refuse_dag(self, name: str, reason: str) -> None:
-        """The connector is FAILED, for no DAG can be made of it."""
+        """Mark the connector FAILED: no DAG can be made of it."""
         self._corrections.refuse_dag(name, reason)
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """DAGs can be made of these connectors: those that were FAILED for want of a DAG restart."""
+        """Restart those of these connectors that are FAILED because no DAG could be made of them."""
         self._corrections.accept_dags(names)
 
     # ── plugins ──
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
-        """What plugin and framework report of each key, and what is wrong with the keys that steer the DAG."""
+        """The validation of each key by plugin and framework, with the errors of ``airflow.*`` keys."""
         visible = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
         return with_own_values(self._require_probe().validate(plugin, visible), config, self._dag_check)
 
@@ -463,40 +464,40 @@ class Herder:
         return list(self._require_probe().plugins(connectors_only))
 
     def connector_classes(self) -> list[ConnectorClass]:
-        """The connector classes from which users make connectors, in the order of ``plugins``."""
+        """The connector classes that users can configure, in the order of ``plugins``."""
         return self._plugins.classes()
 
     def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
         return list(self._require_probe().config_keys(plugin, version, location))
 
     def put_log_level(self, logger: str, level: str, *, author: str | None = None) -> None:
-        """Ask all workers that are up now to set the level of a logger (KIP-976)."""
+        """Request all running workers to set the level of a logger (KIP-976)."""
         self._topics.configs.change(lambda _: [LoggerRecord(logger, level, author=author or self._author)])
 
     def chosen_plugins(self, info: ConnectorInfo) -> Mapping[str, PluginView]:
-        """The plugins that a run of the connector would take now, by their prefixes in the config; empty: it could not start."""
+        """The plugins that a run of the connector would use now, by their prefixes in the config; empty: no run could start."""
         return self._chosen.of(info.name, info.config)
 
     def task_metrics(self) -> TaskMetrics:
-        """What tasks have counted, by connector and task and Connect's metric names."""
+        """The counts of tasks, by connector, task and Connect's metric names."""
         return self._task_metrics()
 
     def current_distances(self) -> dict[str, Distance]:
-        """Of all connectors, with what tasks have written to the batch log by now."""
+        """The distance of each connector from its end, by the latest batch log entries."""
         names = self.connectors()
-        self._task_metrics()  # has the batch log read to its end
+        self._task_metrics()  # reads the batch log to its end
         return self.distances(names)
 
     def status_update_metrics(self) -> dict[str, float]:
-        """How this process's writes of statuses went, by Connect's metric names."""
+        """Metrics of this process's status writes, by Connect's names."""
         return self._statuses.metrics()
 
     def health_warnings(self) -> list[str]:
-        """What users should know of a server that answers: a reason why connectors will not run, and how many need attention."""
+        """Warnings of a server that answers: why connectors will not run, and how many need attention."""
         return list(filter(None, [self._launcher.obstacle(), *self._views.attention(self.snapshot())]))
 
     def close(self) -> None:
-        """Writes the statuses that are waiting, then closes everything."""
+        """Write pending statuses, then close all stores."""
         self._batch_log.close()
         self._statuses.close()
         self._topics.reader.close()
@@ -509,11 +510,11 @@ class Herder:
         self.close()
 
     def _written(self, name: str, config: Mapping[str, str]) -> ConnectorInfo:
-        """The answer to a write: the config as it was written, in its order, whatever came behind it."""
+        """The answer to a write: the config as this call wrote it, in its order, whatever was written since."""
         state = self.config_state()
         known = self._views.info(state, name)
         tasks, kind = ([], "unknown") if known is None else (list(known.tasks), known.type)
-        return ConnectorInfo(name, shown(config), tasks, kind)
+        return ConnectorInfo(name, visible_config(config), tasks, kind)
 
     def _require_probe(self) -> Probe:
         if self._probe is None:
@@ -522,5 +523,5 @@ class Herder:
 
     def _require_previewer(self) -> Previewer:
         if self._previewer is None:
-            raise BadRequestException("This server makes no previews: its worker keeps offsets in a file and not on topics")
+            raise BadRequestException("This server makes no previews: its worker keeps offsets in a file, not on topics")
         return self._previewer

@@ -1,7 +1,7 @@
-"""The past of connectors, and the ways back to it: an earlier config, or the offsets of an earlier instant.
+"""The history of connectors, and the return to an earlier config or to the offsets of an earlier instant.
 
-Going back is a change like any other: it passes the same checks, claims and fences. Only the values come from the history, which may lag
-behind the topics; before offsets go back, it must hold what holds now.
+A return is a change like any other, with the same checks, claims and fences. Only its values come from the history, which may lag behind
+the topics; before offsets are restored, the history must have caught up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConflictException, NotFoundException
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, RELEASED
 from airflow_provider_connect.runtime.herder.checks import Given, require_own
-from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, Restored
+from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, RestoreSecrets
 from airflow_provider_connect.runtime.herder.lifecycle import wait_until
 from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper, OffsetsNow
 from airflow_provider_connect.runtime.herder.ports import RecordedChanges
@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.model.history import (
     OffsetReturn,
     OffsetUndo,
     Page,
-    Shown,
+    Redact,
     by_partition,
     config_history,
     instant_ms,
@@ -41,7 +41,7 @@ _NO_HISTORY = "This server keeps no history: it has no database beside the topic
 
 
 class ConnectorHistory:
-    """See the module. ``recorded`` None: nothing is recorded here."""
+    """See the module. ``recorded`` None: no history is kept."""
 
     def __init__(
         self,
@@ -60,18 +60,18 @@ class ConnectorHistory:
 
     # ── configs ──
 
-    def configs(self, name: str, *, limit: int, before: int | None, shown: Shown) -> ConfigHistory:
-        """Raises NotFoundException for a connector that there never was."""
+    def configs(self, name: str, *, limit: int, before: int | None, redact: Redact) -> ConfigHistory:
+        """Raises NotFoundException for a connector that never existed."""
         page = self._require_recorded().config_lines(name, limit=limit, before=before)
         if not page.lines and before is None:
             config_of(self._reader.configs(), name)
-        return config_history(page, shown, _STEERING)
+        return config_history(page, redact, _STEERING)
 
-    def roll_back(self, name: str, revision: int, restored: Restored, author: str | None) -> dict[str, str]:
-        """Write the config of this revision; what is hidden in it keeps the value that the connector has. Returns the config as stored.
+    def roll_back(self, name: str, revision: int, restore: RestoreSecrets, author: str | None) -> dict[str, str]:
+        """Write the config of this revision; hidden values are taken from the current config. Returns the stored config.
 
         Raises NotFoundException, BadRequestException for a revision without a config, ConflictException for a connector that a DAG file
-        defines, and ConfigException for a config that cannot be taken, also for a hidden value that the connector has no more.
+        defines, and ConfigException for an invalid config, or for a hidden value that the connector no longer has.
         """
         require_own(name, config_of(self._reader.configs(), name))
         line = self._require_recorded().config_line(name, revision)
@@ -80,7 +80,7 @@ class ConnectorHistory:
         wanted = config_history(Page([line]), dict, _STEERING).revisions[0].config
         if wanted is None:
             raise BadRequestException(f"Connector {name} was deleted in revision {revision}: name a revision with a config")
-        return self._connectors.patch(name, {}, partial(_patch_to, wanted, revision, restored), author)
+        return self._connectors.patch(name, {}, partial(_patch_to, wanted, revision, restore), author)
 
     # ── offsets ──
 
@@ -91,11 +91,11 @@ class ConnectorHistory:
         return offset_history(page, recorded.begins_ms(now.topic))
 
     def undo(self, name: str, *, to: str | int | None, entry: int | None, dry_run: bool, author: str | None) -> OffsetUndo:
-        """Set the offsets of the instant ``to``, or those before change ``entry``. A dry run changes nothing and may be asked in any state;
-        else the connector must be STOPPED.
+        """Set the offsets of the instant ``to``, or those before change ``entry``, of a STOPPED connector. A dry run changes nothing and is
+        allowed in any state.
 
-        Raises NotFoundException, BadRequestException for an instant of which the history is not whole, ConflictException while the history
-        lags behind the topics, and what a change of offsets raises.
+        Raises NotFoundException, BadRequestException for an instant at which the history is incomplete, ConflictException while the
+        history lags behind the topics, and the exceptions of a change of offsets.
         """
         if (to is None) == (entry is None):
             raise BadRequestException("Give 'to', an instant, or 'entry', the number of a change: one of the two")
@@ -116,7 +116,7 @@ class ConnectorHistory:
         return OffsetUndo.of(to_ms, False, done, message or "The offsets are those of that instant already; nothing was changed")
 
     def _before(self, name: str, entry: int) -> int:
-        """The last instant before the change that ``entry`` numbers: before the first line of its claim."""
+        """The last instant before change ``entry``, that is before the first line of its claim."""
         recorded = self._require_recorded()
         line = recorded.offset_line(name, entry)
         if line is None:
@@ -127,14 +127,14 @@ class ConnectorHistory:
     def _require_whole(self, name: str, topic: str, to_ms: int) -> None:
         begins = self._require_recorded().begins_ms(topic)
         if begins is None:
-            raise BadRequestException(f"The offsets of connector {name} lie on {topic}, which the history does not follow")
+            raise BadRequestException(f"The offsets of connector {name} are on {topic}, which the history does not follow")
         if to_ms < begins:
             raise BadRequestException(f"The history of {topic} begins at {begins} (ms since 1970), after {to_ms}: name a later instant")
         if to_ms > time.time() * 1000:
             raise BadRequestException(f"{to_ms} (ms since 1970) is in the future: name an earlier instant")
 
     def _await_recorded(self, name: str, held: OffsetsNow) -> None:
-        """Wait until the history holds what holds now: else a change that it has not seen would not be undone."""
+        """Wait until the history has the current offsets: a change that it does not have yet would not be undone."""
         recorded, live = self._require_recorded(), by_partition(held.offsets)
         unseen = {partition_key(view.partition) for view in held.offsets if view.offset is None}
 
@@ -154,10 +154,10 @@ class ConnectorHistory:
         return self._recorded
 
 
-def _patch_to(wanted: Mapping[str, str], revision: int, restored: Restored, _: Given, known: Mapping[str, str]) -> Given:
-    """What turns the config ``known`` into that of the revision, with the secrets of ``known``."""
+def _patch_to(wanted: Mapping[str, str], revision: int, restore: RestoreSecrets, _: Given, known: Mapping[str, str]) -> Given:
+    """The patch from the config ``known`` to that of the revision, with the secrets of ``known``."""
     gone = dict.fromkeys(key for key in known if key not in wanted and key not in _STEERING)
-    patch = restored({**gone, **wanted}, known)
+    patch = restore({**gone, **wanted}, known)
     for key, value in patch.items():
         if value is not None and HIDDEN in value and value == wanted.get(key):
             reason = f"its value is hidden in revision {revision}, and the connector has none now; put the config with the value itself"

@@ -1,7 +1,7 @@
-"""Starting, pausing, stopping and ending connectors: target states, runs and statuses are made to agree.
+"""Starting, pausing, stopping and deleting connectors: makes runs and statuses agree with target states.
 
-The record on the config topic comes first and decides. Every method whose name is a state reached or an event may be called again for the
-same connector, and does what is left to do: that is how the reconciler completes what a killed process began.
+The record on the config topic is written first and decides. The methods named after a state or an event (``created``, ``stopped``, …) may
+be called again for the same connector and do what is left: so the reconciler completes what a killed process began.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _log = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """See the module. ``settle`` is called with a connector whose runs have ended for good; ``graceful_seconds`` is how long a run may take
-    to end by itself before it is killed."""
+    """See the module. ``repair_offsets`` is called with a connector that is STOPPED and whose runs have ended; ``graceful_seconds`` is
+    how long a run may take to end by itself before it is killed."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class Lifecycle:
         statuses: StatusKeeper,
         launcher: Launcher,
         *,
-        settle: Callable[[str], None],
+        repair_offsets: Callable[[str], None],
         graceful_seconds: float,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._configs, self._reader = topics
         self._statuses = statuses
         self._launcher = launcher
-        self._settle = settle
+        self._repair_offsets = repair_offsets
         self._graceful_seconds = graceful_seconds
         self._sleep = sleep
 
@@ -60,35 +60,34 @@ class Lifecycle:
         self._launcher.trigger(name)
 
     def pause(self, name: str, author: str | None = None, *, keep_failed: bool = False) -> None:
-        """PAUSED. A run in progress sees it, ends after its batch and writes its statuses itself; where none is, they are written here."""
+        """PAUSED. A run in progress ends after its batch and writes its statuses itself; without a run, they are written here."""
         self._put_target(name, TargetState.PAUSED, author)
         if not self._launcher.is_running(name):
             self.reach(name, keep_failed=keep_failed)
 
     def stop(self, name: str, author: str | None = None) -> None:
-        """STOPPED: 1 target state and an empty task set 2 a claim, which fences whatever lives 3 runs ended 4 what they left open
-        or aborted is settled 5 statuses."""
+        """STOPPED: 1 write the target state and an empty task set 2 write a claim, which fences living runs 3 end the runs 4 repair the
+        offsets that they left open or aborted 5 write the statuses."""
         self._put_target(name, TargetState.STOPPED, author)  # 1
         self.stopped(name)
 
-    # ── what follows from a record ──
+    # ── effects of a record ──
 
     def created(self, name: str) -> None:
-        """The connector is new: its status is that of its target state, and a run makes its tasks."""
+        """The connector is new: write the status of its target state and start a run, which plans its tasks."""
         self.reach(name)
         if self._reader.configs().target_state(name) is TargetState.STARTED:
             self._launcher.trigger(name)
 
     def reconfigured(self, name: str, *, is_changed: bool) -> None:
-        """A config was written. The tasks are UNASSIGNED until a run has planned and started them anew; paused and stopped ones stay so.
-
-        One that is the same as before restarts the connector and leaves its tasks alone, as in Connect.
+        """A config was written. The tasks become UNASSIGNED until a run has planned and started them again; paused and stopped connectors
+        keep their statuses. As in Connect, an unchanged config restarts the connector and not its tasks.
         """
         if self._reader.configs().target_state(name) is not TargetState.STARTED:
             return
         if is_changed:
             self.interrupt(name)
-        if self.is_held_up(name):
+        if self.report_obstacle(name):
             return
         snapshot = self._reader.read()
         was = snapshot.statuses.connector(name)
@@ -102,23 +101,23 @@ class Lifecycle:
         self._launcher.trigger(name)
 
     def stopped(self, name: str) -> bool:
-        """The target state is STOPPED: end what runs, then write the statuses. False: a run has not ended yet: call again."""
+        """The target state is STOPPED: end the runs, then write the statuses. False: a run has not ended yet, so call again."""
         tasks = self._reader.read().statuses.task_map(name)
         self._claim(name)  # 2
         if not self._end(name):  # 3
             _log.warning("Connector %s is stopped, but its run has not ended yet; its statuses follow when it has", name)
             return False
-        self._attempt_to_settle(name)  # 4
+        self._attempt_offset_repair(name)  # 4
         self.reach(name, tasks=tasks)  # 5
         return True
 
     def deleted(self, name: str) -> bool:
-        """The connector is gone from the config topic: its runs, statuses, topics and DAG go too. False: a run has not ended yet."""
+        """The connector was deleted from the config topic: remove its runs, statuses, topics and DAG. False: a run has not ended yet."""
         if not self._end(name):
-            _log.warning("Connector %s is deleted, but its run has not ended yet; the rest of it goes when it has", name)
+            _log.warning("Connector %s is deleted, but its run has not ended yet; the rest is removed when it has", name)
             return False
         snapshot = self._reader.read()
-        if name in snapshot.configs:  # created anew meanwhile
+        if name in snapshot.configs:  # created again meanwhile
             return True
         self._statuses.remove(snapshot, name)
         self._statuses.flush()
@@ -128,17 +127,17 @@ class Lifecycle:
     # ── steps ──
 
     def reach(self, name: str, *, tasks: Iterable[int] | None = None, keep_failed: bool = False) -> None:
-        """Write the statuses of the target state that the connector has now; nothing for one that is gone."""
+        """Write the statuses of the connector's current target state; nothing for a deleted connector."""
         snapshot = self._reader.read()
         target = snapshot.configs.target_state(name)
-        if target is TargetState.STARTED and self.is_held_up(name):
+        if target is TargetState.STARTED and self.report_obstacle(name):
             return
         if target is not None:
             self._statuses.reach(snapshot, name, target, tasks=tasks, keep_failed=keep_failed)
             self._statuses.flush()
 
-    def is_held_up(self, name: str) -> bool:
-        """Whether no run of the connector will ever start; then its statuses have become UNASSIGNED, with the reason."""
+    def report_obstacle(self, name: str) -> bool:
+        """If no run of the connector can ever start, write UNASSIGNED with the reason and return True."""
         obstacle = self._launcher.obstacle(name)
         if obstacle is None:
             return False
@@ -146,13 +145,12 @@ class Lifecycle:
         was = snapshot.statuses.connector(name)
         if was is None or was.trace != obstacle:
             _log.warning("Connector %s is UNASSIGNED: %s", name, obstacle)
-        self._statuses.hold_up(snapshot, name, obstacle)
+        self._statuses.put_obstacle(snapshot, name, obstacle)
         self._statuses.flush()
         return True
 
     def interrupt(self, name: str) -> bool:
-        """Fence the run that may live: it ends after its batch, with its offsets committed, and reports nothing more. False: no run
-        lives."""
+        """Fence a living run: it ends after its batch, commits its offsets, and reports nothing more. False: no run is alive."""
         if not self._launcher.is_running(name):
             return False
         self._claim(name)
@@ -164,16 +162,16 @@ class Lifecycle:
             self._statuses.forget_topics(name, forgotten, author)
             self._statuses.flush()
 
-    def _attempt_to_settle(self, name: str) -> None:
-        """A connector is STOPPED even if the broker of its offsets does not answer; a later change of them settles them first."""
+    def _attempt_offset_repair(self, name: str) -> None:
+        """A connector is STOPPED even if the broker of its offsets does not answer; a later change of the offsets repairs them first."""
         try:
-            self._settle(name)
+            self._repair_offsets(name)
         except ConnectException as error:
-            _log.warning("Connector %s is stopped, but its offsets could not be settled: %s", name, error.message)
+            _log.warning("Connector %s is stopped, but its offsets could not be repaired: %s", name, error.message)
 
     @staticmethod
     def claim_record(state: ClusterConfigState, name: str) -> FencingRecord:
-        """The record that takes the connector over from whatever lives."""
+        """The record that fences every living run of the connector."""
         return FencingRecord(name, state.ids_alive(name))
 
     def _claim(self, name: str) -> None:
@@ -192,7 +190,7 @@ class Lifecycle:
         return was
 
     def _end(self, name: str) -> bool:
-        """Let what lives end by itself for the graceful time, then end it; whatever waits to start goes as well."""
+        """Let living runs end by themselves for the graceful time, then end them, and queued runs too."""
         self._wait(name, self._graceful_seconds)
         self._launcher.end(name)
         return self._wait(name, _KILL_SECONDS)
@@ -202,7 +200,7 @@ class Lifecycle:
 
 
 def wait_until(is_reached: Callable[[], bool], seconds: float, sleep: Callable[[float], None]) -> bool:
-    """Whether ``is_reached`` within the time."""
+    """Poll ``is_reached`` for up to ``seconds``; returns its last result."""
     for _ in range(round(seconds / _POLL_SECONDS)):
         if is_reached():
             return True

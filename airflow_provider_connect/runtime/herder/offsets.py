@@ -1,12 +1,12 @@
-"""The offsets of connectors as users see and change them (KIP-875): get in any state, alter and reset of STOPPED connectors alone.
+"""The offsets of connectors as users read and change them (KIP-875): get in any state, alter and reset only of STOPPED connectors.
 
-A change has these steps. A process that dies anywhere before the last one has changed nothing.
+A change has these steps. A process that dies before the last one has changed nothing.
 
 1. The connector is STOPPED, has no tasks, and none of its applications is alive.
 2. Every transactional id that may be alive is fenced.
-3. A claim with the count 0 is written, by compare-and-set on what 1 saw: from here on no process commits in the name of its tasks.
-4. The connector's own ``alter_offsets`` is asked; a Python sink's after 5.
-5. What is to hold is written in one transaction, which asks 1 and 3 again just before its commit.
+3. A claim with the count 0 is written, by compare-and-set on the state of step 1: from here on no process commits for its tasks.
+4. The connector's own ``alter_offsets`` is called; a Python sink's after 5.
+5. The new offsets are written in one transaction, which checks 1 and 3 again just before its commit.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class OffsetsNow:
-    """The offsets that hold, and where they lie: for a source on ``topics``, of which the last has precedence, for a sink in the batch log
-    beside its group."""
+    """The current offsets and their topics: a source's are on ``topics``, of which the last takes precedence, a sink's in its group and
+    in the batch log."""
 
     offsets: list[OffsetView]
     topics: list[str]
@@ -79,15 +79,15 @@ class OffsetsNow:
 
     @property
     def topic(self) -> str:
-        """The one whose records hold."""
+        """The topic that takes precedence."""
         return self.topics[-1]
 
 
 class OffsetKeeper:
     """See the module. Safe to share between threads; changes of one connector wait for one another.
 
-    ``facts_of`` is what is known of a config's plugin; ``resolve`` gives a config, whose ``name`` is in it, the values of its variables,
-    None: those of the worker's own providers. ``probe`` None: connectors are not asked, as where none of their code is at hand.
+    ``facts_of`` returns the facts of a config's plugin. ``resolve`` replaces the variables of a config that has its ``name``, None: by the
+    worker's config providers. ``probe`` None: connectors are not asked, for their code is not available.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class OffsetKeeper:
         self._changing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def offsets(self, name: str) -> list[OffsetView]:
-        """What the connector's tasks have committed. Raises NotFoundException, ConnectException with Connect's texts."""
+        """The offsets that the connector's tasks have committed. Raises NotFoundException, ConnectException with Connect's texts."""
         config = config_of(self._reader.configs(), name)
         with closing(self._kind(name, config)) as kind:
             return kind.read()
 
     def sink_positions(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[TopicPartition, int]]:
-        """What the sinks among ``configs`` have committed in their groups, for a worker without a batch log; empty where
-        there is one. A sink whose group cannot be read now is left out, and so is one on another cluster than the worker's."""
+        """The positions of the sinks among ``configs`` in their groups, for a worker without a batch log; empty for a worker with one.
+        Sinks whose group cannot be read now, or that read another cluster than the worker's, are left out."""
         if self._backing.keeps_batch_log:
             return {}
         groups: dict[str, str] = {}
@@ -138,16 +138,16 @@ class OffsetKeeper:
         return {name: {at: each.offset for at, each in found[group].items()} for name, group in groups.items() if group in found}
 
     def reads_elsewhere(self, name: str, config: Mapping[str, str]) -> bool:
-        """Whether the sink's consumers use another cluster than the worker. Asks for no secret of its config."""
+        """Whether the sink's consumers use another cluster than the worker. Resolves no secret of its config."""
         return is_elsewhere(self._settings, sink_overrides(self._resolved(name, config, _is_of_group)))
 
     def sink_config(self, name: str, config: Mapping[str, str]) -> Mapping[str, str] | None:
-        """What decides which topics of which cluster a sink with this config reads, with its variables' values; None: it is a source."""
+        """The settings that decide which topics of which cluster a sink reads, with their variables resolved; None: it is a source."""
         resolved = self._resolved(name, config, lambda key: _is_of_type(key) or ".override." in key)
         return resolved if self._is_sink(resolved) else None
 
     def with_topics(self, name: str, config: Mapping[str, _Text]) -> Mapping[str, _Text]:
-        """``config`` with the topics that variables stand for in it, which are no secrets; as it is where there is no value."""
+        """``config`` with the variables in its topics resolved, which are not secret; unchanged if they have no value."""
         named = {key: text for key in TOPIC_SETTINGS if (text := config.get(key)) and config_providers.variables({key: text})}
         if named:
             with suppress(ConnectException):
@@ -155,52 +155,52 @@ class OffsetKeeper:
         return config
 
     def values_of(self, name: str, variables: Sequence[str]) -> list[str]:
-        """What the variables stand for, as connector ``name`` may have them; one of an unknown provider is left as it is. Raises
+        """The values of the variables for connector ``name``, in their order; one of an unknown provider stays as it is. Raises
         ConfigException."""
         found = self._resolve({"name": name} | {str(number): text for number, text in enumerate(variables)})
         return [found[str(number)] for number in range(len(variables))]
 
     def now(self, name: str) -> OffsetsNow:
-        """As ``offsets``, with the topics on which they lie."""
+        """As ``offsets``, with their topics."""
         config = config_of(self._reader.configs(), name)
         with closing(self._kind(name, config)) as kind:
             return OffsetsNow.of(kind, self._settings)
 
     def alter(self, name: str, offsets: Sequence[OffsetView], author: str | None = None) -> str:
-        """Set these offsets, and leave those of other partitions; an offset None removes one. Returns the text for the user. ``author`` is
-        the user who asks, for the history.
+        """Set these offsets, and keep those of other partitions; an offset None removes one. Returns the message for the user. ``author``
+        is the user, for the history.
 
-        Raises BadRequestException (what is asked for cannot be, or the connector is not STOPPED), NotFoundException, ConflictException
-        (another process came between), ConnectException.
+        Raises BadRequestException (invalid offsets, or the connector is not STOPPED), NotFoundException, ConflictException (a concurrent
+        change), ConnectException.
         """
         if not offsets:
             raise BadRequestException(NONE_GIVEN)
-        return ALTERED if self._change(name, lambda kind: kind.want_altered(offsets), author) else ALTERED_INSIDE
+        return ALTERED if self._change(name, lambda kind: kind.request_alteration(offsets), author) else ALTERED_INSIDE
 
     def alter_by(self, name: str, decide: Callable[[OffsetsNow], Sequence[OffsetView]], author: str | None = None) -> str | None:
-        """As ``alter``, of the offsets that ``decide`` returns for those that hold once every task is fenced; empty: nothing is changed,
-        and the text is None. ``decide`` may raise; then nothing is changed."""
+        """As ``alter``, with the offsets that ``decide`` returns, given the current ones after every task is fenced. If it returns none,
+        nothing is changed and the message is None; if it raises, nothing is changed."""
         with self._lock:
             changing = self._changing[name]
         with changing:
-            config = self._stopped(name)
+            config = self._require_ended(name)
             with closing(self._kind(name, config, author)) as kind:
                 claim = self._claim(name, kind)
                 offsets = decide(OffsetsNow.of(kind, self._settings))
                 if not offsets:
                     return None
-                kind.want_altered(offsets)
+                kind.request_alteration(offsets)
                 return ALTERED if self._written(name, kind, claim) else ALTERED_INSIDE
 
     def reset(self, name: str, author: str | None = None) -> str:
-        """Forget every offset. Returns and raises as ``alter`` does."""
-        return RESET if self._change(name, lambda kind: kind.want_reset(), author) else RESET_INSIDE
+        """Remove every offset. Returns and raises as ``alter`` does."""
+        return RESET if self._change(name, lambda kind: kind.request_reset(), author) else RESET_INSIDE
 
-    def settle(self, name: str) -> None:
-        """The connector was stopped: what its tasks have left unfinished ends, and a source's offsets that were aborted are written over
-        with those that hold, for readers that do not distinguish the two (a real worker without exactly-once support).
+    def repair(self, name: str) -> None:
+        """After a stop: end the transactions that tasks left open, and overwrite a source's aborted offsets with the committed ones, for
+        readers that do not distinguish them (a real worker without exactly-once support). Does nothing unless the connector is STOPPED.
 
-        Raises StoreTimeoutException, and ConflictException when another process came between; nothing for a connector that is not STOPPED.
+        Raises StoreTimeoutException, and ConflictException after a concurrent change.
         """
         state = self._reader.configs()
         config = state.connector_config(name)
@@ -211,13 +211,13 @@ class OffsetKeeper:
             return
         with closing(self._kind(name, config)) as kind:
             self._fence(name, state.ids_alive(name), kind)
-            kind.settle(lambda: self._check(name, claim))
+            kind.repair(lambda: self._check(name, claim))
 
     def _change(self, name: str, want: Callable[[Kinds], None], author: str | None) -> bool:
         with self._lock:
             changing = self._changing[name]
         with changing:
-            config = self._stopped(name)  # 1
+            config = self._require_ended(name)  # 1
             with closing(self._kind(name, config, author)) as kind:
                 want(kind)
                 claim = self._claim(name, kind)  # 2, 3
@@ -235,8 +235,8 @@ class OffsetKeeper:
 
     # ── 1 ──
 
-    def _stopped(self, name: str) -> Mapping[str, str]:
-        """The config of a connector that is STOPPED and whose last application has ended."""
+    def _require_ended(self, name: str) -> Mapping[str, str]:
+        """The config of a connector that is STOPPED. Waits for the end of its last application."""
         config = _require_stopped(self._read(), name)
         limit = self._settings.task_shutdown_graceful_timeout_ms / 1000 + _END_SECONDS
         if wait_until(lambda: not self._launcher.is_running(name), limit, self._sleep):
@@ -254,12 +254,12 @@ class OffsetKeeper:
     # ── 2, 3 ──
 
     def _claim(self, name: str, kind: Kinds) -> Claim:
-        """The claim of this change. A claim in between has started tasks, or changed offsets: then all is checked again."""
+        """Write the claim of this change. A concurrent claim has started tasks or changed offsets: then everything is checked again."""
         for _ in range(_ATTEMPTS):
             state = self._read()
             _require_stopped(state, name)
             self._fence(name, state.ids_alive(name), kind)
-            claim = self._none_alive(name, state.claims.get(name))
+            claim = self._claim_no_tasks(name, state.claims.get(name))
             if claim is not None:
                 return claim
         raise ConflictException(f"Connector {name} is being changed by other processes all the time; retry later")
@@ -273,8 +273,8 @@ class OffsetKeeper:
             text = f"Failed to perform zombie fencing for {kind.word} connector prior to modifying offsets"
             raise StoreTimeoutException(f"{text}: {error}", stage="fencing") from error
 
-    def _none_alive(self, name: str, seen: Claim | None) -> Claim | None:
-        """Write that no task id is alive; None: the claim is not the one that was ``seen`` any more."""
+    def _claim_no_tasks(self, name: str, seen: Claim | None) -> Claim | None:
+        """Write that no task id is alive; None: the claim is no longer the one that was ``seen``."""
         was_seen = False
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -289,7 +289,7 @@ class OffsetKeeper:
     # ── 4, 5 ──
 
     def _check(self, name: str, claim: Claim) -> None:
-        """Raise unless the connector is STOPPED still, and no other process has claimed it."""
+        """Raise unless the connector is still STOPPED and no other process has claimed it."""
         state = self._read()
         _require_stopped(state, name)
         if state.claims.get(name) != claim:
@@ -299,14 +299,14 @@ class OffsetKeeper:
 
     def _kind(self, name: str, config: Mapping[str, str], author: str | None = None) -> Kinds:
         resolved = self._resolve({**config, "name": name})
-        ask = partial(asked, self._probe, name, config)
+        ask = partial(ask_connector, self._probe, name, config)
         if self._is_sink(resolved):
             asks_first = self._facts_of(resolved).is_java
             return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, asks_first=asks_first, author=author)
         return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
 
     def _resolved(self, name: str, config: Mapping[str, str], is_needed: Callable[[str], bool]) -> Mapping[str, str]:
-        """The settings that are needed, with values for their variables. Asks no provider where they have none."""
+        """The needed settings with their variables resolved. Calls no provider if they have no variables."""
         needed = {key: text for key, text in config.items() if is_needed(key)} | {"name": name}
         return self._resolve(needed) if config_providers.variables(needed) else needed
 
@@ -332,12 +332,12 @@ def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:
     return config
 
 
-def asked(probe: Probe | None, name: str, config: Mapping[str, str], word: str, offsets: Sequence[Pair]) -> bool:
-    """Whether connector ``name`` takes care of these offsets wherever it keeps some itself; False: it does not confirm that, or there is no
-    probe.
+def ask_connector(probe: Probe | None, name: str, config: Mapping[str, str], word: str, offsets: Sequence[Pair]) -> bool:
+    """Call ``alter_offsets`` of connector ``name``; whether it confirmed that offsets which it keeps itself are changed too. False also
+    without a probe.
 
-    ``word`` is source or sink. Raises BadRequestException for offsets that the connector refuses, with its own text; ConnectException when
-    it takes none at all, or failed.
+    ``word`` is source or sink. Raises BadRequestException for offsets that the connector refuses, with its own text; ConnectException if
+    it accepts none at all, or failed.
     """
     if probe is None:
         return False

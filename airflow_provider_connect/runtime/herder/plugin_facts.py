@@ -1,4 +1,4 @@
-"""What is known of connectors' plugins without running their code: source or sink, and the versions that a run would use (KIP-891)."""
+"""Facts of connectors' plugins without running their code: source or sink, and the versions that a run would use (KIP-891)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UPGRADES_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """``type`` is source, sink or unknown; ``version`` None: not known. ``is_java``: the plugin that runs is one of Java."""
+    """``type`` is source, sink or unknown; ``version`` None: unknown. ``is_java``: a run uses a Java plugin."""
 
     type: str = UNKNOWN
     version: str | None = None
@@ -37,14 +37,13 @@ class PluginFacts:
 
 
 def is_built_in(config: Mapping[str, str]) -> bool:
-    """Whether a built-in connector runs, and no plugin of another author. False where location or version may select one of the same
-    class."""
+    """Whether a built-in connector runs. False if a location or version may select a foreign plugin of the same class."""
     return config.get("connector.class") in built_in_connectors() and not config.keys() & {LOCATION_KEY, "connector.plugin.version"}
 
 
 class KnownPlugins:
-    """Facts from ``catalog``, remembered for a while. A plugin that is missing, or a class that is a variable, is unknown. Safe to share
-    between threads."""
+    """Facts from ``catalog``, cached for a while. A missing plugin, or a class that is a variable, is unknown. Safe to share between
+    threads."""
 
     def __init__(self, catalog: PluginCatalog, *, now: Callable[[], float] = time.monotonic) -> None:
         self._catalog = catalog
@@ -62,13 +61,13 @@ class KnownPlugins:
             return found[0]
         with self._lock:
             facts = self._read(*named)
-            if len(self._known) >= _MANY and key not in self._known:  # what configs named once is not asked for again
+            if len(self._known) >= _MANY and key not in self._known:  # drop plugins that configs no longer name
                 self._known = {known: kept for known, kept in self._known.items() if self._now() < kept[1]}
             self._known[key] = (facts, self._now() + _SECONDS)
         return facts
 
     def classes(self) -> list[ConnectorClass]:
-        """All versions of connector classes but those that this package makes connectors of by itself."""
+        """All versions of connector classes, except those whose connectors only this package creates."""
         found = [plugin for plugin in self._catalog.plugins(CONNECTOR_KINDS) if REPLAY_CLASS not in plugin.names]
         for plugin in found:
             if plugin not in self._summaries:
@@ -85,14 +84,13 @@ class KnownPlugins:
         try:
             found = self._catalog.find_connector(name or "", versions, location)
             return PluginFacts(str(named[0].kind), found.version, found.is_java)
-        except ConnectException:  # no version of it is in the range
+        except ConnectException:  # no version is in the range
             return PluginFacts(str(named[0].kind))
 
 
 class ChosenVersions:
-    """The plugins that a run of each connector would use, remembered for a while and as long as its config is the same object. Safe to
-    share between threads: a choice that two make at once is equal, and either may be kept. ``upgrades`` returns the requested ones, by
-    connector."""
+    """The plugins that a run of each connector would use, cached for a while and as long as its config is the same object. Safe to share
+    between threads: concurrent choices are equal, and either may be kept. ``upgrades`` returns the requested upgrades, by connector."""
 
     def __init__(
         self,
@@ -110,8 +108,7 @@ class ChosenVersions:
         self._known: dict[str, tuple[Mapping[str, str], Mapping[str, PluginView], float]] = {}
 
     def of(self, name: str, config: Mapping[str, str]) -> Mapping[str, PluginView]:
-        """By their prefixes in the config: ``connector``, ``key.converter``, ``transforms.«alias»``, …; empty: no run could start as
-        things are."""
+        """By their prefixes in the config: ``connector``, ``key.converter``, ``transforms.«alias»``, …; empty: no run could start now."""
         known = self._known.get(name)
         if known is not None and known[0] is config and self._now() < known[2]:
             return known[1]
@@ -120,7 +117,7 @@ class ChosenVersions:
         return chosen
 
     def forget_others(self, names: Collection[str]) -> None:
-        """Keep nothing of connectors outside of ``names``, the existing ones."""
+        """Drop what is cached of connectors that are not in ``names``, the existing ones."""
         if len(self._known) > len(names):
             self._known = {name: known for name, known in list(self._known.items()) if name in names}
 

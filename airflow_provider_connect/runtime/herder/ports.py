@@ -1,4 +1,4 @@
-"""What the herder needs of its host: runs of connectors, answers of plugins, dry runs, and the history. Knows nothing of Airflow."""
+"""The protocols that the herder's host implements: runs, plugin calls, previews, and the history. Knows nothing of Airflow."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from airflow_provider_connect.runtime.model.previews import Preview
 from airflow_provider_connect.runtime.model.views import ConfigKeyView, OffsetView, PluginView, Validation
 
 Pair = tuple[Mapping[str, object] | None, Mapping[str, object] | None]
-"""A partition and its offset, as GET offsets shows them."""
+"""A partition and its offset, as GET offsets returns them."""
 Ask = Callable[[str, Sequence[Pair]], bool]
-"""``asked`` in ``offsets`` for one connector, given source or sink, and offsets."""
+"""``ask_connector`` in ``offsets`` for one connector, given source or sink, and offsets."""
 
 
 class Launcher(Protocol):
-    """Starts, watches and ends the applications of connectors, named by the connector."""
+    """Starts, watches and ends the applications of connectors, each by its connector's name."""
 
     def is_running(self, connector: str) -> bool:
         """Whether an application of the connector may be alive."""
         ...
 
     def running(self) -> Mapping[str, Collection[str]]:
-        """The connectors of which an application may be alive, each with the ids of its runs; without ids: they are not known."""
+        """The connectors of which an application may be alive, each with the ids of its runs; empty: the ids are unknown."""
         ...
 
     def end(self, connector: str) -> None:
-        """End the connector's runs, the queued ones too; an application that lives is asked to end, and killed if it does not."""
+        """End the connector's runs, also queued ones; a living application is asked to end, then killed."""
         ...
 
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
-        """Start a run soon, of ``tasks`` alone where given; nothing where one waits already. A connector that has no DAG yet gets its run
-        once it has one."""
+        """Start a run soon, of ``tasks`` only if given; nothing if one is queued already. A connector without a DAG gets its run once it
+        has one."""
         ...
 
     def obstacle(self, connector: str | None = None) -> str | None:
-        """Why no run of the connector will ever start, with what to do about it; None: runs start. Without a connector: of those that are
-        created over REST in general. Called at every change of a connector, and by the health check."""
+        """Why no run of the connector can ever start, and how to fix it; None: runs start. Without a connector: why none that is created
+        over REST can. Called at every change of a connector, and by the health check."""
         ...
 
     def forget(self, connector: str) -> None:
-        """The connector is deleted: what runs it goes too, its history stays. Its runs have ended."""
+        """Remove what runs a deleted connector, and keep its history. Its runs have ended."""
         ...
 
 
@@ -50,7 +50,7 @@ class Probe(Protocol):
     """Runs plugins' code in a process of its own. Safe to share between threads. Each call is bounded in time."""
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
-        """What the plugin and the framework report of ``config``. Raises PluginNotFoundException for an unknown plugin."""
+        """The plugin's and the framework's validation of ``config``. Raises PluginNotFoundException for an unknown plugin."""
         ...
 
     def config_keys(self, plugin: str, version: str | None = None, location: str | None = None) -> Sequence[ConfigKeyView]: ...
@@ -58,9 +58,9 @@ class Probe(Protocol):
     def plugins(self, connectors_only: bool = True) -> Sequence[PluginView]: ...
 
     def alter_offsets(self, connector: str, config: Mapping[str, str], offsets: Sequence[Pair]) -> bool:
-        """Call the connector's own hook for each pair; False: it has none.
+        """Call the connector's ``alter_offsets`` for each pair; False: it has none.
 
-        Raises ConnectException with the connector's own text for offsets that it refuses, NotImplementedError where it takes none at all,
+        Raises ConnectException with the connector's own text for offsets that it refuses, NotImplementedError if it accepts none at all,
         RetriableException when it does not answer in time."""
         ...
 
@@ -69,9 +69,9 @@ class Previewer(Protocol):
     """Makes previews in processes of their own. Safe to share between threads. Each call is bounded in time."""
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
-        """The next ``records`` records of a connector with this raw config, in ``version`` (a range) of its plugin; None: in the one that
-        a run would take. Commits nothing. Raises ConfigException for a config that could not run, ConnectException with what the connector
-        raised, RetriableException when it took too long."""
+        """The next ``records`` records of a connector with this raw config, in ``version`` (a range) of its plugin; None: in the version
+        that a run would use. Commits nothing. Raises ConfigException for a config that could not run, ConnectException with the
+        connector's own error, RetriableException after a timeout."""
         ...
 
 

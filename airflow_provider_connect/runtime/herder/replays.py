@@ -1,7 +1,7 @@
-"""Replays of a sink's dead-letter records: a connector beside the sink, ``«sink»-replay``, whose runs write them back.
+"""Replays of a sink's dead-letter records: the runs of another connector, ``«sink»-replay``, write them back.
 
-So a replay is a run like any other: claimed, fenced, exactly once, with a DAG and its history. The sink's own runs go on meanwhile. The
-config of that connector is the replay that was requested last.
+So a replay is a run like any other: claimed, fenced, exactly once, with a DAG and a history. The sink's own runs continue meanwhile. The
+config of that connector is the last requested replay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from airflow_provider_connect.runtime.herder.ports import Previewer
 from airflow_provider_connect.runtime.herder.snapshot import Snapshot, Topics, config_of
 from airflow_provider_connect.runtime.model.backfill import OF as BACKFILL_OF
 from airflow_provider_connect.runtime.model.config_limits import cut
-from airflow_provider_connect.runtime.model.history import Shown
+from airflow_provider_connect.runtime.model.history import Redact
 from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 from airflow_provider_connect.runtime.model.previews import Preview, PreviewedRecord, PreviewedSteps
 from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest, replay_connector
@@ -54,8 +54,8 @@ _LONGEST: Final = 256 * 1024  # characters of a setting, as in any config that R
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A dead letter queue as it is now; ``ends`` by partition, of partitions that hold records. ``origins``: how many partitions each topic
-    has that the sink reads."""
+    """The current state of a dead letter queue. ``ends``: by partition, of partitions that hold records. ``origins``: the number of
+    partitions of each topic that the sink reads."""
 
     topic: str
     topic_id: str
@@ -64,7 +64,7 @@ class Queue:
 
     @classmethod
     def read(cls, settings: WorkerSettings, topic: str, sink: Mapping[str, str]) -> Queue:
-        """Of the sink with this config. Raises NotFoundException where there is no topic."""
+        """The queue ``topic`` of the sink with this config. Raises NotFoundException if the topic does not exist."""
         with closing(TopicAdmin(settings)) as admin:
             count = admin.partitions([topic]).get(topic, 0)
             if not count:
@@ -76,8 +76,8 @@ class Queue:
 
 
 class Replays:
-    """See the module. ``previewer`` returns the previewer, or raises ConnectException where there is none; ``secrets`` what of a
-    connector with a config must not be shown."""
+    """See the module. ``previewer`` returns the previewer, or raises ConnectException if there is none; ``secrets`` returns the secrets of
+    a connector's config."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Replays:
         self._now = now
 
     def state(self, sink: str) -> Replay:
-        """The replay that was requested last. Raises NotFoundException where there was none."""
+        """The last requested replay. Raises NotFoundException if there was none."""
         snapshot, name = self._reader.read(), replay_connector(sink)
         config_of(snapshot.configs, sink)
         config = snapshot.configs.connector_config(name)
@@ -114,19 +114,19 @@ class Replays:
         return self._state(name, config, snapshot)
 
     def replayed(self, sink: str, topic: str) -> dict[int, OffsetRanges]:
-        """By partition of the queue ``topic`` what was replayed; empty where nothing was."""
+        """The replayed offsets of the queue ``topic``, by partition; empty if there were none."""
         name = replay_connector(sink)
         config = self._reader.configs().connector_config(name)
         if config is None or not is_replay(config, sink):
             return {}
-        return {at: _position(offset, config[_ID]).replayed for at, offset in self._found(name, topic).items()}
+        return {at: _position(offset, config[_ID]).replayed for at, offset in self._queue_offsets(name, topic).items()}
 
-    def request(self, sink: str, asked: ReplayRequest, author: str | None, *, shown: Shown) -> Replay:
-        """1 check 2 write the connector's config, which starts a run. The same ``replay`` again changes nothing. ``shown``, here and
+    def request(self, sink: str, asked: ReplayRequest, author: str | None, *, redact: Redact) -> Replay:
+        """1 check 2 write the connector's config, which starts a run. The same ``replay`` again changes nothing. ``redact``, here and
         below, hides the secrets of a config.
 
-        Raises NotFoundException, ConflictException while another replay is under way, or was requested at the same time, and for what
-        cannot be replayed BadRequestException or ConfigException.
+        Raises NotFoundException, ConflictException while another replay is in progress or was requested at the same time, and
+        BadRequestException or ConfigException for records that cannot be replayed.
         """
 
         def require_unchanged(now: Mapping[str, str] | None) -> None:
@@ -134,26 +134,26 @@ class Replays:
                 raise ConflictException(f"Another replay of dead-letter records of {sink} was requested at the same time: wait for its end")
 
         name = replay_connector(sink)
-        known = self._known(sink)
+        known = self._previous_config(sink)
         if known is not None:
             state = self._state(name, known, self._reader.read())
             if asked.replay is not None and state.replay == asked.replay:
                 return state
             self._refuse_second(sink, state)
-        config = self._config(sink, asked, shown)  # 1
+        config = self._config(sink, asked, redact)  # 1
         written, _ = self._connectors.put(name, config, author, require=require_unchanged)  # 2
         if self._reader.configs().target_state(name) is not TargetState.STARTED:
             self._lifecycle.resume(name, author)
         return self._state(name, written, self._reader.read())
 
-    def preview(self, sink: str, asked: ReplayRequest, *, records: int, shown: Shown) -> Replay:
-        """What the first ``records`` records of such a replay would be, with the secrets of the sink's config hidden. The source offset
-        of each names the record of the queue that it was. Nothing is written.
+    def preview(self, sink: str, asked: ReplayRequest, *, records: int, redact: Redact) -> Replay:
+        """The first ``records`` records that such a replay would write, with the secrets of the sink's config hidden. The source offset of
+        each is its position in the queue. Nothing is written.
 
-        Raises BadRequestException, too, where a secret could not be hidden."""
-        name, config = replay_connector(sink), self._config(sink, asked, shown)
-        self._known(sink)
-        secrets = self._secrets(sink, config_of(self._reader.configs(), sink), shown)
+        Raises also BadRequestException if a secret could not be hidden."""
+        name, config = replay_connector(sink), self._config(sink, asked, redact)
+        self._previous_config(sink)
+        secrets = self._secrets(sink, config_of(self._reader.configs(), sink), redact)
         tried = {**config, "name": name, _ORIGIN: "true"} | ({_HIDDEN: _json_of(secrets)} if secrets else {})
         found = self._previewer().preview(name, tried, records=records, version=None)
         found = of_json(Preview, Mask(secrets).whole(to_json(found)))
@@ -161,8 +161,8 @@ class Replays:
         until = config[_UNTIL].split(",") if config[_UNTIL] else []
         return Replay(name, config[_REPLAY], config[_TOPIC], until, 0, False, None, preview=found)
 
-    def _known(self, sink: str) -> dict[str, str] | None:
-        """The config of the replay before. Raises ConflictException where the name is another connector's."""
+    def _previous_config(self, sink: str) -> dict[str, str] | None:
+        """The config of the previous replay; None: there was none. Raises ConflictException if another connector has its name."""
         name = replay_connector(sink)
         known = self._reader.configs().connector_config(name)
         if known is not None and not is_replay(known, sink):
@@ -176,10 +176,11 @@ class Replays:
         if state.is_done or target is not TargetState.STARTED or state.state == State.FAILED:
             return
         raise ConflictException(
-            f"A replay of dead-letter records of {sink} is under way: wait for its end, or pause connector {state.connector} to give it up"
+            f"A replay of dead-letter records of {sink} is in progress: wait for its end, or abandon it by pausing connector "
+            f"{state.connector}"
         )
 
-    def _config(self, sink: str, asked: ReplayRequest, shown: Shown) -> dict[str, str]:
+    def _config(self, sink: str, asked: ReplayRequest, redact: Redact) -> dict[str, str]:
         config = self._offsets.with_topics(sink, config_of(self._reader.configs(), sink))
         if live := config.get(BACKFILL_OF):
             raise BadRequestException(
@@ -193,46 +194,46 @@ class Replays:
                 "names the topic on which a record failed, nor the connector"
             )
         replay = asked.replay or f"{self._now() * 1000:.0f}"
-        made = replay_config(sink, config, self._read_queue(self._settings, topic, config), asked, replay, shown=shown)
-        return self._steered(replay_connector(sink), config) | made
+        made = replay_config(sink, config, self._read_queue(self._settings, topic, config), asked, replay, redact=redact)
+        return self._inherited_settings(replay_connector(sink), config) | made
 
-    def _steered(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
-        """Where the sink's runs are executed, as far as a connector that no DAG file defines may ask for it."""
+    def _inherited_settings(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
+        """The sink's settings for where its runs are executed, without those that only a DAG file may set."""
         given = {key: config[key] for key in _STEERING if key in config}
         return {key: text for key, text in given.items() if not self._dag_check(name, {key: text})}
 
-    def _found(self, name: str, topic: str) -> dict[int, Mapping[str, object] | None]:
+    def _queue_offsets(self, name: str, topic: str) -> dict[int, Mapping[str, object] | None]:
         """The source offsets of the queue's partitions."""
         views = [(view.partition or {}, view.offset) for view in self._offsets.offsets(name)]
         return {int(str(at["partition"])): offset for at, offset in views if at.get("topic") == topic and type(at.get("partition")) is int}
 
     def _state(self, name: str, config: Mapping[str, str], snapshot: Snapshot) -> Replay:
-        found = self._found(name, config[_TOPIC])
+        found = self._queue_offsets(name, config[_TOPIC])
         ends = {partition: ranges.first or 0 for partition, ranges in by_partition(_entries(config[_UNTIL])).items()}
         positions = {partition: _position(found.get(partition), config[_ID]) for partition in ends}
         current = {partition: position for partition, position in positions.items() if position.replay == config[_REPLAY]}
         is_done = all(partition in current and current[partition].read >= end for partition, end in ends.items())
         records = sum(position.records for position in current.values())
-        state, failure = _worst(snapshot, name)
+        state, failure = _overall_state(snapshot, name)
         until = [f"{partition}:{end}" for partition, end in ends.items()]
         return Replay(name, config[_REPLAY], config[_TOPIC], until, records, is_done, state, failure)
 
 
 def is_replay(config: Mapping[str, str], sink: str) -> bool:
-    """Whether ``config`` is that of a connector that replays the dead-letter records of ``sink``."""
+    """Whether a connector with this ``config`` replays the dead-letter records of ``sink``."""
     return config.get("connector.class") == REPLAY_CLASS and config.get(_OF) == sink
 
 
 def replay_config(
-    sink: str, config: Mapping[str, str], queue: Queue, asked: ReplayRequest, replay: str, *, shown: Shown = dict
+    sink: str, config: Mapping[str, str], queue: Queue, asked: ReplayRequest, replay: str, *, redact: Redact = dict
 ) -> dict[str, str]:
-    """The connector that does what is asked for, beside ``sink`` with its ``config``. Raises BadRequestException.
+    """The config of the connector that carries out the replay ``asked`` of ``sink``, which has ``config``. Raises BadRequestException.
 
-    Bytes are not touched unless there are transformations: those get what the sink's converters make of a record. A message about
-    a record may then quote it, so its runs know the sink's secrets, which they hide.
+    Records keep their bytes unless there are transformations, which get the records that the sink's converters return. An error may then
+    quote a record, so the runs get the sink's secrets in order to hide them.
     """
-    _refuse_wrong(asked)
-    _refuse_edits_of_others(queue, asked)
+    _refuse_invalid(asked)
+    _refuse_unmatched_edits(queue, asked)
     ends = _ends(queue, by_partition(asked.offsets))
     if not ends:
         raise NotFoundException(f"Topic {queue.topic} holds no records that are asked for")
@@ -256,7 +257,7 @@ def replay_config(
         f"{_KEY}edits": _edits_text(asked) if asked.edits else "",
         f"{_KEY}decode": "true" if changed else "",
     }
-    made |= _hidden(config, shown) if changed else {}
+    made |= _hidden(config, redact) if changed else {}
     given = {key: text for key, text in made.items() if text}
     return {**clients, **(converters if changed else dict.fromkeys(_CONVERTERS, _RAW)), **given, **asked.transforms}
 
@@ -266,20 +267,20 @@ def _edits_text(asked: ReplayRequest) -> str:
 
 
 def _plain(value: object) -> str:
-    """As JSON in which nothing is a variable of a config: what stands in a record, or in a secret, is text."""
+    """JSON without variables of a config: a ``${`` in a record or a secret stays text."""
     return json.dumps(value).replace("$", "\\u0024")
 
 
 def _ends(queue: Queue, offsets: Mapping[int, OffsetRanges]) -> dict[int, int]:
-    """Where a replay ends in each partition that it reads: behind the last record that is asked for, and no later than the queue."""
+    """The end of a replay in each partition that it reads: after the last requested record, and not beyond the queue's end."""
     if not offsets:
         return dict(queue.ends)
     return {at: min(end, (offsets[at].last or 0) + 1) for at, end in queue.ends.items() if at in offsets}
 
 
-def _hidden(config: Mapping[str, str], shown: Shown) -> dict[str, str]:
-    """The secrets of a sink: those that its config holds as a JSON object, and variables, a line each."""
-    visible, named = shown(config), variables(config)
+def _hidden(config: Mapping[str, str], redact: Redact) -> dict[str, str]:
+    """Settings with a sink's secrets: the literal ones of its config as a JSON object, and its variables, one per line."""
+    visible, named = redact(config), variables(config)
     literals = {value for key, value in config.items() if visible.get(key) != value} | config_secrets(config)
     return {_HIDDEN: _json_of(literals) if literals else "", f"{_KEY}hidden.variables": "\n".join(named)}
 
@@ -289,7 +290,7 @@ def _json_of(secrets: Iterable[str]) -> str:
 
 
 def _with_origin(record: PreviewedRecord) -> PreviewedRecord:
-    """With the partition and the offset in the queue as its source offset, which the task has given as the first header."""
+    """The record with its position in the queue as source offset. The task has put it into the first header."""
     origin = origin_of(str(record.headers[0]["key"])) if record.headers else None
     if origin is None:  # a transformation has created another record, or removed the header
         return record
@@ -301,7 +302,7 @@ def _steps_with_origin(steps: PreviewedSteps) -> PreviewedSteps:
     return replace(steps, read=_with_origin(steps.read), transforms=transforms)
 
 
-def _refuse_wrong(asked: ReplayRequest) -> None:
+def _refuse_invalid(asked: ReplayRequest) -> None:
     try:
         by_partition(asked.offsets)
         by_partition(list(asked.edits))
@@ -318,24 +319,24 @@ def _refuse_wrong(asked: ReplayRequest) -> None:
     if asked.transforms and not asked.transforms.get("transforms", "").strip():
         raise BadRequestException("'transforms' has settings and no 'transforms', the list of the names that are applied: give it too")
     if asked.topic is not None and (refusal := refusal_of_topic(asked.topic)):
-        raise BadRequestException(f"{cut(asked.topic)} is no topic: {refusal}")
+        raise BadRequestException(f"{cut(asked.topic)} is not a valid topic: {refusal}")
     if sum(map(len, asked.offsets)) > _LONGEST or len(_edits_text(asked)) > _LONGEST:
         raise BadRequestException(f"'offsets' and 'edits' may have {_LONGEST} characters each: replay fewer records at once")
     for at, edit in asked.edits.items():
         if any(text is not None and HIDDEN in text for text in edit.values()):
             raise BadRequestException(
-                f"The edit of record {cut(at)} has {HIDDEN} in it, which stands for a secret that was not shown: edit the record elsewhere"
+                f"The edit of record {cut(at)} contains {HIDDEN}, which stands for a secret that is not shown: edit the record elsewhere"
             )
 
 
-def _refuse_edits_of_others(queue: Queue, asked: ReplayRequest) -> None:
-    """An edit that meets no record would be lost: the record that was meant is replayed as it is, and only once."""
+def _refuse_unmatched_edits(queue: Queue, asked: ReplayRequest) -> None:
+    """An edit that matches no record would be lost: the intended record would be replayed unedited, and only once."""
     chosen, seen = by_partition(asked.offsets), set[tuple[int, int]]()
     for at in asked.edits:
         ((partition, offsets),) = by_partition([at]).items()
         offset = offsets.first or 0
         if offset >= queue.ends.get(partition, 0) or (chosen and offset not in chosen.get(partition, OffsetRanges())):
-            raise BadRequestException(f"The edit of record {cut(at)} is of none that is chosen and that {queue.topic} holds: see 'offsets'")
+            raise BadRequestException(f"The edit of record {cut(at)} matches no selected record of {queue.topic}: see 'offsets'")
         if (partition, offset) in seen:
             raise BadRequestException(f"There are two edits of record {partition}:{offset}: give one")
         seen.add((partition, offset))
@@ -346,15 +347,15 @@ def _entries(text: str) -> list[str]:
 
 
 def _position(offset: Mapping[str, object] | None, topic_id: str) -> ReplayPosition:
-    """Of an offset that no run can have written, as if there was none: the run names it."""
+    """The position of a source offset; of an invalid one, as if there was none: the run reports it."""
     try:
         return ReplayPosition.of(offset, topic_id)
     except ConnectException:
         return ReplayPosition.of(None, topic_id)
 
 
-def _worst(snapshot: Snapshot, name: str) -> tuple[str | None, str | None]:
-    """The state of the connector and its tasks together, FAILED before all others, and why."""
+def _overall_state(snapshot: Snapshot, name: str) -> tuple[str | None, str | None]:
+    """The overall state of the connector and its tasks, FAILED first, and the reason of a failure."""
     statuses = snapshot.statuses
     connector = statuses.connector(name)
     tasks = statuses.task_map(name).values()

@@ -1,4 +1,4 @@
-"""Restarts (KIP-745): what a request restarts is planned from the statuses, returned, and carried out by a run."""
+"""Restarts (KIP-745): plans a restart from the statuses, returns the plan, and has a run carry it out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START_SECONDS = 80.0  # REST ends a request after 90
 
 
 class Restarts:
-    """See the module. A run in progress is fenced first: it ends after its batch, and the new one starts behind it."""
+    """See the module. A run in progress is fenced first: it ends after its batch, then the new run starts."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class Restarts:
         self._sleep = sleep
 
     def connector(self, request: RestartRequest) -> ConnectorStatusView:
-        """Returns the statuses with RESTARTING for all that restarts. Without a flag, of a connector that has FAILED, it returns when the
-        connector has been started again.
+        """Returns the statuses, with RESTARTING for each instance that restarts. Without a flag, it waits until a FAILED connector has been
+        started again.
 
-        Raises NotFoundException, and ConnectException with the cause when the start that was waited for has failed.
+        Raises NotFoundException, and ConnectException with the cause if that start has failed.
         """
         name = request.connector
         snapshot = self._snapshot(name)
@@ -64,7 +64,7 @@ class Restarts:
         return status_view(plan.connector, plan.tasks, self._plugins.of(config).type)
 
     def task(self, name: str, task: int, author: str | None = None) -> None:
-        """For ``author``, where that is a user. Raises NotFoundException."""
+        """Restart one task for ``author``. Raises NotFoundException."""
         snapshot = self._snapshot(name)
         if task not in snapshot.configs.tasks(name):
             raise NotFoundException(f"Unknown task: {ConnectorTaskId(name, task)}")
@@ -84,17 +84,17 @@ class Restarts:
             return False
         if target is TargetState.STARTED:
             return self._restart(name, tasks=plan.task_ids, with_connector=plan.restarts_connector, author=author)
-        self._settle(plan, target)
+        self._reach_target(plan, target)
         return False
 
     def _restart(self, name: str, *, tasks: list[int], with_connector: bool, author: str | None) -> bool:
-        """1 fence what lives 2 statuses 3 a run. ``tasks`` run even if nothing is new; without any, the run checks for work. False: no run
-        can start.
+        """1 fence living runs 2 write statuses 3 start a run. ``tasks`` run even if nothing is new; without any, the run checks for work.
+        False: no run can start.
 
-        A connector alone becomes RESTARTING only if it has FAILED: between runs there is nothing of it to restart.
+        Without tasks, a connector becomes RESTARTING only if it has FAILED: between runs nothing of it could restart.
         """
         self._lifecycle.interrupt(name)  # 1
-        if self._lifecycle.is_held_up(name):
+        if self._lifecycle.report_obstacle(name):
             return False
         snapshot = self._reader.read()
         was = snapshot.statuses.connector(name)
@@ -107,7 +107,7 @@ class Restarts:
         return True
 
     def _wait_for_start(self, name: str) -> None:
-        """Until the connector is no longer RESTARTING, as it is when a run has started it, or has found nothing to start."""
+        """Wait until the connector is no longer RESTARTING: a run has started it, or has found nothing to start."""
         seen: list[ConnectorStatus | None] = []
 
         def has_started() -> bool:
@@ -120,8 +120,8 @@ class Restarts:
             cause = (status.trace or "").partition("\n")[0]
             raise ConnectException(": ".join(filter(None, [f"Failed to start connector: {name}", cause])))
 
-    def _settle(self, plan: RestartPlan, target: TargetState) -> None:
-        """What is restarted while paused or stopped is so again at once, and no longer FAILED."""
+    def _reach_target(self, plan: RestartPlan, target: TargetState) -> None:
+        """A restarted instance of a paused or stopped connector gets that state again at once, and is no longer FAILED."""
         name, author, snapshot = plan.request.connector, plan.request.author, self._reader.read()
         if plan.restarts_connector:
             self._statuses.put_connector(snapshot, name, connector_state_for(target), author=author)
@@ -132,7 +132,7 @@ class Restarts:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """What ``author`` asks for. Without a flag: the connector alone, whatever its state."""
+    """A restart that ``author`` requests. Without a flag: only the connector, in any state."""
 
     connector: str
     only_failed: bool = False
@@ -157,8 +157,8 @@ class RestartRequest:
 
 @dataclass(frozen=True, slots=True)
 class RestartPlan:
-    """The effect of a request. ``connector`` and ``tasks`` are the statuses to answer with: RESTARTING, with the old trace, for what
-    restarts, the others as they are."""
+    """The effect of a request. ``connector`` and ``tasks`` are the statuses of the answer: RESTARTING, with the old trace, for instances
+    that restart, unchanged for the others."""
 
     request: RestartRequest
     connector: ConnectorStatus
@@ -179,7 +179,7 @@ class RestartPlan:
 
 
 def restart_plan(request: RestartRequest, connector: ConnectorStatus | None, tasks: Iterable[TaskStatus]) -> RestartPlan:
-    """What ``request`` restarts, given the statuses. Raises NotFoundException for a connector without a status."""
+    """The plan for ``request``, given the statuses. Raises NotFoundException for a connector without a status."""
     if connector is None:
         raise NotFoundException(f"Status for connector {request.connector} not found")
     if request.concerns(connector):

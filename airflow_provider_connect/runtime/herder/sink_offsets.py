@@ -1,9 +1,9 @@
-"""Offsets of one sink connector, in its consumer group: read, altered, reset (contract §7).
+"""The offsets of one sink connector, in its consumer group: read, alter, reset (contract §7).
 
-The group's offsets and the batch log, from which lost ones are restored, change together. The connector is asked last: whatever it keeps at
-its destination gives way to offsets in the group that bear no mark of a claim, so a process that dies before it could ask
-leaves nothing half done. If the connector refuses, everything is put back as it was. A Java sink knows no such marks: it is asked first, as
-by Kafka Connect, and what it keeps itself holds whatever the group has.
+The group's offsets and the batch log, from which lost offsets are restored, change together. The connector is asked last: offsets in the
+group without the mark of a claim take precedence over those at its destination, so a process that dies before it asks leaves a complete
+change. If the connector refuses, the previous offsets are restored. A Java sink does not know such marks: it is asked first, as by Kafka
+Connect, and the offsets that it keeps itself take precedence over the group's.
 """
 
 from __future__ import annotations
@@ -50,15 +50,14 @@ from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
 
-_SECONDS = 25.0  # a transaction that a killed process has left open ends sooner than that
+_SECONDS = 25.0  # longer than a transaction that a killed process has left open
 Known = Mapping[TopicPartition, CommittedOffset]
 Check = Callable[[], None]
 
 
 class SinkOffsetChanges:
-    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector, before the
-    group changes if it ``asks_first``; ``author`` is the user who asks for a change. ``note``: what users are to know of the wanted
-    offsets; None: nothing."""
+    """See the module. ``resolved`` is the config with its variables resolved; ``ask`` calls the connector's ``alter_offsets``, before the
+    group changes if ``asks_first``; ``author`` is the user who requested a change. ``note``: a warning about the requested offsets."""
 
     word = "sink"
     has_transactional_ids = True
@@ -88,7 +87,7 @@ class SinkOffsetChanges:
         self.note: str | None = None
 
     def read(self) -> list[OffsetView]:
-        """What the group has committed; and where it has nothing any more, what the next run restores from the batch log."""
+        """The group's committed offsets; if it has none any more, those that the next run restores from the batch log."""
         try:
             known = {partition: found.offset for partition, found in self._groups.committed(self._group).items()}
             known = known or self._in_batch_log()
@@ -96,8 +95,8 @@ class SinkOffsetChanges:
             raise ConnectException(f"{SINK_GET_FAILED.format(self._name)}: {error}") from error
         return [OffsetView(sink_partition(*partition), {OFFSET: offset}) for partition, offset in sorted(known.items())]
 
-    def want_altered(self, offsets: Sequence[OffsetView]) -> None:
-        """What ``write`` is to do. Raises BadRequestException."""
+    def request_alteration(self, offsets: Sequence[OffsetView]) -> None:
+        """Have ``write`` set these offsets. Raises BadRequestException."""
         found = sink_offsets((view.partition, view.offset) for view in offsets)
         self._wanted = {TopicPartition(*partition): offset for partition, offset in found.items()}
         self._refuse_unknown(self._wanted)
@@ -105,12 +104,13 @@ class SinkOffsetChanges:
         ends = TopicAdmin(self._settings, connection=self._connection).end_offsets(given, read_committed=False) if given else {}
         self.note = beyond_end(given, ends)
 
-    def want_reset(self) -> None:
-        """``write`` is to remove every offset."""
+    def request_reset(self) -> None:
+        """Have ``write`` remove every offset."""
         self._wanted = None
 
     def write(self, claim: Claim, check: Check) -> bool:
-        """Whether the connector agreed. ``check`` raises when the change is not allowed any more; see ``OffsetChange``."""
+        """Write the requested offsets; returns whether the connector agreed. ``check`` raises when the change is no longer allowed; see
+        ``OffsetChange``."""
         self._refuse_members()
         with OffsetChange(self._settings, self._name, self.transaction_overrides) as change:
             change.take_over()
@@ -119,28 +119,28 @@ class SinkOffsetChanges:
             wanted = dict.fromkeys(before) if self._wanted is None else self._wanted
             if self._asks_first:
                 agreed = self._ask(self.word, _pairs(wanted))
-                self._bring(change, before, after, claim, check)
+                self._replace(change, before, after, claim, check)
                 return agreed
-            self._bring(change, before, after, claim, check)
+            self._replace(change, before, after, claim, check)
             try:
                 return self._ask(self.word, _pairs(wanted))
             except BaseException:
-                self._bring(change, after, before, claim, check)
+                self._replace(change, after, before, claim, check)
                 raise
 
-    def settle(self, check: Check) -> None:
-        """End a change that a killed process has left open, so that no other process waits for its time-out."""
+    def repair(self, check: Check) -> None:
+        """End a transaction that a killed process has left open, so that other processes need not wait for its timeout."""
         with OffsetChange(self._settings, self._name, self.transaction_overrides) as change:
             change.take_over()
 
     def close(self) -> None:
         self._connection.close()
 
-    def _bring(self, change: OffsetChange, now: Known, then: Known, claim: Claim, check: Check) -> None:
-        """Make the group's offsets ``then``, given that they are ``now``.
+    def _replace(self, change: OffsetChange, now: Known, then: Known, claim: Claim, check: Check) -> None:
+        """Replace the group's offsets ``now`` by ``then``.
 
-        One transaction, unless some are to go, for no transaction can remove an offset. Then 1 the batch log records the intended offsets
-        2 the group is deleted 3 the remaining offsets are written again, and the batch log records that it is done. A process that dies
+        One transaction, unless some are to be removed, which no transaction can do. Then 1 the batch log records the intended offsets
+        2 the group is deleted 3 the remaining offsets are written again, and the batch log records the completion. A process that dies
         before 2 has changed nothing. After 2 the next run finds no group and restores the offsets of the batch log.
         """
         if now.keys() <= then.keys():
@@ -172,7 +172,7 @@ class SinkOffsetChanges:
             raise ConnectException(f"{self._failed}: {error}") from error
 
     def _batch_log_records(self, then: Known, claim: Claim, run: str) -> list[ProducerRecord]:
-        """The records for the batch log: the positions in the entry of task 0, and nothing of the other tasks."""
+        """The records for the batch log: all positions in the entry of task 0, none in those of other tasks."""
         if not self._keeps_batch_log:
             return []
         with closing(BatchLog(self._settings)) as store:
@@ -208,7 +208,7 @@ class SinkOffsetChanges:
         return TopicAdmin(self._settings, connection=self._connection).topic_ids({partition.topic for partition in partitions})
 
     def _refuse_unknown(self, wanted: Iterable[TopicPartition]) -> None:
-        """Kafka takes offsets of partitions that exist."""
+        """Raise BadRequestException for partitions that do not exist: Kafka accepts offsets only of existing ones."""
         admin = TopicAdmin(self._settings, connection=self._connection)
         counts = admin.partitions({partition.topic for partition in wanted})
         for topic, number in wanted:
@@ -239,7 +239,7 @@ class SinkOffsetChanges:
 
 
 def _changed(before: Known, wanted: Mapping[TopicPartition, int | None] | None, claim: Claim) -> dict[TopicPartition, CommittedOffset]:
-    """The group's offsets after the change; altered ones bear no claim's mark, so that they hold whatever the destination has."""
+    """The group's offsets after the change. Altered ones have no claim's mark, so they take precedence over the destination's."""
     if wanted is None:
         return {}
     altered = {partition: CommittedOffset(offset, f"{ALTERED_MARK}{claim}") for partition, offset in wanted.items() if offset is not None}

@@ -1,4 +1,4 @@
-"""What a herder knows of sinks alone: how far they are behind their topics, and the records that they have refused."""
+"""Lags and dead-letter records of sinks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.herder.dead_letters import (
 from airflow_provider_connect.runtime.herder.metrics import BatchLogMetrics, sink_lags
 from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper
 from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
-from airflow_provider_connect.runtime.model.history import Shown
+from airflow_provider_connect.runtime.model.history import Redact
 from airflow_provider_connect.runtime.model.page import ConnectorLag, DeadLetters
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import DEAD_LETTERS
 from airflow_provider_connect.runtime.stores.last_records import RecordSearch
@@ -59,32 +59,32 @@ class Sinks:
         self._replayed = replayed
 
     def lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
-        """How far the sinks among ``names`` are behind their topics, by Connect's metric names; see ``metrics.sink_lags``."""
+        """The lags of the sinks among ``names``, by Connect's metric names; see ``metrics.sink_lags``."""
         known = self._reader.configs().connector_configs
         configs = {name: self._offsets.with_topics(name, known[name]) for name in names if name in known}
         return sink_lags(self._settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
 
     def distances(self, names: Collection[str]) -> dict[str, Distance]:
-        """How far those of ``names`` are from their ends: sinks by ``sink_lags``, sources by what the last batch log entries hold."""
+        """The distances of the connectors ``names`` from their ends: of sinks by ``lags``, of sources by their last batch log entries."""
         sources = {name: found for name, found in self._batch_log.source_distances().items() if name in names}
         return {name: Distance(int(found["records-lag"])) for name, found in self.lags(names).items()} | sources
 
     def partition_lags(self, name: str) -> ConnectorLag:
-        """The sink's lag now, from what its group has committed.
+        """The sink's current lag, from its group's committed offsets.
 
         Raises NotFoundException; BadRequestException for a source, and for a sink that reads another cluster than the worker's.
         """
         config = self._offsets.with_topics(name, config_of(self._reader.configs(), name))
         if self._offsets.reads_elsewhere(name, config):
-            raise BadRequestException(f"Connector {name} reads another cluster than the worker's, so its lag is not known here")
+            raise BadRequestException(f"Connector {name} reads another cluster than the worker's, so its lag is unknown here")
         found = partition_lags(self._settings, config, self._offsets.offsets(name))
         furthest = sorted(found, key=lambda each: -each.lag)[:MOST_PARTITIONS]
         shown = sorted(furthest, key=lambda each: (each.topic, each.partition))
         return ConnectorLag(shown, sum(each.lag for each in found), len(found) - len(shown))
 
-    def dead_letters(self, name: str, *, limit: int, shown: Shown) -> DeadLetters:
-        """The newest ``limit`` records of the sink's dead letter queue, of those that name this connector as their writer: users who may
-        read the connector see them, and the config might name a topic of others. ``shown`` hides the secrets of a config.
+    def dead_letters(self, name: str, *, limit: int, redact: Redact) -> DeadLetters:
+        """The newest ``limit`` records of the sink's dead letter queue that name this connector as their writer: every user who may read
+        the connector sees them, and other connectors may use the same topic. ``redact`` hides the secrets of a config.
 
         Reads for ``SECONDS`` at most. Raises NotFoundException; BadRequestException for a queue that may not be shown, and where a secret
         could not be hidden.
@@ -96,7 +96,7 @@ class Sinks:
         if not config.get(DEAD_LETTERS, "").strip():
             return DeadLetters(None, has_headers, [], True, 0)
         topic = dead_letter_topic(name, config, self._settings)
-        mask = Mask(self._secrets(name, config, shown))
+        mask = Mask(self._secrets(name, config, redact))
         search = RecordSearch(
             limit,
             lambda record: is_of(name, record, without_headers=False),
@@ -115,7 +115,7 @@ class Sinks:
 
 
 def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> list[Mapping[str, Any]]:
-    """The first of ``rows`` that are ``most_bytes`` of JSON together."""
+    """The first of ``rows``, as many as fit into ``most_bytes`` of JSON."""
     fit, left = list[Mapping[str, Any]](), most_bytes
     for row in rows:
         left -= len(json.dumps(row))

@@ -1,4 +1,4 @@
-"""The states of the config and the status topic at one instant, for many threads at once."""
+"""The states of the config and the status topic at one instant, shared by many threads."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Both states, which are never changed. ``configs`` is at least as new: a status belongs to a connector that is known, or deleted."""
+    """Both states, which are never modified. ``configs`` is at least as new: a status belongs to a known or a deleted connector."""
 
     configs: ClusterConfigState
     statuses: StatusState
 
     @classmethod
     def of(cls, configs: ClusterConfigState) -> Snapshot:
-        """One in which no statuses are known, for those who ask for none."""
+        """A snapshot without statuses, for callers that need none."""
         return cls(configs, StatusState())
 
 
 class SharedRead(Generic[_T]):
-    """Callers that come while a read is under way share the next one: each gets what was read after it asked.
+    """Callers that arrive during a read share the next one: each gets a read that began after its call.
 
-    So a hundred threads cost two reads, and none sees less than one of its own would show. ``read`` runs in one thread at a time; what it
-    raises, all that share it get.
+    So a hundred threads cost two reads, and each sees what a read of its own would show. ``read`` runs in one thread at a time; all callers
+    that share a read get its exception.
     """
 
     def __init__(self, read: Callable[[], _T]) -> None:
@@ -68,9 +68,9 @@ class SharedRead(Generic[_T]):
 
 
 class SnapshotReader:
-    """Reads both topics to their ends at each call and keeps their states in between. Nothing is opened before the first call.
+    """Reads both topics to their ends at each call, and keeps their states between calls. Opens nothing before the first call.
 
-    It has consumers of its own, so that no reader waits for a writer.
+    It has its own consumers, so that no reader waits for a writer.
     """
 
     def __init__(self, backing: Backing) -> None:
@@ -86,7 +86,7 @@ class SnapshotReader:
         return self._shared()
 
     def configs(self) -> ClusterConfigState:
-        """The config topic alone, which takes half the time."""
+        """Only the state of the config topic, in half the time."""
         return self._shared_configs()
 
     def _read_both(self) -> Snapshot:
@@ -101,7 +101,7 @@ class SnapshotReader:
 
 
 class Topics(NamedTuple):
-    """The config topic to write to, and both topics to read."""
+    """The writer of the config topic, and the reader of both topics."""
 
     configs: ConfigChanges
     reader: SnapshotReader

@@ -1,4 +1,4 @@
-"""Offsets of one source connector, on its offsets topic: read, altered, reset (contract §7)."""
+"""The offsets of one source connector, on its offsets topic: read, alter, reset (contract §7)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Check = Callable[[], None]
 
 
 class SourceOffsetChanges:
-    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector;
-    ``author`` is the user who asks for a change."""
+    """See the module. ``resolved`` is the config with its variables' values; ``ask`` calls the connector's
+    ``alter_offsets``; ``author`` is the user who requested a change."""
 
     word = "source"
     note: str | None = None
@@ -48,12 +48,12 @@ class SourceOffsetChanges:
 
     @property
     def topic(self) -> str:
-        """The topic whose offsets hold."""
+        """The topic whose offsets take precedence."""
         return self._location.topic
 
     @property
     def has_transactional_ids(self) -> bool:
-        """Whether its tasks commit in transactions of ids of theirs; else the store of the offsets fences old claims."""
+        """Whether its tasks commit with transactional ids; otherwise the offset store fences old claims."""
         return self._backing.exactly_once
 
     @property
@@ -72,21 +72,22 @@ class SourceOffsetChanges:
                 raise StoreTimeoutException(f"{SOURCE_GET_FAILED.format(self._name)}: {error}", stage=error.stage) from error
         return [OffsetView(partition, offset) for partition, offset in known.pairs()]
 
-    def want_altered(self, offsets: Sequence[OffsetView]) -> None:
-        """What ``write`` is to do. Raises BadRequestException."""
+    def request_alteration(self, offsets: Sequence[OffsetView]) -> None:
+        """Have ``write`` set these offsets. Raises BadRequestException."""
         self._wanted = [_pair(view) for view in offsets]
 
-    def want_reset(self) -> None:
-        """``write`` is to remove every offset."""
+    def request_reset(self) -> None:
+        """Have ``write`` remove every offset."""
         self._wanted = None
 
     def write(self, claim: Claim, check: Check) -> bool:
-        """Whether the connector agreed. ``check`` raises when the change is not allowed any more; see ``OffsetChange``."""
+        """Write the requested offsets; returns whether the connector agreed. ``check`` raises when the change is no longer allowed; see
+        ``OffsetChange``."""
         with closing(self._backing.offsets(self._location)) as store:
             return self._written(store, claim, check)
 
-    def settle(self, check: Check) -> None:
-        """Write over what was aborted, behind what tasks have committed. Its ids are fenced."""
+    def repair(self, check: Check) -> None:
+        """Overwrite aborted offsets with the committed ones. The connector's transactional ids must be fenced."""
         with closing(self._backing.offsets(self._location)) as store:
             store.ensure()
             with OffsetChange(self._settings, self._name, self._location.producer) as change:
@@ -97,17 +98,17 @@ class SourceOffsetChanges:
         """Nothing is open."""
 
     def _written(self, store: Offsets, claim: Claim, check: Check) -> bool:
-        """1 no other process changes them now 2 read 3 ask the connector 4 write."""
+        """1 exclude other processes 2 read 3 ask the connector 4 write."""
         store.ensure()
         committer = self._backing.committer(self._name, claim)
         if committer is not None:
-            return self._kept_elsewhere(store, committer, check)
+            return self._write_without_transaction(store, committer, check)
         with OffsetChange(self._settings, self._name, self._location.producer) as change:
             change.take_over()  # 1
             known = self._known(store)  # 2
             pairs = self._pairs(known)
             agreed = self._ask(self.word, pairs)  # 3
-            records = store.records(self._name, _spelled(pairs, known))
+            records = store.records(self._name, _with_known_keys(pairs, known))
             repairs = {(record.partition, record.key): record for record in store.repair(self._name)}
             last = {(record.partition, record.key): record for record in records}
             store.remove_from_worker(records)
@@ -128,38 +129,41 @@ class SourceOffsetChanges:
             raise StoreTimeoutException(f"{SOURCE_READ_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
 
     def _commit(self, store: Offsets, change: OffsetChange, records: Sequence[ProducerRecord], check: Check) -> None:
-        """Write, and where the broker was silent find out what became of it."""
+        """Write, and after a timeout find out whether the broker committed."""
         try:
             change.write(records, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self._location.producer) as again:
                 again.take_over()  # from here on the commit has happened, or never will
-            if not self._reads_back(store, records):
+            if not self._is_written(store, records):
                 raise StoreTimeoutException(f"{SOURCE_WRITE_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
             log.info("The offsets of connector %s were written, though the broker confirmed it late", self._name)
 
-    def _reads_back(self, store: Offsets, records: Sequence[ProducerRecord]) -> bool:
-        """Whether the topic holds just what was sent."""
+    def _is_written(self, store: Offsets, records: Sequence[ProducerRecord]) -> bool:
+        """Whether the topic holds exactly these records."""
         known = self._known(store)
         again = store.records(self._name, [(record.partition, record.offset) for record in known.by_key.values()])
         held = {record.key: record.value for record in again}
         return all(held.get(record.key) == record.value for record in records)
 
-    def _kept_elsewhere(self, store: Offsets, committer: OffsetCommitter, check: Check) -> bool:
-        """The same where offsets lie in a file or in memory: their store refuses old claims."""
+    def _write_without_transaction(self, store: Offsets, committer: OffsetCommitter, check: Check) -> bool:
+        """For offsets in a file or in memory, whose store refuses old claims."""
         committer.take_over()
         known = store.read(self._name)
         pairs = self._pairs(known)
         agreed = self._ask(self.word, pairs)
         check()
         committer.write(
-            [ProducerRecord(store.topic, *record, author=self._author) for record in store.records(self._name, _spelled(pairs, known))]
+            [
+                ProducerRecord(store.topic, *record, author=self._author)
+                for record in store.records(self._name, _with_known_keys(pairs, known))
+            ]
         )
         return agreed
 
 
 def _pair(view: OffsetView) -> Pair:
-    """The request's pair, checked and in the form that a round trip through the topic gives. Raises BadRequestException."""
+    """The pair, checked and normalised as a round trip through the topic would. Raises BadRequestException."""
     try:
         partition = None if view.partition is None else normalised(checked_source_offset(view.partition))
         offset = None if view.offset is None else normalised(checked_source_offset(view.offset))
@@ -168,14 +172,14 @@ def _pair(view: OffsetView) -> Pair:
     return partition, offset
 
 
-def _spelled(pairs: Iterable[Pair], known: SourceOffsets) -> list[tuple[Partition, Offset | None]]:
-    """The changes by the keys that are on the topic, so that they are found whichever worker wrote them first. Of two for one partition the
-    later counts. Raises BadRequestException for an offset of no partition."""
+def _with_known_keys(pairs: Iterable[Pair], known: SourceOffsets) -> list[tuple[Partition, Offset | None]]:
+    """The changes under the keys that are already on the topic, whichever worker wrote them. Of two for one partition the last counts.
+    Raises BadRequestException for an offset without a partition."""
     asked: list[tuple[Partition, Offset | None]] = []
     for partition, offset in pairs:
         if partition is not None:
             asked.append((partition, offset))
-        elif offset is not None:  # nothing is kept for no partition
+        elif offset is not None:  # no offset exists without a partition
             raise BadRequestException("Partition objects cannot be null")
     changes: dict[bytes, tuple[Partition, Offset | None]] = {}
     for (partition, offset), spellings in zip(asked, known.spelled(partition for partition, _ in asked), strict=True):

@@ -1,4 +1,4 @@
-"""The statuses that the herder writes itself: of connectors that no process runs, and of runs that will start soon."""
+"""The statuses that the herder writes: of connectors without a run, and of runs that will start soon."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskS
 from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 
 WAIT_SECONDS = 0.9
-"""How long a caller waits for its statuses to be on the topic; after that they are retried in the background."""
+"""How long a caller waits until its statuses are written; later they are retried in the background."""
 
 
 class StatusKeeper:
-    """Writes through one writer, under each connector's newest claim, so that a run that was fenced since cannot overwrite it.
-
-    ``worker_id`` is written into each.
-    """
+    """Writes each status under the connector's newest claim, so that a fenced run cannot overwrite it. ``worker_id`` is in each."""
 
     def __init__(self, notes: StatusNotes, plugins: KnownPlugins, *, worker_id: str) -> None:
         self._notes = notes
@@ -29,8 +26,8 @@ class StatusKeeper:
     def reach(
         self, snapshot: Snapshot, name: str, target: TargetState, *, tasks: Iterable[int] | None = None, keep_failed: bool = False
     ) -> None:
-        """The connector's status and its tasks' once ``target`` is reached. ``tasks`` are those that there were, if not the committed ones;
-        ``keep_failed``: tasks that have FAILED stay so when they are paused."""
+        """Write the statuses of the connector and its tasks that ``target`` has once it is reached. ``tasks`` None: the committed ones;
+        ``keep_failed``: FAILED tasks stay so when they are paused."""
         was = snapshot.statuses.connector(name)
         self.put_connector(snapshot, name, connector_state_for(target, None if was is None else was.state))
         numbers = {*(snapshot.configs.tasks(name) if tasks is None else tasks), *snapshot.statuses.task_map(name)}
@@ -40,8 +37,8 @@ class StatusKeeper:
             if not (failed and keep_failed and target is TargetState.PAUSED):
                 self.put_task(snapshot, name, number, task_state_for(target, None if known is None else known.state))
 
-    def hold_up(self, snapshot: Snapshot, name: str, obstacle: str) -> None:
-        """UNASSIGNED, as nothing can run them: the connector, with the reason, and its tasks. What has FAILED stays FAILED."""
+    def put_obstacle(self, snapshot: Snapshot, name: str, obstacle: str) -> None:
+        """Write UNASSIGNED for the connector, with the reason, and for its tasks: nothing can run them. What is FAILED stays so."""
         was = snapshot.statuses.connector(name)
         if was is None or was.state is not State.FAILED:
             self.put_connector(snapshot, name, State.UNASSIGNED, trace=obstacle)
@@ -50,7 +47,7 @@ class StatusKeeper:
                 self.put_task(snapshot, name, number, State.UNASSIGNED)
 
     def put_connector(self, snapshot: Snapshot, name: str, state: State, *, trace: str | None = None, author: str | None = None) -> None:
-        """Nothing where the connector has this state already, and with ``trace`` this trace. ``author``: the user who asks for it."""
+        """Write a status, unless the connector already has this state and this ``trace``, if one is given. ``author``: the user."""
         was = snapshot.statuses.connector(name)
         if was is None or was.state is not state or trace not in (None, was.trace):
             self._notes.put_connector(ConnectorStatus(name, state, **self._facts(snapshot, name, state, trace, was), author=author))
@@ -58,7 +55,7 @@ class StatusKeeper:
     def put_task(
         self, snapshot: Snapshot, name: str, task: int, state: State, *, trace: str | None = None, author: str | None = None
     ) -> None:
-        """Nothing where the task has this state already, or is unknown and shall be DESTROYED. ``author`` as of ``put_connector``."""
+        """Write a status, unless the task already has this state; an unknown task counts as DESTROYED. ``author``: the user."""
         was = snapshot.statuses.task(name, task)
         if state is not (State.DESTROYED if was is None else was.state):
             self._notes.put_task(TaskStatus(name, task, state, **self._facts(snapshot, name, state, trace, was), author=author))
@@ -66,7 +63,7 @@ class StatusKeeper:
     def _facts(
         self, snapshot: Snapshot, name: str, state: State, trace: str | None, was: ConnectorStatus | TaskStatus | None
     ) -> dict[str, Any]:
-        """The other fields of a status. A known trace stays with what is FAILED, or restarts because it was."""
+        """The other fields of a status. FAILED and RESTARTING instances keep their trace."""
         if trace is None and was is not None and state in (State.FAILED, State.RESTARTING):
             trace = was.trace
         config, version = snapshot.configs.connector_config(name), None if was is None else was.version
@@ -75,7 +72,7 @@ class StatusKeeper:
         return {"worker_id": self._worker_id, "trace": trace, "version": version, "claim": snapshot.configs.claims.get(name)}
 
     def remove(self, snapshot: Snapshot, name: str) -> None:
-        """Tombstones for all that the status topic knows of the connector: its own, its tasks', its topics'."""
+        """Write tombstones for every status of the connector, its tasks and its topics."""
         claim = snapshot.configs.claims.get(name)
         for task in snapshot.statuses.task_map(name):
             self._notes.put_task(TaskStatus(name, task, State.DESTROYED, claim=claim))
@@ -84,16 +81,16 @@ class StatusKeeper:
         self._notes.put_connector(ConnectorStatus(name, State.DESTROYED, claim=claim))
 
     def forget_topics(self, name: str, topics: Iterable[str], author: str | None = None) -> None:
-        """The connector no longer uses these topics, as ``author`` asked where that is a user."""
+        """Record that the connector no longer uses these topics. ``author``: the user who requested it, if any."""
         for topic in topics:
             self._notes.delete_topic(name, topic, author)
 
     def flush(self) -> bool:
-        """Wait until it is written, at most ``WAIT_SECONDS``. False: it is not yet, and is retried later."""
+        """Wait until the statuses are written, for ``WAIT_SECONDS`` at most. False: not yet; they are retried later."""
         return self._notes.flush(WAIT_SECONDS)
 
     def metrics(self) -> dict[str, float]:
-        """How the writes went, by the names of group status-backing-store-metrics."""
+        """Metrics of the writes, by the names of group status-backing-store-metrics."""
         return self._notes.metrics()
 
     def close(self) -> None:

@@ -28,8 +28,7 @@ MOST_RECORDS = 10_000
 
 
 class Upgrades:
-    """``previewer`` returns the previewer, or raises ConnectException where there is none. ``are_taken``: whether runs here carry them
-    out."""
+    """``previewer`` returns the previewer, or raises ConnectException if there is none. ``are_taken``: whether runs carry out upgrades."""
 
     def __init__(
         self,
@@ -49,15 +48,15 @@ class Upgrades:
         self._now = now
 
     def get(self, name: str) -> Upgrade:
-        """The upgrade that was requested last. Raises NotFoundException where none was."""
+        """The last requested upgrade. Raises NotFoundException if there was none."""
         return _upgrade_of(self._reader.configs(), name)
 
     def request(self, name: str, to: str, *, canary: int, accept_schema_change: bool, author: str | None = None) -> Upgrade:
-        """Have the next run compare the versions by ``canary`` records and, if nothing stands in the way, take the new one. Java
-        connectors have no previews: the next run of one takes the new version on trial. ``author``, here and below, is the user who asks.
+        """Have the next run compare the versions by ``canary`` records and, if nothing prevents it, use the new one. Java connectors have
+        no previews: their next run tries the new version. ``author``, here and below, is the user.
 
-        Raises NotFoundException, BadRequestException for a range without a version, and for the version that is in use, ConflictException
-        while a run tries an earlier upgrade.
+        Raises NotFoundException, BadRequestException for a range without a version and for the version in use, ConflictException while a
+        run tries an earlier upgrade.
         """
         if not 0 <= canary <= MOST_RECORDS:
             raise BadRequestException(f"'canary' must be a number of records from 0 to {MOST_RECORDS}, not {canary}")
@@ -93,7 +92,7 @@ class Upgrades:
         return asked
 
     def compare(self, name: str, to: str, *, records: int) -> Comparison:
-        """What the next run would compare; nothing is requested or changed. Raises as ``request`` does, and as a ``Previewer``."""
+        """The comparison that the next run would make; nothing is requested or changed. Raises as ``request`` and ``Previewer`` do."""
         config = config_of(self._reader.configs(), name)
         old, new = self._versions(name, to)
         if self._is_java(config, old, new):
@@ -106,7 +105,7 @@ class Upgrades:
         return compared(before, previewer.preview(name, config, records=records, version=new))
 
     def forget(self, name: str, author: str | None = None) -> None:
-        """From now on the config alone decides which version runs. Raises NotFoundException where there is nothing to forget."""
+        """Remove the request: only the config decides which version runs. Raises NotFoundException if there is none."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _upgrade_of(state, name)
@@ -115,7 +114,7 @@ class Upgrades:
         self._configs.change(decide)
 
     def _versions(self, name: str, to: str) -> tuple[str, str]:
-        """The version that is in use, and the one that ``to`` stands for."""
+        """The version in use, and the one that the range ``to`` selects."""
         config = config_of(self._reader.configs(), name)
         try:
             new = self._catalog.find_connector(config.get(CLASS_KEY, ""), to, config.get(LOCATION_KEY)).version
@@ -134,7 +133,7 @@ class Upgrades:
         return any(plugin.is_java for plugin in known if plugin.version in versions)
 
     def _in_use(self, name: str) -> str:
-        """The version of the last run, if it is still there, or else the one that a run would choose."""
+        """The version of the last run, if it is still installed, else the one that a run would choose."""
         snapshot = self._reader.read()
         config = config_of(snapshot.configs, name)
         installed = versions_of(self._catalog.named(config.get(CLASS_KEY, ""), CONNECTOR_KINDS))
@@ -149,5 +148,5 @@ class Upgrades:
 def _upgrade_of(state: ClusterConfigState, name: str) -> Upgrade:
     config_of(state, name)
     if name not in state.upgrades:
-        raise NotFoundException(f"No upgrade of connector {name} was asked for")
+        raise NotFoundException(f"No upgrade of connector {name} was requested")
     return state.upgrades[name]

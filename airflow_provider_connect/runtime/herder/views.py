@@ -1,6 +1,6 @@
-"""Connectors, tasks, statuses and workers as readers see them.
+"""Connectors, tasks, statuses and workers as clients see them.
 
-A view that has not changed is the same object as before. So its bytes may be kept beside it: they hold while ``cached[0] is view``.
+A view that has not changed is the same object as before, so its bytes may be cached: they are valid while ``cached[0] is view``.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from airflow_provider_connect.runtime.model.views import (
 )
 
 
-class SlotNotes:
-    """The WAL that databases hold back for connectors, as it was found last. Safe to share between threads."""
+class RetainedWal:
+    """The WAL that databases retain for connectors, as of the last check. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._found: Mapping[str, RetainedWalView] = {}
+        self._views: Mapping[str, RetainedWalView] = {}
 
-    def found(self, of_connectors: Mapping[str, RetainedWalView]) -> None:
-        """Replace what is known, by the names of connectors."""
-        self._found = of_connectors
+    def replace(self, views: Mapping[str, RetainedWalView]) -> None:
+        """Replace all views by these, keyed by connector."""
+        self._views = views
 
-    def note_of(self, connector: str) -> str | None:
-        """What users of the connector are shown; None: nothing has to be done."""
-        view = self._found.get(connector)
+    def note(self, connector: str) -> str | None:
+        """The warning for users of the connector; None: there is none."""
+        view = self._views.get(connector)
         return None if view is None else view.note
 
-    def held_bytes(self) -> dict[str, int]:
-        """By connector. One whose slot has lost its WAL is left out."""
-        return {name: view.held_bytes for name, view in self._found.items() if view.held_bytes is not None}
+    def retained_bytes(self) -> dict[str, int]:
+        """By connector; those whose slot has lost its WAL are left out."""
+        return {name: view.held_bytes for name, view in self._views.items() if view.held_bytes is not None}
 
 
 class ConnectorViews:
-    """Makes the views. Safe to share between threads: a view that two make at once is equal, and either may be kept. ``warnings``: what is
-    wrong with the last runs of connectors that have ended well, as far as is known."""
+    """Creates the views. Safe to share between threads: concurrent views are equal, and either may be kept. ``warnings`` returns, by
+    connector, what is wrong with a last run that has succeeded."""
 
-    def __init__(self, plugins: KnownPlugins, retained_wal: SlotNotes, warnings: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, plugins: KnownPlugins, retained_wal: RetainedWal, warnings: Callable[[], Mapping[str, str]]) -> None:
         self._plugins = plugins
         self._warnings = warnings
         self._retained_wal = retained_wal
@@ -67,17 +67,17 @@ class ConnectorViews:
         known = self._infos.get(name)
         if known is None or known[0] is not config or len(known[1].tasks) != tasks or known[1].type != kind:
             ids = [ConnectorTaskId(name, task) for task in range(tasks)]
-            known = self._infos[name] = (config, ConnectorInfo(name, shown(config), ids, kind))
+            known = self._infos[name] = (config, ConnectorInfo(name, visible_config(config), ids, kind))
         return known[1]
 
     def listed(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorInfo, ConnectorStatusView | None]]:
-        """Every connector, with its status if it has one."""
+        """Every connector with its status, if it has one."""
         infos = (self.info(snapshot.configs, name) for name in snapshot.configs.connector_configs)
         return ((info, self.status(snapshot, info.name)) for info in infos if info is not None)
 
     def attention(self, snapshot: Snapshot) -> Iterator[str]:
-        """A sentence for the connectors that have FAILED, one for those that wait, and one for those that deliver nothing. No names: not
-        every user may read all connectors."""
+        """One sentence each for the connectors that have FAILED, that wait, and that deliver nothing. Without names: not every user may
+        read all connectors."""
         configs, statuses, warnings = snapshot.configs, snapshot.statuses, self._warnings()
         started = [name for name in configs.connector_configs if configs.target_state(name) is TargetState.STARTED]
         for count, what in (
@@ -89,29 +89,29 @@ class ConnectorViews:
                 yield f"{count} {what} (airflow connect top)."
 
     def status(self, snapshot: Snapshot, name: str) -> ConnectorStatusView | None:
-        """None: no status is known; that of a connector just deleted still is."""
+        """None: no status is known. That of a connector which was just deleted may still be."""
         connector = snapshot.statuses.connectors.get(name)
         if connector is None:
             self._statuses.pop(name, None)
             return None
         tasks = snapshot.statuses.task_map(name)
         kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
-        note = snapshot.configs.notes.get(name) or self._warnings().get(name) or self._retained_wal.note_of(name)
+        note = snapshot.configs.notes.get(name) or self._warnings().get(name) or self._retained_wal.note(name)
         known = self._statuses.get(name)
         if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].note) != (kind, note):
             known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), note=note))
         return known[2]
 
     def forget_others(self, names: Collection[str]) -> None:
-        """Keep nothing of connectors outside of ``names``, the existing ones: their configs may be large."""
+        """Drop the views of connectors that are not in ``names``, the existing ones: their configs may be large."""
         if len(self._infos) > len(names):
             self._infos = {name: known for name, known in list(self._infos.items()) if name in names}
         if len(self._statuses) > len(names):
             self._statuses = {name: status for name, status in list(self._statuses.items()) if name in names}
 
 
-def shown(config: Mapping[str, str]) -> dict[str, str]:
-    """A config as clients see it: without the keys that only steer the connector's DAG."""
+def visible_config(config: Mapping[str, str]) -> dict[str, str]:
+    """A config as clients see it: without ``airflow.*`` keys, which configure the connector's DAG."""
     return {key: value for key, value in config.items() if not key.startswith(PREFIX)}
 
 
@@ -130,9 +130,9 @@ def task_view(task: TaskStatus) -> TaskView:
 
 
 def workers_of(snapshot: Snapshot, running: Iterable[str]) -> list[WorkerView]:
-    """One for each application of the connectors in ``running`` that holds the newest claim and has reported a task.
+    """One for each application of the connectors in ``running`` that has the newest claim and has reported a task.
 
-    One that is still starting has not, and is left out.
+    An application that is still starting is left out.
     """
     workers = []
     for name in sorted(running):

@@ -29,7 +29,7 @@ _MOST_DIGITS = 18
 MAY_DIFFER = "a value that is hidden may have changed"
 
 Config = Mapping[str, str]
-Shown = Callable[[Config], Config]
+Redact = Callable[[Config], Config]
 """A config with its secrets hidden."""
 
 
@@ -101,14 +101,14 @@ class ConfigHistory:
     next_before: int | None = None
 
 
-def config_history(page: Page, shown: Shown, left_out: Iterable[str] = ()) -> ConfigHistory:
+def config_history(page: Page, redact: Redact, left_out: Iterable[str] = ()) -> ConfigHistory:
     """The lines of ``page`` as revisions. Keys that are ``left_out`` steer the DAG alone."""
     hidden_keys = frozenset(left_out)
 
     def visible(text: str | None) -> Config | None:
         if text is None:
             return None
-        return shown({key: value for key, value in json.loads(text).items() if key not in hidden_keys})
+        return redact({key: value for key, value in json.loads(text).items() if key not in hidden_keys})
 
     revisions = []
     for line in page.lines:

@@ -224,7 +224,7 @@ def test_the_cluster_of_this_airflow(
     assert done["offsets"].json == [{"partition": {"filename": file_source["file"]}, "offset": {"position": 4}}]
     assert ("1 records read" in done["preview"].out, "two" in done["preview"].out) == (True, True), done["preview"].err
     assert [record["value"] for record in done["preview-json"].json["records"]] == ["two"]
-    assert (done["no-upgrade"].code, done["no-upgrade"].err) == (1, f"No upgrade of connector {unique} was asked for")
+    assert (done["no-upgrade"].code, done["no-upgrade"].err) == (1, f"No upgrade of connector {unique} was requested")
     assert (done["no-version"].code, "available versions" in done["no-version"].err) == (1, True)
     assert (done["no-lag"].code, "Only a sink has a lag" in done["no-lag"].err) == (1, True)
     assert done["sink"].code == 0, done["sink"].err

@@ -121,7 +121,7 @@ def test_a_record_in_the_queue_whose_headers_cannot_be_read_is_no_dead_letter(
 ) -> None:
     refused(environment, unique)
     raw_headers.produce(environment.bootstrap, queue_of(environment), b"no", [(raw_headers.NOT_UTF_8, b"")])
-    shown = herder.dead_letters(environment.connector, limit=100, shown=dict)
+    shown = herder.dead_letters(environment.connector, limit=100, redact=dict)
     assert len(shown.records) == 10
     herder.replay_dead_letters(environment.connector, ReplayRequest())
     run(environment)
@@ -219,7 +219,7 @@ def test_what_cannot_be_replayed_is_refused_with_the_reason(environment: RunEnvi
         (ReplayRequest(["5"]), "names no partition"),
         (ReplayRequest(edits={"0:1": {"value": "a [hidden] b"}}), "stands for a secret"),
         (ReplayRequest(transforms={"connector.class": "x"}), "connector.class"),
-        (ReplayRequest(topic="a/b"), "is no topic"),
+        (ReplayRequest(topic="a/b"), "is not a valid topic"),
         (ReplayRequest(exceptions=["a,b"]), "comma"),
         (ReplayRequest(edits={"0:1": {"value": "x" * 300_000}}), "262144 characters"),
     ):
@@ -240,7 +240,7 @@ def test_one_replay_at_a_time_and_the_same_request_twice_is_one(
     assert launcher.triggered == [f"{name}-replay"]
     assert herder.replay_dead_letters(name, ReplayRequest(replay="mine")) == first
     assert launcher.triggered == [f"{name}-replay"]
-    with pytest.raises(ConflictException, match=f"pause connector {name}-replay to give it up"):
+    with pytest.raises(ConflictException, match=f"abandon it by pausing connector {name}-replay"):
         herder.replay_dead_letters(name, ReplayRequest())
     herder.pause(f"{name}-replay")
     second = herder.replay_dead_letters(name, ReplayRequest())

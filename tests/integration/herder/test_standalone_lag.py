@@ -109,21 +109,21 @@ def test_partitions_and_dead_letters_are_shown_without_secrets_and_those_of_othe
             for name, reason in (("far", "another cluster"), ("source", "Only a sink has a lag")):
                 with pytest.raises(BadRequestException, match=reason):
                     herder.partition_lags(name)
-            found = herder.dead_letters(unique, limit=10, shown=dict)
+            found = herder.dead_letters(unique, limit=10, redact=dict)
             assert (found.topic, found.has_headers, found.is_whole, found.left_out) == (letters, True, True, 0)
             assert [row["value"] for row in found.records] == ["2 [hidden] [hidden]", "0 [hidden] [hidden]"]
             assert (found.records[0]["errors"], found.records[0]["headers"]) == ({"connector.name": unique}, {"own": "[hidden]"})
-            assert [row["offset"] for row in herder.dead_letters(unique, limit=1, shown=dict).records] == [2]
-            assert (herder.dead_letters("plain", limit=1, shown=dict).topic, herder.dead_letters("new", limit=1, shown=dict).records) == (
+            assert [row["offset"] for row in herder.dead_letters(unique, limit=1, redact=dict).records] == [2]
+            assert (herder.dead_letters("plain", limit=1, redact=dict).topic, herder.dead_letters("new", limit=1, redact=dict).records) == (
                 None,
                 [],
             )
             with pytest.raises(BadRequestException, match="cannot hide"):
-                herder.dead_letters("unsure", limit=1, shown=dict)
+                herder.dead_letters("unsure", limit=1, redact=dict)
             for name, limit, error in (
                 (unique, 101, BadRequestException),
                 (unique, 0, BadRequestException),
                 ("nobody", 1, NotFoundException),
             ):
                 with pytest.raises(error):
-                    herder.dead_letters(name, limit=limit, shown=dict)
+                    herder.dead_letters(name, limit=limit, redact=dict)

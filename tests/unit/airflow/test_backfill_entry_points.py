@@ -52,7 +52,7 @@ class Connect:
             raise NotFoundException(name)
 
     def look(self, condition: BackfillEnds) -> Verdict:
-        return condition.judge(self.backfills(condition.connector))
+        return condition.evaluate(self.backfills(condition.connector))
 
     def __enter__(self) -> "Connect":
         return self
@@ -189,7 +189,7 @@ def test_it_is_deleted_when_it_is_done_and_not_before(monkeypatch: pytest.Monkey
 )
 def test_a_backfill_has_ended_when_nothing_is_left(seen: list[Backfill] | None, is_met: bool, has_failed: bool) -> None:
     condition = BackfillEnds("orders", "orders.backfill.a")
-    verdict = condition.judge(seen)
+    verdict = condition.evaluate(seen)
     assert (verdict.is_met, verdict.has_failed) == (is_met, has_failed)
     assert of_json(as_json(condition)) == condition
 

@@ -43,9 +43,9 @@ def test_the_last_connector_that_a_record_names_is_its_writer(names: list[bytes 
         ("", "is not set"),
         ("__consumer_offsets", "internal topic"),
         ("connect-configs", "internal topic"),
-        ("${env:QUEUE}", "is no topic"),
-        ("x" * 9999, "is no topic"),
-        ("\ud800", "is no topic"),
+        ("${env:QUEUE}", "is not a valid topic"),
+        ("x" * 9999, "is not a valid topic"),
+        ("\ud800", "is not a valid topic"),
     ],
 )
 def test_a_queue_that_may_not_be_shown(topic: str, reason: str) -> None:

@@ -50,7 +50,7 @@ def test_a_request_arrives_whole(queued: Queued, client: ConnectClient, tmp_path
     assert (config["dead.letters.from.topics"], config["dead.letters.exceptions"]) == ("a", "DataException,x.Y")
     assert (config["dead.letters.target.topic"], json.loads(config["dead.letters.edits"])) == ("repaired", edits)
     assert "No dead-letter record of c is replayed yet" in capsys.readouterr().out
-    with pytest.raises(ConflictException, match="under way"):
+    with pytest.raises(ConflictException, match="in progress"):
         run(client)
     queued.commit(client.dead_letter_replay("c").replay, 8, 5)
     run(client, "--status")

@@ -66,9 +66,9 @@ def test_what_a_try_before_has_left_failed_is_restarted() -> None:
 def test_a_wait_ends_with_the_replay() -> None:
     condition = ReplayEnds("c", "d/r/t/-1")
     assert of_json(as_json(condition)) == condition
-    assert not condition.judge(KNOWN).is_met
-    assert condition.judge(replace(KNOWN, is_done=True, records=3)).is_met
-    failed = condition.judge(replace(KNOWN, state="FAILED", failure="DataException: no JSON"))
+    assert not condition.evaluate(KNOWN).is_met
+    assert condition.evaluate(replace(KNOWN, is_done=True, records=3)).is_met
+    failed = condition.evaluate(replace(KNOWN, state="FAILED", failure="DataException: no JSON"))
     assert (failed.is_met, failed.has_failed, "DataException: no JSON" in failed.text) == (False, True, True)
-    assert condition.judge(replace(KNOWN, replay="another")).has_failed
-    assert condition.judge(None).has_failed
+    assert condition.evaluate(replace(KNOWN, replay="another")).has_failed
+    assert condition.evaluate(None).has_failed

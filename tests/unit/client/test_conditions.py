@@ -49,29 +49,29 @@ def outcome(verdict: Verdict) -> tuple[bool, bool]:
     ],
 )
 def test_a_state_of_connector_and_tasks(wanted: list[str], seen: ConnectorStatusView | None, expected: tuple[bool, bool]) -> None:
-    assert outcome(ConnectorReaches("c", wanted).judge(seen)) == expected
+    assert outcome(ConnectorReaches("c", wanted).evaluate(seen)) == expected
 
 
 def test_a_state_of_the_connector_alone() -> None:
-    assert outcome(ConnectorReaches("c", ["RUNNING"], with_tasks=False).judge(status("RUNNING", "FAILED"))) == MET
+    assert outcome(ConnectorReaches("c", ["RUNNING"], with_tasks=False).evaluate(status("RUNNING", "FAILED"))) == MET
 
 
 def test_a_connector_that_runs_without_tasks_is_early() -> None:
-    assert ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING")) == Verdict(True, "Connector c is RUNNING", is_early=True)
-    assert not ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "RUNNING")).is_early
-    assert not ConnectorReaches("c", ["RUNNING"], with_tasks=False).judge(status("RUNNING")).is_early
-    assert not ConnectorReaches("c", ["PAUSED"]).judge(status("PAUSED")).is_early
+    assert ConnectorReaches("c", ["RUNNING"]).evaluate(status("RUNNING")) == Verdict(True, "Connector c is RUNNING", is_early=True)
+    assert not ConnectorReaches("c", ["RUNNING"]).evaluate(status("RUNNING", "RUNNING")).is_early
+    assert not ConnectorReaches("c", ["RUNNING"], with_tasks=False).evaluate(status("RUNNING")).is_early
+    assert not ConnectorReaches("c", ["PAUSED"]).evaluate(status("PAUSED")).is_early
 
 
 def test_what_was_seen_is_reported_with_the_first_line_of_the_trace() -> None:
-    text = ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "FAILED", "RUNNING")).text
+    text = ConnectorReaches("c", ["RUNNING"]).evaluate(status("RUNNING", "FAILED", "RUNNING")).text
     assert text == "Connector c is RUNNING, its tasks 1 FAILED, 1 RUNNING: boom"
 
 
 @pytest.mark.parametrize(("seen", "expected"), [(None, NOT_YET), ("RUNNING", MET), ("PAUSED", NOT_YET), ("FAILED", FAILED)])
 def test_a_state_of_a_task(seen: str | None, expected: tuple[bool, bool]) -> None:
     view = None if seen is None else TaskView(1, seen, "w:1")
-    assert outcome(TaskReaches("c", 1, ["RUNNING"]).judge(view)) == expected
+    assert outcome(TaskReaches("c", 1, ["RUNNING"]).evaluate(view)) == expected
 
 
 def sink(topic: str, partition: int, offset: int | None) -> OffsetView:
@@ -91,13 +91,13 @@ def sink(topic: str, partition: int, offset: int | None) -> OffsetView:
     ],
 )
 def test_an_offset_of_all_partitions_of_a_topic(seen: list[OffsetView] | None, is_met: bool) -> None:
-    assert OffsetReaches("c", {"kafka_topic": "t"}, {"kafka_offset": 5}).judge(seen).is_met == is_met
+    assert OffsetReaches("c", {"kafka_topic": "t"}, {"kafka_offset": 5}).evaluate(seen).is_met == is_met
 
 
 def test_what_is_no_number_in_an_offset_must_be_equal() -> None:
     condition = OffsetReaches("c", {}, {"file": "b", "at": 2})
     seen: list[Any] = [OffsetView({"x": 1}, {"file": name, "at": at}) for name, at in (("b", 3), ("a", 9), ("b", "3"))]
-    assert [condition.judge([view]).is_met for view in seen] == [True, False, False]
+    assert [condition.evaluate([view]).is_met for view in seen] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -106,19 +106,19 @@ def test_what_is_no_number_in_an_offset_must_be_equal() -> None:
 )
 def test_the_end_of_an_upgrade(state: str, expected: tuple[bool, bool]) -> None:
     seen = Upgrade(UpgradeState(state), to="[2,3)", old="1.0", new="2.1", class_name="C", reason="why")
-    verdict = UpgradeSucceeds("c").judge(seen)
+    verdict = UpgradeSucceeds("c").evaluate(seen)
     assert (outcome(verdict), verdict.text) == (expected, f"The upgrade of connector c from version 1.0 to 2.1 is {state}: why")
-    assert outcome(UpgradeSucceeds("c").judge(None)) == NOT_YET
+    assert outcome(UpgradeSucceeds("c").evaluate(None)) == NOT_YET
 
 
 def test_topics_lag_and_the_end() -> None:
-    assert TopicActive("c", "t").judge(["s", "t"]).is_met
-    assert not TopicActive("c", "t").judge(None).is_met
+    assert TopicActive("c", "t").evaluate(["s", "t"]).is_met
+    assert not TopicActive("c", "t").evaluate(None).is_met
     lag = {TopicPartition("t", 0): 2, TopicPartition("t", 1): 3}
-    assert [LagBelow("c", records).judge(lag).is_met for records in (5, 6)] == [False, True]
-    assert not LagBelow("c", 1).judge(None).is_met
-    assert IsGone("c").judge(None).is_met
-    assert not IsGone("c").judge(ConnectorInfo("c", {}, [], "sink")).is_met
+    assert [LagBelow("c", records).evaluate(lag).is_met for records in (5, 6)] == [False, True]
+    assert not LagBelow("c", 1).evaluate(None).is_met
+    assert IsGone("c").evaluate(None).is_met
+    assert not IsGone("c").evaluate(ConnectorInfo("c", {}, [], "sink")).is_met
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from airflow_provider_connect.connectors.lake.iceberg_sink import IcebergSinkCon
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.runtime.config.dag_settings import DagCheck, DagLimits, steering_errors
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.herder.checks import checked
+from airflow_provider_connect.runtime.herder.checks import check_config
 from airflow_provider_connect.runtime.model.connector_keys import own_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.runtime.model.offsets import OFFSET, PARTITION, TOPIC, sink_offsets
 from airflow_provider_connect.runtime.model.views import Validation
@@ -120,7 +120,7 @@ def test_an_address_that_is_no_url_is_refused_by_name(connector: type, given: di
 def _refusal(config: Mapping[str, str | None], probe: InProcess, check: DagCheck, about: object) -> str:
     """The text of the 400; empty where the config is taken."""
     try:
-        checked("c", config, probe, check, {})
+        check_config("c", config, probe, check, {})
     except ConnectException as error:
         if error.status_code == 400:
             return error.message

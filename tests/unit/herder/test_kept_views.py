@@ -35,11 +35,11 @@ def test_what_a_database_holds_back_is_a_note_of_the_status_until_it_is_found_ot
         {"orders": RetainedWalView(0)},
         {},
     ):
-        herder.retained_wal.found(found)
+        herder.retained_wal.replace(found)
         notes.append([herder.connector_status(name).note for name in ("orders", "other")])
     assert notes == [["seven bytes", None], ["lost", None], [None, None], [None, None]]
-    herder.retained_wal.found({"orders": RetainedWalView(7), "other": RetainedWalView(None, "lost")})
-    assert herder.retained_wal.held_bytes() == {"orders": 7}
+    herder.retained_wal.replace({"orders": RetainedWalView(7), "other": RetainedWalView(None, "lost")})
+    assert herder.retained_wal.retained_bytes() == {"orders": 7}
 
 
 def test_classes_and_versions_that_configs_name_do_not_fill_the_memory() -> None:

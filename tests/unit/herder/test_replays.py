@@ -65,7 +65,7 @@ def test_transformations_get_what_the_sinks_converters_make() -> None:
 def test_what_may_quote_records_knows_the_sinks_secrets() -> None:
     config = {**SINK, "db.password": "geheim", "own.kind": "verborgen"}
     drop = ReplayRequest(transforms={"transforms": "d", "transforms.d.type": "ReplaceField$Value"})
-    made = replay_config("orders-sink", config, QUEUE, drop, "1", shown=lambda given: {**given, "own.kind": "[hidden]"})
+    made = replay_config("orders-sink", config, QUEUE, drop, "1", redact=lambda given: {**given, "own.kind": "[hidden]"})
     assert set(json.loads(made["dead.letters.hidden"]).values()) == {"geheim", "verborgen"}
     assert made["dead.letters.hidden.variables"] == "${airflow:registry:login}"
     mask = Mask([made["dead.letters.hidden"]])
@@ -83,7 +83,7 @@ def test_nothing_in_an_edit_is_a_variable() -> None:
 def test_a_secret_with_a_dollar_sign_is_hidden_too() -> None:
     config = {**SINK, "db.password": "${not:a-variable"}
     drop = ReplayRequest(transforms={"transforms": "d", "transforms.d.type": "ReplaceField$Value"})
-    made = replay_config("orders-sink", config, QUEUE, drop, "1", shown=dict)
+    made = replay_config("orders-sink", config, QUEUE, drop, "1", redact=dict)
     assert Mask([made["dead.letters.hidden"]])("my ${not:a-variable") == "my [hidden]"
 
 
@@ -107,13 +107,13 @@ def test_conditions_and_edits_are_settings() -> None:
         (ReplayRequest(exceptions=[""]), "is empty"),
         (ReplayRequest(transforms={"transformsX": "a"}), "transformsX"),
         (ReplayRequest(transforms={"value.converter": "a"}), r"value\.converter"),
-        (ReplayRequest(topic=".."), "is no topic"),
+        (ReplayRequest(topic=".."), "is not a valid topic"),
         (ReplayRequest(edits={"x": {"value": "1"}}), "names no partition"),
         (ReplayRequest(edits={"0:1": {"value": "my [hidden]"}}), "stands for a secret"),
         (ReplayRequest(edits={"0:1": {"value": "x" * 262_144}}), "262144"),
         (ReplayRequest(edits={"0:1": {"value": "$" * 50_000}}), "262144"),
-        (ReplayRequest(edits={"0:120": {"value": "1"}}), "of none that is chosen and that dlq holds"),
-        (ReplayRequest(["0:2-3"], edits={"0:1": {"value": "1"}}), "of none that is chosen"),
+        (ReplayRequest(edits={"0:120": {"value": "1"}}), "matches no selected record of dlq"),
+        (ReplayRequest(["0:2-3"], edits={"0:1": {"value": "1"}}), "matches no selected record"),
         (ReplayRequest(edits={"0:1": {"value": "1"}, "0:01": {"value": "2"}}), "two edits of record 0:1"),
         (ReplayRequest(transforms={"transforms.d.type": "DropAll"}), "no 'transforms'"),
     ],

@@ -33,7 +33,7 @@ def received(data: bytes, headers: list[tuple[bytes, bytes]]) -> bodies.Body:
     scope = {"type": "http", "method": "POST", "path": "/", "headers": headers, "query_string": b""}
 
     async def run() -> bodies.Body:
-        return await bodies.received(Request(scope, receive), seconds=5)
+        return await bodies.receive(Request(scope, receive), seconds=5)
 
     return asyncio.run(run())
 
@@ -193,13 +193,13 @@ def test_a_log_level_may_come_with_other_fields() -> None:
     ],
 )
 def test_an_upgrade_is_refused_with_what_to_give(body: str, words: str) -> None:
-    assert words in refusal(bodies.AskedUpgrade.of, body)
+    assert words in refusal(bodies.UpgradeBody.of, body)
 
 
 @pytest.mark.parametrize("instant", ["1e300", "1.5", "true", "[]"])
 def test_a_wrong_instant_of_an_undo_is_refused_by_its_field(instant: str) -> None:
     words = "'to': Input should be a valid string, or Input should be a valid integer"
-    assert refusal(bodies.AskedUndo.of, f'{{"to": {instant}, "entry": "5"}}') == words
+    assert refusal(bodies.UndoBody.of, f'{{"to": {instant}, "entry": "5"}}') == words
 
 
 def test_a_backfill_is_asked_for_by_offsets_and_times() -> None:
@@ -208,10 +208,10 @@ def test_a_backfill_is_asked_for_by_offsets_and_times() -> None:
         "config": {"a": 1, "b": None},
         "id": "one",
     }
-    asked = read(bodies.AskedBackfill.of, json.dumps(body))
+    asked = read(bodies.BackfillBody.of, json.dumps(body))
     expected = [AskedRange("t", 0, 5, "2026-01-31T14:00Z"), AskedRange()]
     assert (asked.request(), asked.dry_run) == (BackfillRequest(expected, {"a": "1", "b": None}, "one"), False)
-    by_itself = read(bodies.AskedBackfill.of, '{"ranges": [{}]}').request()
+    by_itself = read(bodies.BackfillBody.of, '{"ranges": [{}]}').request()
     assert len(by_itself.id) == len("20260131T140000000"), "the time"
 
 
@@ -232,4 +232,4 @@ def test_a_backfill_is_asked_for_by_offsets_and_times() -> None:
     ],
 )
 def test_another_form_of_a_backfill_is_refused_by_its_field(body: str, text: str) -> None:
-    assert text in refusal(lambda given: bodies.AskedBackfill.of(given).request(), body)
+    assert text in refusal(lambda given: bodies.BackfillBody.of(given).request(), body)

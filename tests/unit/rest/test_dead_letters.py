@@ -14,7 +14,7 @@ from airflow_provider_connect.rest.access import OpenToAll, Right, User
 from airflow_provider_connect.rest.answers import HttpException
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.bodies import Body
-from airflow_provider_connect.rest.dead_letters import AskedReplay
+from airflow_provider_connect.rest.dead_letters import ReplayBody
 from airflow_provider_connect.rest.page_facts import NoRuns, Searches
 from airflow_provider_connect.runtime.model.page import AttemptView
 from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest
@@ -27,12 +27,12 @@ def body(value: Any) -> Body:
 
 
 def test_an_empty_body_asks_for_all_records() -> None:
-    asked = AskedReplay.of(Body(b"", None))
+    asked = ReplayBody.of(Body(b"", None))
     assert (asked.request(), asked.dry_run) == (ReplayRequest([], [], [], None, {}, {}), False)
 
 
 def test_an_edit_names_what_it_replaces_alone() -> None:
-    asked = AskedReplay.of(body({"edits": {"0:1": {"value": None}, "0:2": {"key": "k"}}, "topic": "t", "transforms": {"transforms": "a"}}))
+    asked = ReplayBody.of(body({"edits": {"0:1": {"value": None}, "0:2": {"key": "k"}}, "topic": "t", "transforms": {"transforms": "a"}}))
     assert asked.request() == ReplayRequest([], [], [], "t", {"0:1": {"value": None}, "0:2": {"key": "k"}}, {"transforms": "a"})
 
 
@@ -56,7 +56,7 @@ def test_an_edit_names_what_it_replaces_alone() -> None:
 )
 def test_another_shape_is_refused_by_name(given: Any, named: str) -> None:
     with pytest.raises(BadRequestException, match=named):
-        AskedReplay.of(body(given))
+        ReplayBody.of(body(given))
 
 
 class OneRun(NoRuns):
@@ -116,17 +116,17 @@ def test_the_status_of_the_connector_that_replays_is_for_those_who_may_read_that
 
 def test_one_users_searches_of_dead_letters_keep_no_other_user_from_theirs() -> None:
     searches = Searches()
-    with searches.one_of("anna"), searches.one_of("anna"):
-        with pytest.raises(HttpException, match="for you already"), searches.one_of("anna"):
+    with searches.start("anna"), searches.start("anna"):
+        with pytest.raises(HttpException, match="for you already"), searches.start("anna"):
             pass
-        with searches.one_of("ben"), searches.one_of(None), searches.one_of(""):
+        with searches.start("ben"), searches.start(None), searches.start(""):
             pass
-    with searches.one_of("anna"), ExitStack() as others:
+    with searches.start("anna"), ExitStack() as others:
         for number in range(7):
-            others.enter_context(searches.one_of(f"user-{number}"))
-        with pytest.raises(HttpException, match="Others are reading"), searches.one_of("one more"):
+            others.enter_context(searches.start(f"user-{number}"))
+        with pytest.raises(HttpException, match="Others are reading"), searches.start("one more"):
             pass
-    with searches.one_of("one more"):
+    with searches.start("one more"):
         pass
 
 

@@ -3,14 +3,14 @@
 import re
 from dataclasses import replace
 
-from airflow_provider_connect.rest.metrics import Family, Measured, samples, text_of
+from airflow_provider_connect.rest.metrics import ConnectorMetrics, Family, samples, text_of
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, PluginView, StateView, TaskView
 
 _LINE = re.compile(r'[a-z_]+(\{[a-z_]+="(\\.|[^"\\])*"(,[a-z_]+="(\\.|[^"\\])*")*\})? -?[0-9][0-9.e+-]*')
 
 
-def _measured(name: str, *states: str, kind: str = "source") -> Measured:
+def _measure(name: str, *states: str, kind: str = "source") -> ConnectorMetrics:
     info = ConnectorInfo(name, {"connector.class": "FileStreamSource"}, [ConnectorTaskId(name, 0)], kind)
     tasks = [TaskView(number, state, "w:1", version="1.2") for number, state in enumerate(states)]
     status = ConnectorStatusView(name, StateView("RUNNING", "w:1", version="1.2"), tasks, kind)
@@ -20,15 +20,15 @@ def _measured(name: str, *states: str, kind: str = "source") -> Measured:
         "transforms.route": PluginView("a.Router", "transformation", "2.0"),
     }
     measured = {0: {f"{kind}-record-{'write' if kind == 'source' else 'send'}-total": 7.0, "offset-commit-avg-time-ms": 1.5}}
-    return Measured(info, status, plugins, {0: "a.Task"}, measured)
+    return ConnectorMetrics(info, status, plugins, {0: "a.Task"}, measured)
 
 
-def _page(*connectors: Measured) -> str:
+def _page(*connectors: ConnectorMetrics) -> str:
     return text_of(samples(connectors, {"status-update-retry-total": 3.0}))
 
 
 def test_states_words_and_numbers_of_a_connector_are_reported() -> None:
-    page = _page(_measured("c", "RUNNING", "FAILED"), _measured("s", "PAUSED", kind="sink"))
+    page = _page(_measure("c", "RUNNING", "FAILED"), _measure("s", "PAUSED", kind="sink"))
     for line in (
         'kafka_connect_connector_metrics_status{connector="c",status="running"} 1',
         'kafka_connect_connector_metrics_connector_type{connector="s",connector_type="sink"} 1',
@@ -50,13 +50,13 @@ def test_states_words_and_numbers_of_a_connector_are_reported() -> None:
 
 
 def test_numbers_of_the_whole_connector_are_reported() -> None:
-    page = _page(replace(_measured("c", "PAUSED"), numbers={"held-wal-bytes": 80_000_000_000, "records-lag": 3}))
+    page = _page(replace(_measure("c", "PAUSED"), numbers={"held-wal-bytes": 80_000_000_000, "records-lag": 3}))
     assert '\nkafka_connect_connector_metrics_held_wal_bytes{connector="c"} 80000000000\n' in page
     assert '\nkafka_connect_connector_metrics_records_lag{connector="c"} 3\n' in page
 
 
 def test_the_page_is_what_prometheus_reads() -> None:
-    page = _page(_measured('od"d\\na\nme', "RUNNING"), _measured("other", "RUNNING"))
+    page = _page(_measure('od"d\\na\nme', "RUNNING"), _measure("other", "RUNNING"))
     assert 'connector="od\\"d\\\\na\\nme"' in page
     seen: set[str] = set()
     for line in page.splitlines():
@@ -72,9 +72,9 @@ def test_the_page_is_what_prometheus_reads() -> None:
 
 def test_a_connector_whose_plugin_is_gone_keeps_its_metrics_and_hides_no_others() -> None:
     """Its direction is unknown then; what its last run has written is not."""
-    gone = _measured("gone", "RUNNING")
+    gone = _measure("gone", "RUNNING")
     gone = replace(gone, info=replace(gone.info, type="unknown"), status=replace(gone.status, type="unknown"))
-    page = _page(gone, _measured("c", "RUNNING"))
+    page = _page(gone, _measure("c", "RUNNING"))
     for name in ("gone", "c"):
         assert f'kafka_connect_source_task_metrics_source_record_write_total{{connector="{name}",task="0"}} 7\n' in page
 

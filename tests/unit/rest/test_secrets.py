@@ -96,20 +96,20 @@ def test_a_value_that_is_a_variable_in_part_is_hidden(plugins: Plugins) -> None:
 def test_what_was_shown_hidden_comes_back_as_it_was(plugins: Plugins) -> None:
     secrets = Secrets(plugins.keys)
     known = {"connector.class": "Shop", "pin": "1234", "colour": "red"}
-    given: dict[str, str | None] = {**secrets.shown(known), "colour": "blue"}
-    assert secrets.restored(given, known) == {"connector.class": "Shop", "pin": "1234", "colour": "blue"}
-    assert secrets.restored({"connector.class": "Shop", "pin": "9"}, known)["pin"] == "9"
+    given: dict[str, str | None] = {**secrets.redacted(known), "colour": "blue"}
+    assert secrets.restore(given, known) == {"connector.class": "Shop", "pin": "1234", "colour": "blue"}
+    assert secrets.restore({"connector.class": "Shop", "pin": "9"}, known)["pin"] == "9"
 
 
 def test_passwords_in_urls_are_hidden_and_come_back(plugins: Plugins) -> None:
     secrets = Secrets(plugins.keys)
     known = {"connector.class": "Shop", "url": "jdbc:postgresql://me:s3cr/et@host/db?password=x1y2&ssl=true", "colour": "red"}
-    shown: dict[str, str | None] = {**secrets.shown(known)}
+    shown: dict[str, str | None] = {**secrets.redacted(known)}
     assert shown["url"] == "jdbc:postgresql://me:[hidden]@host/db?password=[hidden]&ssl=true"
-    assert secrets.restored({**shown, "colour": "blue"}, known) == {**known, "colour": "blue"}
+    assert secrets.restore({**shown, "colour": "blue"}, known) == {**known, "colour": "blue"}
     for there in (known, None):
         with pytest.raises(ConfigException, match="give the secret itself"):
-            secrets.restored({**shown, "url": "jdbc:postgresql://me:[hidden]@thief/db"}, there)
+            secrets.restore({**shown, "url": "jdbc:postgresql://me:[hidden]@thief/db"}, there)
 
 
 ELSEWHERE = [
@@ -129,10 +129,10 @@ def test_a_hidden_secret_goes_to_no_other_class_or_address(plugins: Plugins, cha
     """A thief who may change the config would have the secret, which he may not see, sent to his own host."""
     secrets = Secrets(plugins.keys)
     known = {"connector.class": "Shop", "pin": "1234", "url": "https://shop", "my.password": "5678"}
-    shown: dict[str, str | None] = {**secrets.shown(known)}
+    shown: dict[str, str | None] = {**secrets.redacted(known)}
     attempts: tuple[Callable[[], object], ...] = (
-        lambda: secrets.restored({**shown, **change}, known),
-        lambda: secrets.patched(dict(change), known),
+        lambda: secrets.restore({**shown, **change}, known),
+        lambda: secrets.restore_patch(dict(change), known),
     )
     for attempt in attempts:
         with pytest.raises(ConfigException) as refused:
@@ -141,8 +141,8 @@ def test_a_hidden_secret_goes_to_no_other_class_or_address(plugins: Plugins, cha
         assert sorted(change)[-1] in refused.value.message
         assert "1234" not in refused.value.message
     given: dict[str, str | None] = {**known, **change, "pin": "new", "my.password": "new"}
-    assert secrets.restored(given, known) == given, "with secrets of its own it may go anywhere"
-    assert secrets.patched({"colour": "red", "pin": HIDDEN}, known) == {"colour": "red", "pin": "1234"}
+    assert secrets.restore(given, known) == given, "with secrets of its own it may go anywhere"
+    assert secrets.restore_patch({"colour": "red", "pin": HIDDEN}, known) == {"colour": "red", "pin": "1234"}
 
 
 DEBEZIUM = {
@@ -170,16 +170,16 @@ DEBEZIUM = {
 )
 def test_a_secret_of_another_authors_connector_goes_with_no_change_that_may_be_an_address(plugins: Plugins, change: dict[str, str]) -> None:
     secrets = Secrets(plugins.keys)
-    shown: dict[str, str | None] = {**secrets.shown(DEBEZIUM)}
+    shown: dict[str, str | None] = {**secrets.redacted(DEBEZIUM)}
     attempts: tuple[Callable[[], object], ...] = (
-        lambda: secrets.restored({**shown, **change}, DEBEZIUM),
-        lambda: secrets.patched(dict(change), DEBEZIUM),
-        lambda: secrets.restored(shown, {**DEBEZIUM, **change}),
+        lambda: secrets.restore({**shown, **change}, DEBEZIUM),
+        lambda: secrets.restore_patch(dict(change), DEBEZIUM),
+        lambda: secrets.restore(shown, {**DEBEZIUM, **change}),
     )
     for attempt in attempts:
         with pytest.raises(ConfigException, match="give the secret again"):
             attempt()
-    assert secrets.patched({**change, "database.password": "new"}, DEBEZIUM) == {**change, "database.password": "new"}
+    assert secrets.restore_patch({**change, "database.password": "new"}, DEBEZIUM) == {**change, "database.password": "new"}
 
 
 @pytest.mark.parametrize(
@@ -198,28 +198,28 @@ def test_a_secret_of_another_authors_connector_goes_with_no_change_that_may_be_a
 )
 def test_a_secret_of_another_authors_connector_stays_with_a_change_that_is_no_address(plugins: Plugins, change: dict[str, str]) -> None:
     secrets = Secrets(plugins.keys)
-    assert secrets.patched(dict(change), DEBEZIUM) == change
-    shown: dict[str, str | None] = {**secrets.shown(DEBEZIUM), **change}
-    assert secrets.restored(shown, DEBEZIUM) == {**DEBEZIUM, **change}
+    assert secrets.restore_patch(dict(change), DEBEZIUM) == change
+    shown: dict[str, str | None] = {**secrets.redacted(DEBEZIUM), **change}
+    assert secrets.restore(shown, DEBEZIUM) == {**DEBEZIUM, **change}
 
 
 def test_of_a_built_in_connector_it_is_known_what_an_address_is(plugins: Plugins) -> None:
     known = {"connector.class": "JdbcSource", "connection.url": "jdbc:postgresql://shop/db", "connection.password": "1234"}
     change = {"query": "select * from orders where id > 5"}
     secrets = Secrets(plugins.keys)
-    assert secrets.patched(dict(change), known) == change
+    assert secrets.restore_patch(dict(change), known) == change
     with pytest.raises(ConfigException, match="give the secret again"):
-        secrets.patched(dict(change), {**known, "connector.plugin.version": "10.8.4"})
+        secrets.restore_patch(dict(change), {**known, "connector.plugin.version": "10.8.4"})
     with pytest.raises(ConfigException, match="give the secret again"):
-        secrets.patched({"anything": "shop?host=evil"}, known)
+        secrets.restore_patch({"anything": "shop?host=evil"}, known)
 
 
 def test_a_secret_of_a_converter_goes_with_no_change_of_that_converter_alone(plugins: Plugins) -> None:
     known = {"connector.class": "FileStreamSource", "value.converter": "Own", "value.converter.token": "1234", "file": "/a.txt"}
     secrets = Secrets(plugins.keys)
-    assert secrets.patched({"file": "/b.txt"}, known) == {"file": "/b.txt"}
+    assert secrets.restore_patch({"file": "/b.txt"}, known) == {"file": "/b.txt"}
     with pytest.raises(ConfigException, match=r"value\.converter\.strategy has changed"):
-        secrets.patched({"value.converter.strategy": "a.b"}, known)
+        secrets.restore_patch({"value.converter.strategy": "a.b"}, known)
 
 
 def test_a_secret_taken_away_is_not_sent_anywhere(plugins: Plugins) -> None:
@@ -322,19 +322,19 @@ def test_a_plugin_is_asked_once_in_a_while(plugins: Plugins) -> None:
     now = [0.0]
     secrets = Secrets(plugins.keys, lambda: now[0])
     for _ in range(3):
-        secrets.shown({"connector.class": "Shop"})
+        secrets.redacted({"connector.class": "Shop"})
     assert plugins.asked == [("Shop", None)]
     now[0] = 1000.0
-    secrets.shown({"connector.class": "Shop", "connector.plugin.version": "1"})
+    secrets.redacted({"connector.class": "Shop", "connector.plugin.version": "1"})
     assert plugins.asked == [("Shop", None), ("Shop", "1")]
 
 
 def test_what_was_known_of_a_plugin_holds_while_it_does_not_answer(plugins: Plugins) -> None:
     now = [0.0]
     secrets = Secrets(plugins.keys, lambda: now[0])
-    secrets.shown({"connector.class": "Shop"})
+    secrets.redacted({"connector.class": "Shop"})
     now[0], plugins.are_there = 1000.0, False
-    assert secrets.shown({"connector.class": "Shop", "pin": "1"})["pin"] == HIDDEN
+    assert secrets.redacted({"connector.class": "Shop", "pin": "1"})["pin"] == HIDDEN
     assert Secrets(plugins.keys).shown({"connector.class": "Shop", "pin": "1", "my.token": "1"})["my.token"] == HIDDEN
 
 
@@ -342,24 +342,24 @@ def test_it_reports_when_more_is_known(plugins: Plugins) -> None:
     now = [0.0]
     plugins.are_there = False
     secrets = Secrets(plugins.keys, lambda: now[0])
-    secrets.shown({"connector.class": "Shop"})
-    before = secrets.learned
+    secrets.redacted({"connector.class": "Shop"})
+    before = secrets.generation
     now[0], plugins.are_there = 1000.0, True
-    assert secrets.shown({"connector.class": "Shop", "pin": "1"})["pin"] == HIDDEN
-    assert secrets.learned != before
+    assert secrets.redacted({"connector.class": "Shop", "pin": "1"})["pin"] == HIDDEN
+    assert secrets.generation != before
 
 
 def test_plugins_are_forgotten_for_want_of_room_and_no_secret_is_shown_for_it(plugins: Plugins) -> None:
     secrets = Secrets(plugins.keys, most_plugins=2)
     config = {"connector.class": "A", "pin": "1234", "topic": "t"}
-    assert secrets.shown(config) == {**config, "pin": HIDDEN}
+    assert secrets.redacted(config) == {**config, "pin": HIDDEN}
     for name in ("B", "C"):
-        secrets.shown({"connector.class": name})
+        secrets.redacted({"connector.class": name})
     assert len(plugins.asked) == 3
-    secrets.shown({"connector.class": "C"})
+    secrets.redacted({"connector.class": "C"})
     assert len(plugins.asked) == 3
     plugins.trouble = ConnectException("The plugin does not answer")
-    shown = secrets.shown(config)
+    shown = secrets.redacted(config)
     assert plugins.asked[3:] == [("A", None)]
     assert (shown["connector.class"], shown["pin"]) == ("A", HIDDEN)
 
@@ -367,7 +367,7 @@ def test_plugins_are_forgotten_for_want_of_room_and_no_secret_is_shown_for_it(pl
 def test_the_versions_that_configs_name_do_not_fill_the_memory(plugins: Plugins) -> None:
     secrets = Secrets(plugins.keys)
     for number in range(5000):
-        secrets.shown({"connector.class": "A", "connector.plugin.version": str(number)})
+        secrets.redacted({"connector.class": "A", "connector.plugin.version": str(number)})
     assert len(secrets._known) < 5000
 
 
@@ -376,7 +376,7 @@ def test_long_texts_that_configs_name_as_plugins_are_not_kept(plugins: Plugins) 
     secrets = Secrets(plugins.keys)
     for number in range(50):
         config = {"connector.class": "A" * 100_000 + str(number), "connector.plugin.version": "1" * 100_000}
-        assert secrets.shown({**config, "pin": "1234"})["pin"] == HIDDEN
-        secrets.shown(config)
+        assert secrets.redacted({**config, "pin": "1234"})["pin"] == HIDDEN
+        secrets.redacted(config)
     assert len(plugins.asked) == 50
     assert sum(len(part or "") for named in secrets._known for part in named) < 10_000
