@@ -61,7 +61,7 @@ def backfills(arguments: Any, verbs: Verbs) -> None:
 
 def _created(verbs: Verbs, name: str, request: BackfillRequest, *, dry_run: bool) -> Backfill:
     if isinstance(verbs, Herder):
-        return cast("Herder", verbs).create_backfill(name, request, Secrets(verbs.plugin_config).patched, dry_run=dry_run)
+        return cast("Herder", verbs).create_backfill(name, request, Secrets(verbs.plugin_config).restore_patch, dry_run=dry_run)
     return verbs.create_backfill(name, request, dry_run=dry_run)
 
 

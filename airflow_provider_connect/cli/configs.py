@@ -54,7 +54,7 @@ def given_pairs(texts: list[str]) -> dict[str, str]:
 
 def shown(verbs: Verbs, config: Mapping[str, str]) -> dict[str, str]:
     """``config`` with its secrets hidden."""
-    return Secrets(verbs.plugin_config).shown(config)
+    return Secrets(verbs.plugin_config).redacted(config)
 
 
 def secrets_of(verbs: Verbs, name: str, config: Mapping[str, str], settings: WorkerSettings) -> set[str]:
@@ -84,14 +84,14 @@ def values_of_variables(config: Mapping[str, str], providers: Mapping[str, Confi
 
 def unhidden(verbs: Verbs, name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
     """``config`` with the connector's own secrets where ``shown`` has hidden them: what was printed may be edited and put back."""
-    return Secrets(verbs.plugin_config).restored(config, _known(verbs, name))
+    return Secrets(verbs.plugin_config).restore(config, _known(verbs, name))
 
 
 def unhidden_patch(verbs: Verbs, name: str, patch: Mapping[str, str | None]) -> dict[str, str | None]:
     """``patch`` with the connector's own secrets where ``shown`` has hidden them."""
     known = _known(verbs, name)
     secrets = Secrets(verbs.plugin_config)
-    return secrets.restored(patch, None) if known is None else secrets.patched(patch, known)
+    return secrets.restore(patch, None) if known is None else secrets.restore_patch(patch, known)
 
 
 def _known(verbs: Verbs, name: str) -> Mapping[str, str] | None:

@@ -44,7 +44,7 @@ def config_diff(arguments: Any, verbs: Verbs) -> None:
 @speaks_to_connect
 def rollback(arguments: Any, verbs: Verbs) -> None:
     if isinstance(verbs, Herder):
-        cast("Herder", verbs).rollback_config(arguments.name, arguments.revision, Secrets(verbs.plugin_config).patched)
+        cast("Herder", verbs).rollback_config(arguments.name, arguments.revision, Secrets(verbs.plugin_config).restore_patch)
     else:
         verbs.rollback_config(arguments.name, arguments.revision)
     print(f"Connector {arguments.name} has the config of revision {arguments.revision}")

@@ -300,7 +300,7 @@ def _create(found: Found, verbs: Verbs) -> str:
 
 def _write_dag(found: Found, folder: Path, source: str, secrets: Secrets) -> str:
     """Secrets do not go into the file: it names Airflow Variables instead."""
-    shown, config, variables = secrets.shown(found.config), {}, dict[str, str]()
+    shown, config, variables = secrets.redacted(found.config), {}, dict[str, str]()
     for key, value in found.config.items():
         if key == "name":
             continue

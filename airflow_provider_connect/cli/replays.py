@@ -38,7 +38,7 @@ def replay(arguments: Any, verbs: Verbs) -> None:
     )
     dry_run, records = arguments.dry_run, arguments.records
     if isinstance(verbs, Herder):
-        shown = Secrets(verbs.plugin_config).shown
+        shown = Secrets(verbs.plugin_config).redacted
         found = cast("Herder", verbs).replay_dead_letters(arguments.name, asked, dry_run=dry_run, records=records, redact=shown)
     else:
         found = verbs.replay_dead_letters(arguments.name, asked, dry_run=dry_run, records=records)

@@ -373,7 +373,7 @@ def test_a_secret_goes_nowhere_but_where_it_went_before(herder: Herder, environm
             **JSON,
         }
     )
-    restored = Secrets(lambda *_: []).patched
+    restored = Secrets(lambda *_: []).restore_patch
     moved = BackfillRequest([AskedRange()], {"connection.url": "jdbc:postgresql://elsewhere/x"}, "moved")
     with pytest.raises(ConfigException, match="give the secret again") as refused:
         herder.create_backfill(environment.connector, moved, restored)

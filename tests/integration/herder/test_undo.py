@@ -243,7 +243,7 @@ def test_a_config_goes_back_without_its_old_secret(mirrored: Mirrored) -> None:
     with mirrored.engine.begin() as connection:
         assert not any("canary" in f"{row.old} {row.new}" for row in connection.execute(select(history)))
 
-    restored = Secrets(herder.plugin_config).patched
+    restored = Secrets(herder.plugin_config).restore_patch
     info = herder.rollback_config(name, first.revision, restored)
     assert (info.config["topic"], "batch.size" in info.config, info.config["api.token"]) == ("a", False, LATER)
     herder.patch_connector_config(name, {"api.token": None})
@@ -264,5 +264,5 @@ def test_what_is_hidden_is_never_written_as_it_is_shown(mirrored: Mirrored) -> N
         connection.execute(history.update().where(history.c.id == number).values(new=text.replace('"7"', '"[hidden]"')))
     herder.patch_connector_config(name, {"batch.size": None})
     with pytest.raises(ConfigException, match=r"batch\.size.*put the config with the value itself"):
-        herder.rollback_config(name, number, Secrets(herder.plugin_config).patched)
+        herder.rollback_config(name, number, Secrets(herder.plugin_config).restore_patch)
     assert "batch.size" not in herder.connector_config(name)

@@ -218,7 +218,7 @@ def test_a_process_without_a_database_has_no_history(past: Past) -> None:
 
 
 def rolled_back(past: Past, revision: int) -> dict[str, str]:
-    info = past.herder.rollback_config("c", revision, Secrets(past.herder.plugin_config).patched)
+    info = past.herder.rollback_config("c", revision, Secrets(past.herder.plugin_config).restore_patch)
     return dict(info.config)
 
 

@@ -28,7 +28,7 @@ from tests.unit.test_patterns import HOSTILE, LENGTH, is_slow
 
 SECRETS = Secrets(lambda plugin, version: [])
 SHOWN: Mapping[str, Callable[[str], str]] = {
-    "REST": lambda url: SECRETS.shown({"connection.url": url})["connection.url"],
+    "REST": lambda url: SECRETS.redacted({"connection.url": url})["connection.url"],
     "mirror": lambda url: masked({"connection.url": url})["connection.url"],
     "command line": lambda url: configs.shown(cast(Verbs, SimpleNamespace(plugin_config=lambda plugin, version: [])), {"url": url})["url"],
     "worker settings": lambda url: cli_settings.masked("connection.url", url),
@@ -92,12 +92,12 @@ def test_passwords_of_odd_characters_are_hidden(url: str) -> None:
 @pytest.mark.parametrize("url", [url for url, shown in ODD.items() if "[hidden]" in shown])
 def test_they_come_back_and_go_to_no_other_host(url: str) -> None:
     known = {"connector.class": "Shop", "connection.url": url, "colour": "red"}
-    shown: dict[str, str | None] = {**SECRETS.shown(known)}
-    assert SECRETS.restored({**shown, "colour": "blue"}, known) == {**known, "colour": "blue"}
+    shown: dict[str, str | None] = {**SECRETS.redacted(known)}
+    assert SECRETS.restore({**shown, "colour": "blue"}, known) == {**known, "colour": "blue"}
     with pytest.raises(ConfigException, match="give the secret itself"):
-        SECRETS.restored({**shown, "connection.url": f"{shown['connection.url']}x?password=[hidden]"}, known)
+        SECRETS.restore({**shown, "connection.url": f"{shown['connection.url']}x?password=[hidden]"}, known)
     with pytest.raises(ConfigException, match="give the secret again"):
-        SECRETS.patched({"proxy.host": "thief"}, known)
+        SECRETS.restore_patch({"proxy.host": "thief"}, known)
 
 
 @pytest.mark.parametrize(

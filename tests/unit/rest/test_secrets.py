@@ -78,7 +78,7 @@ def test_values_of_password_keys_and_of_keys_named_like_secrets_are_hidden(plugi
         "producer.override.sasl.jaas.config": "x",
         "consumer.override.ssl.keystore.key": "-----",
     }
-    shown = Secrets(plugins.keys).shown(config)
+    shown = Secrets(plugins.keys).redacted(config)
     hidden = {"pin", "db.password", "transforms.t.pin", "producer.override.sasl.jaas.config", "consumer.override.ssl.keystore.key"}
     assert {name for name, value in shown.items() if value == HIDDEN} == hidden
     assert {name: value for name, value in shown.items() if name not in hidden} == {k: v for k, v in config.items() if k not in hidden}
@@ -86,11 +86,11 @@ def test_values_of_password_keys_and_of_keys_named_like_secrets_are_hidden(plugi
 
 @pytest.mark.parametrize("value", ["${airflow:shop:password}", "${file:/a:b}${file:/a:c}", "", "true", "False"])
 def test_what_reveals_no_secret_is_shown(plugins: Plugins, value: str) -> None:
-    assert Secrets(plugins.keys).shown({"db.password": value}) == {"db.password": value}
+    assert Secrets(plugins.keys).redacted({"db.password": value}) == {"db.password": value}
 
 
 def test_a_value_that_is_a_variable_in_part_is_hidden(plugins: Plugins) -> None:
-    assert Secrets(plugins.keys).shown({"db.password": "x${file:/a:b}"}) == {"db.password": HIDDEN}
+    assert Secrets(plugins.keys).redacted({"db.password": "x${file:/a:b}"}) == {"db.password": HIDDEN}
 
 
 def test_what_was_shown_hidden_comes_back_as_it_was(plugins: Plugins) -> None:
@@ -224,24 +224,24 @@ def test_a_secret_of_a_converter_goes_with_no_change_of_that_converter_alone(plu
 
 def test_a_secret_taken_away_is_not_sent_anywhere(plugins: Plugins) -> None:
     known = {"connector.class": "Shop", "pin": "1234", "url": "https://shop"}
-    assert Secrets(plugins.keys).patched({"url": "https://other", "pin": None}, known) == {"url": "https://other", "pin": None}
+    assert Secrets(plugins.keys).restore_patch({"url": "https://other", "pin": None}, known) == {"url": "https://other", "pin": None}
 
 
 def test_what_stays_for_good_shows_nothing_of_a_plugin_that_does_not_answer(plugins: Plugins) -> None:
     plugins.trouble = ConnectException("the plugin's process does not answer")
     config = {"connector.class": "Shop", "pin": "1234", "colour": "red", "tasks.max": "1"}
-    assert Secrets(plugins.keys, hides_unknown=True).shown(config) == {**config, "pin": HIDDEN, "colour": HIDDEN}
+    assert Secrets(plugins.keys, hides_unknown=True).redacted(config) == {**config, "pin": HIDDEN, "colour": HIDDEN}
     plugins.trouble = None
-    assert Secrets(plugins.keys, hides_unknown=True).shown(config) == {**config, "pin": HIDDEN}
+    assert Secrets(plugins.keys, hides_unknown=True).redacted(config) == {**config, "pin": HIDDEN}
 
 
 def test_a_tasks_config_is_hidden_as_its_connectors(plugins: Plugins) -> None:
-    assert Secrets(plugins.keys).shown({"pin": "1234", "part": "1"}, {"connector.class": "Shop"}) == {"pin": HIDDEN, "part": "1"}
+    assert Secrets(plugins.keys).redacted({"pin": "1234", "part": "1"}, {"connector.class": "Shop"}) == {"pin": HIDDEN, "part": "1"}
 
 
 def test_a_hidden_secret_of_another_connector_is_refused_by_its_key(plugins: Plugins) -> None:
     with pytest.raises(ConfigException, match=r"for configuration pin: this stands for a secret"):
-        Secrets(plugins.keys).restored({"connector.class": "Shop", "pin": HIDDEN}, None)
+        Secrets(plugins.keys).restore({"connector.class": "Shop", "pin": HIDDEN}, None)
 
 
 @pytest.mark.parametrize("value", ["[hidden]hunter2", "hunter2[hidden]", "[hidden][hidden]"])
@@ -251,15 +251,15 @@ def test_the_mark_within_a_secret_is_refused_by_its_key(plugins: Plugins, value:
     for key in ("pin", "my.password"):
         given: dict[str, str | None] = {**known, key: value}
         attempts: tuple[Callable[[], object], ...] = (
-            partial(Secrets(plugins.keys).restored, given, known),
-            partial(Secrets(plugins.keys).patched, {key: value}, known),
+            partial(Secrets(plugins.keys).restore, given, known),
+            partial(Secrets(plugins.keys).restore_patch, {key: value}, known),
         )
         for attempt in attempts:
             with pytest.raises(ConfigException, match=f"for configuration {key}: .*give the secret itself") as refused:
                 attempt()
             assert "hunter2" not in refused.value.message
         damaged = {**known, key: value}
-        assert Secrets(plugins.keys).patched({"colour": "red"}, damaged) == {"colour": "red"}, "another setting can still be changed"
+        assert Secrets(plugins.keys).restore_patch({"colour": "red"}, damaged) == {"colour": "red"}, "another setting can still be changed"
 
 
 def test_the_mark_within_a_secret_is_refused_by_each_verb() -> None:
@@ -335,7 +335,7 @@ def test_what_was_known_of_a_plugin_holds_while_it_does_not_answer(plugins: Plug
     secrets.redacted({"connector.class": "Shop"})
     now[0], plugins.are_there = 1000.0, False
     assert secrets.redacted({"connector.class": "Shop", "pin": "1"})["pin"] == HIDDEN
-    assert Secrets(plugins.keys).shown({"connector.class": "Shop", "pin": "1", "my.token": "1"})["my.token"] == HIDDEN
+    assert Secrets(plugins.keys).redacted({"connector.class": "Shop", "pin": "1", "my.token": "1"})["my.token"] == HIDDEN
 
 
 def test_it_reports_when_more_is_known(plugins: Plugins) -> None:
