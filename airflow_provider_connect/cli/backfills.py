@@ -1,4 +1,4 @@
-"""``airflow connect backfill|backfills``: ranges of a sink's topics delivered again, and how far such backfills have come."""
+"""``airflow connect backfill|backfills``: deliver ranges of a sink's topics again, and the progress of such backfills."""
 
 import time
 from datetime import datetime
@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.model.view_json import to_json
 
 @speaks_to_connect
 def backfill(arguments: Any, verbs: Verbs) -> None:
-    """1 what would be delivered 2 with --dry-run that is all 3 create it 4 with --wait, follow its run."""
+    """1 with --dry-run, only print the ranges 2 create the backfill 3 with --wait, follow its run."""
     request = _request(arguments)
     if arguments.dry_run:
         if arguments.wait:
@@ -34,16 +34,14 @@ def backfill(arguments: Any, verbs: Verbs) -> None:
     created = _created(verbs, arguments.name, request, dry_run=False)
     _show([created], arguments.output)
     if arguments.output == "table":
-        print(
-            visible(f"Backfill {created.name} is created: a connector of its own, to be deleted when it is not needed any more"), flush=True
-        )
+        print(visible(f"Backfill {created.name} is created: a connector, to be deleted when it is no longer needed"), flush=True)
     if waiting is not None:
         waiting.finish()
 
 
 @speaks_to_connect
 def backfills(arguments: Any, verbs: Verbs) -> None:
-    """One row a backfill; as JSON or YAML with all ranges."""
+    """Print one row per backfill; as JSON or YAML with all ranges."""
     found = verbs.backfills(arguments.name)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -73,7 +71,7 @@ def _request(arguments: Any) -> BackfillRequest:
 
 
 def _bound(text: str | None) -> int | str | None:
-    """An offset; or a time, which without a zone is one of this machine's own. Raises BadRequestException."""
+    """An offset, or a time; without a zone it is in this machine's. Raises BadRequestException."""
     if text is None:
         return None
     if text.isascii() and text.isdecimal():

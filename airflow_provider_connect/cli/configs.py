@@ -1,4 +1,4 @@
-"""Connector configs as the command line gives and shows them: secrets hidden, and put back where they come in hidden."""
+"""Connector configs on the command line: read from arguments, printed with secrets hidden, and hidden secrets restored."""
 
 import sys
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from airflow_provider_connect.standalone.files import NAME, ConnectorFile, read_
 
 
 def given_connector(arguments: Any) -> ConnectorFile:
-    """Name and config from ``--file`` and the KEY=VALUE after it, which win. Raises BadRequestException where there is no name."""
+    """Name and config from ``--file`` and from KEY=VALUE arguments, which override it. Raises BadRequestException without a name."""
     named, texts = arguments.name, arguments.pairs
     if named is not None and "=" in named:  # the name was left out
         named, texts = None, [named, *texts]
@@ -37,12 +37,12 @@ def given_connector(arguments: Any) -> ConnectorFile:
         return ConnectorFile(name, {**pairs, NAME: name})
     file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file), named or pairs.get(NAME))
     if named not in (None, file.name):
-        raise BadRequestException(f"The file is of connector {file.name}, not of {named}")
+        raise BadRequestException(f"The file has connector {file.name}, not {named}")
     return ConnectorFile(file.name, {**file.config, **pairs}, file.initial_state)
 
 
 def given_pairs(texts: list[str]) -> dict[str, str]:
-    """``KEY=VALUE`` each. Raises BadRequestException for one that is not."""
+    """Parse ``KEY=VALUE`` arguments. Raises BadRequestException."""
     pairs = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -58,8 +58,8 @@ def shown(verbs: Verbs, config: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets_of(verbs: Verbs, name: str, config: Mapping[str, str], settings: WorkerSettings) -> set[str]:
-    """All texts of the connector that must not be shown: values that ``shown`` hides, and what its variables stand for on this host. One
-    that this host does not resolve is named on standard error."""
+    """All secrets of the connector: values that ``shown`` hides, and the values of its variables on this host. Variables that this host
+    does not resolve are listed on standard error."""
     visible_config = shown(verbs, config)
     hidden = {value for key, value in config.items() if visible_config.get(key) != value}
     providers = settings.config_providers(name)
@@ -72,8 +72,8 @@ def secrets_of(verbs: Verbs, name: str, config: Mapping[str, str], settings: Wor
 
 
 def values_of_variables(config: Mapping[str, str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
-    """What the variables of ``config`` stand for, Airflow's too, as far as its connector may have them. Each is looked up by itself: one
-    without a value here leaves those of the others hidden."""
+    """The values of the variables in ``config``, also Airflow's, that its connector may have. Each is resolved separately: the others stay
+    hidden if one has no value here."""
     found: dict[str, str] = {}
     for variable in variables(config):
         with suppress(ConnectException):
@@ -83,7 +83,7 @@ def values_of_variables(config: Mapping[str, str], providers: Mapping[str, Confi
 
 
 def unhidden(verbs: Verbs, name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
-    """``config`` with the connector's own secrets where ``shown`` has hidden them: what was printed may be edited and put back."""
+    """``config`` with the connector's secrets where ``shown`` has hidden them, so that printed configs can be edited and put back."""
     return Secrets(verbs.plugin_config).restore(config, _known(verbs, name))
 
 

@@ -1,6 +1,6 @@
-"""Which Connect a command speaks to: the one that Airflow's settings describe, by a herder in this process, or a server by its REST API.
+"""The Connect that a command calls: that of Airflow's settings, through a herder in this process, or a server, through its REST API.
 
-The herder and the clients have the same verbs, so that a command does not know which it has.
+The herder and the clients have the same verbs, so a command does not depend on which it has.
 """
 
 import functools
@@ -22,13 +22,13 @@ from airflow_provider_connect.hooks.connect import ConnectHook
 from airflow_provider_connect.runtime.herder.herder import Herder
 
 Verbs = Herder | ConnectClient | ConnectHook
-_RETRY = RetryLimits(seconds=10.0)  # a user waits before the screen
+_RETRY = RetryLimits(seconds=10.0)  # a user is waiting
 
 Command = Callable[[Any, Verbs], None]
 
 
 def speaks_to_connect(command: Command) -> Callable[[Any], None]:
-    """A command of Airflow's, from one that takes its verbs. A refusal goes to standard error, and the exit code is 1."""
+    """An Airflow command from one that takes verbs. Prints an error to standard error; the exit code is then 1."""
 
     @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
     def run(arguments: Any) -> None:
@@ -39,7 +39,7 @@ def speaks_to_connect(command: Command) -> Callable[[Any], None]:
 
 
 def speaks_to_server(command: Callable[[Any, ConnectVerbs], None]) -> Callable[[Any], None]:
-    """As ``speaks_to_connect``, for what only a server can answer."""
+    """As ``speaks_to_connect``, for verbs that only a server has."""
 
     def on_server(arguments: Any, verbs: Verbs) -> None:
         if isinstance(verbs, Herder):
@@ -61,14 +61,14 @@ def _opened(arguments: Any) -> Iterator[Verbs]:
         with ConnectHook(arguments.conn_id) as hook:
             yield hook
     else:
-        from airflow_provider_connect.cli.own_connect import airflow_herder  # loads what runs connectors, which a server needs not
+        from airflow_provider_connect.cli.own_connect import airflow_herder  # loads modules that a server does not need
 
         with airflow_herder() as herder:
             yield herder
 
 
 def server_at(url: str, user: str | None) -> Server:
-    """The server of a URL. ``user`` is ``NAME`` or ``NAME:PASSWORD``; a password that is not there is asked for."""
+    """The server of a URL. ``user`` is ``NAME`` or ``NAME:PASSWORD``; asks for a missing password."""
     if user is None:
         return Server.of(url)
     login, colon, password = user.partition(":")

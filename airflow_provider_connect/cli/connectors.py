@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @speaks_to_connect
 def list_connectors(arguments: Any, verbs: Verbs) -> None:
-    """One row a connector; a connector that has no status yet has none in it."""
+    """Print one row per connector, without a state if it has none yet."""
     known, rows = verbs.expanded(info=False, status=True), []
     for name in sorted(verbs.connectors()):
         status = known.get(name, {}).get("status")
@@ -42,7 +42,7 @@ def list_connectors(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def get(arguments: Any, verbs: Verbs) -> None:
-    """The config as ``key=value``, or as JSON or YAML all that Connect reports of the connector. A server leaves ``airflow.*`` keys out."""
+    """Print the config as ``key=value``, or the whole connector as JSON or YAML. A server leaves ``airflow.*`` keys out."""
     info = verbs.connector_info(arguments.name)
     steering = _steering_keys(verbs, arguments.name) if isinstance(verbs, Herder) else {}
     config = shown(verbs, {**info.config, **steering})
@@ -72,13 +72,13 @@ def create(arguments: Any, verbs: Verbs) -> None:
 
 
 def _waiting(arguments: Any, verbs: Verbs, *names: str, is_new: bool = False) -> "Waiting | None":
-    """Created before the change. None: the user does not wait."""
+    """A wait, created before the change; None without --wait."""
     if not arguments.wait:
         if arguments.timeout is not None:
             raise BadRequestException("--timeout is for --wait")
         return None
     if len(set(names)) != 1:
-        raise BadRequestException("--wait is for one connector: name that one alone")
+        raise BadRequestException("--wait is for one connector: name only that one")
     from airflow_provider_connect.cli.waiting import Waiting  # loads Airflow's models
 
     return Waiting(verbs, names[0], arguments.timeout, is_new=is_new)
@@ -111,7 +111,7 @@ def delete(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def status(arguments: Any, verbs: Verbs) -> None:
-    """One row for the connector and one a task; what its source lacks, and traces of what has FAILED, come after the table."""
+    """Print one row for the connector and one per task, then a missing input of its source, and the traces of failures."""
     found = verbs.connector_status(arguments.name)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -138,7 +138,7 @@ def tasks(arguments: Any, verbs: Verbs) -> None:
 
 
 def _change(verb: str, done: str) -> Callable[[Any], None]:
-    """The command that carries out a verb on one connector after the other and prints ``done`` with the connector's name."""
+    """A command that carries out a verb on each connector and prints ``done`` with its name."""
 
     @speaks_to_connect
     def command(arguments: Any, verbs: Verbs) -> None:
@@ -164,7 +164,7 @@ def resume(arguments: Any, verbs: Verbs) -> None:
         verbs.resume(name)
         print(f"Connector {name} resumes", flush=True)
         if is_needless:
-            print(f"Connector {name} was neither PAUSED nor STOPPED: no run begins for it now")
+            print(f"Connector {name} was neither PAUSED nor STOPPED: no run starts for it now")
         elif waiting is not None:
             waiting.finish()
 
@@ -181,7 +181,7 @@ def restart(arguments: Any, verbs: Verbs) -> None:
         concerned = [] if plan is None else [f"task {task.id}" for task in plan.tasks if task.state == "RESTARTING"]
         if plan is None or plan.connector.state == "RESTARTING":
             concerned.insert(0, "connector")
-        print(f"{name}: {', '.join(concerned)} restarts" if concerned else f"{name}: nothing is to be restarted", flush=True)
+        print(f"{name}: {', '.join(concerned)} restarts" if concerned else f"{name}: nothing to restart", flush=True)
         if concerned and waiting is not None:
             waiting.finish()
 
@@ -190,7 +190,7 @@ def restart(arguments: Any, verbs: Verbs) -> None:
         return
     name, *others = arguments.names
     if others:
-        raise BadRequestException("--task is a task of one connector: name that one alone")
+        raise BadRequestException("--task is for one connector: name only that one")
     _require_started(verbs, name)
     verbs.restart_task(name, arguments.task)
     print(f"Task {name}-{arguments.task} restarts", flush=True)
@@ -199,19 +199,19 @@ def restart(arguments: Any, verbs: Verbs) -> None:
 
 
 def _require_started(verbs: Verbs, name: str) -> None:
-    """A restart leaves the connector paused or stopped; there it serves those alone that have FAILED. Raises BadRequestException."""
+    """A paused or stopped connector stays so, and only its FAILED tasks can be restarted. Raises BadRequestException."""
     try:
         found = verbs.connector_status(name)
     except NotFoundException:  # the restart reports what is wrong
         return
     state = found.connector.state
     if state in (TargetState.PAUSED, TargetState.STOPPED) and not any(task.state == "FAILED" for task in found.tasks):
-        raise BadRequestException(f"Connector {name} is {state}, and a restart starts nothing of it: airflow connect resume {name}")
+        raise BadRequestException(f"Connector {name} is {state}, and a restart would not start it: airflow connect resume {name}")
 
 
 @speaks_to_connect
 def topics(arguments: Any, verbs: Verbs) -> None:
-    verbs.connector_info(arguments.name)  # Connect answers that an unknown connector uses no topics
+    verbs.connector_info(arguments.name)  # Connect returns no topics for an unknown connector
     if arguments.reset:
         verbs.reset_active_topics(arguments.name)
         print(f"The active topics of connector {arguments.name} are forgotten")
@@ -221,13 +221,13 @@ def topics(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def workers(arguments: Any, verbs: Verbs) -> None:
-    """The Spark applications that run now."""
+    """Print the running Spark applications."""
     print_rows(to_json(verbs.workers()), arguments.output)
 
 
 @speaks_to_connect
 def validate(arguments: Any, verbs: Verbs) -> None:
-    """One row a mistake; the exit code is 1 where there is one. Warnings, such as unknown settings, go to standard error."""
+    """Print one row per error; the exit code is 1 if there is one. Warnings, such as unknown settings, go to standard error."""
     given = given_connector(arguments)
     plugin = given.config.get("connector.class")
     if not plugin:
@@ -307,9 +307,9 @@ def _object(value: object) -> dict[str, object] | None:
 
 
 def _change_each(names: Sequence[str], change: Callable[[str], None]) -> None:
-    """Change one connector after the other. A refusal goes to standard error; the others are changed, and the exit code is 1.
+    """Change each connector. A refusal goes to standard error; the others are changed, and the exit code is 1.
 
-    Raises the refusal of a single connector, and what concerns all: no answer, or a user without access. Then the rest is not tried.
+    Raises the refusal of a single connector. Raises and stops at an error that concerns all: no answer, or a user without access.
     """
     left, is_refused = list(dict.fromkeys(names)), False
     is_single = len(left) == 1

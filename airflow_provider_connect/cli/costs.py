@@ -1,4 +1,4 @@
-"""``airflow connect cost``: what the runs of connectors have used, and what that costs by the worker's prices."""
+"""``airflow connect cost``: the usage of connectors' runs, and its cost at the worker's prices."""
 
 import sys
 from typing import Any
@@ -14,7 +14,7 @@ _TOTAL = "total"
 
 @speaks_to_connect
 def cost(arguments: Any, verbs: Verbs) -> None:
-    """A row for each connector and day, or with --runs for each run, and their total last; as JSON or YAML the whole answer."""
+    """Print a row per connector and day, or with --runs per run, and their total; as JSON or YAML the whole answer."""
     if arguments.name is not None:
         _print_one(verbs.connector_costs(arguments.name, days=arguments.days), arguments)
     elif arguments.runs:
@@ -33,7 +33,7 @@ def _print_one(found: ConnectorCosts, arguments: Any) -> None:
         rows = [{"run": each.run, **_columns(found, each.cost)} for each in found.runs]
         _print(found, [*rows, {"run": _TOTAL, **_columns(found, found.total)}], arguments)
         if not found.is_whole:
-            print("The oldest runs are left out of the rows, and not of the total: name fewer --days to see them", file=sys.stderr)
+            print("The oldest runs have no rows but are in the total: give fewer --days to see them", file=sys.stderr)
     else:
         rows = [{"day": each.day, **_columns(found, each.cost)} for each in found.days]
         _print(found, [*rows, {"day": _TOTAL, **_columns(found, found.total)}], arguments)
@@ -47,7 +47,7 @@ def _print(found: Costs | ConnectorCosts, rows: list[dict[str, object]], argumen
 
 
 def _columns(found: Costs | ConnectorCosts, cost: Cost) -> dict[str, object]:
-    """Without a column of money where no prices are set."""
+    """The columns of one row; without a cost if no prices are set."""
     columns: dict[str, object] = {
         "runs": cost.runs,
         "records": cost.records,

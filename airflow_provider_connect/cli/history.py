@@ -32,7 +32,7 @@ def config_history(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def config_diff(arguments: Any, verbs: Verbs) -> None:
-    """What differs between a revision and the config that holds; without a revision, what the last change has changed."""
+    """Print the differences between a revision and the current config; without a revision, those of the last change."""
     last = _revision(verbs, arguments.name, None)
     if arguments.revision is None:
         changes: list[KeyChange] = list(last.changes)
@@ -52,7 +52,7 @@ def rollback(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def offsets_history(arguments: Any, verbs: Verbs) -> None:
-    """One row for each change and partition, the newest first."""
+    """Print one row per change and partition, the newest first."""
     found = verbs.offsets_history(arguments.name, limit=arguments.limit, before=arguments.before)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -75,9 +75,9 @@ def offsets_history(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def undo(arguments: Any, verbs: Verbs) -> None:
-    """1 show what would change 2 ask 3 with --stop, stop the connector 4 undo 5 with --stop, give it the state that it had.
+    """1 print the changes 2 ask for confirmation 3 with --stop, stop the connector 4 undo 5 with --stop, restore its state.
 
-    Where 4 is refused nothing was changed, and 5 follows all the same. After another failure the connector stays STOPPED.
+    If 4 is refused, nothing was changed, and 5 still follows. After another failure the connector stays STOPPED.
     """
     to = None if arguments.to is None else _instant(arguments.to)
     planned = verbs.undo_offsets(arguments.name, to=to, entry=arguments.entry, dry_run=True)
@@ -102,14 +102,14 @@ def undo(arguments: Any, verbs: Verbs) -> None:
 
 
 def _wanted(verbs: Verbs, name: str) -> str:
-    """The state that users have asked for; of a foreign server only the status is known, which follows it in time."""
+    """The target state; of a foreign server only the status is known, which follows it."""
     target = cast("Herder", verbs).config_state().target_state(name) if isinstance(verbs, Herder) else None
     return verbs.connector_status(name).connector.state if target is None else str(target)
 
 
 def _point_to_older(next_before: int | None) -> None:
     if next_before is not None:
-        print(f"There are older ones: --before {next_before}", file=sys.stderr)
+        print(f"For older entries: --before {next_before}", file=sys.stderr)
 
 
 def _give_back(verbs: Verbs, name: str, state: str) -> None:
@@ -135,7 +135,7 @@ def _show(planned: OffsetUndo, output: str) -> None:
 
 
 def _confirm(question: str) -> None:
-    """Raises BadRequestException where the answer is not yes, or no terminal is there to give one."""
+    """Raises BadRequestException unless the user answers yes at a terminal."""
     if not sys.stdin.isatty():
         raise BadRequestException("Nothing was changed: repeat the command with --yes, or at a terminal")
     if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
@@ -155,12 +155,12 @@ def _changed(revision: ConfigRevision) -> list[str] | str:
 
 
 def _when(at_ms: int) -> str:
-    """In this machine's own time zone."""
+    """The instant in this machine's time zone."""
     return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 def _instant(text: str) -> str:
-    """A time without a zone is one of this machine's own."""
+    """The time in ISO 8601; without a zone it is in this machine's."""
     if text.isdecimal():
         return text
     try:

@@ -1,4 +1,4 @@
-"""``airflow connect lag``: how far sinks are behind the ends of their topics, partition by partition."""
+"""``airflow connect lag``: the lags of sinks, by partition."""
 
 import sys
 from typing import Any
@@ -19,8 +19,8 @@ Lag = dict[TopicPartition, int]
 
 @speaks_to_connect
 def lag(arguments: Any, verbs: Verbs) -> None:
-    """A row for each partition and one for their sum, of the sinks that are named, else of all. A sink whose lag is not known goes to
-    standard error, and the exit code is 1."""
+    """Print a row per partition and one for their sum, of the named sinks or of all. Sinks whose lag is unknown go to standard error; the
+    exit code is then 1."""
     names, found, is_unknown = arguments.names or _sinks(verbs), dict[str, Lag](), False
     for name in dict.fromkeys(names):
         try:
@@ -41,7 +41,7 @@ def _sinks(verbs: Verbs) -> list[str]:
 
 
 def _lag(verbs: Verbs, name: str) -> Lag:
-    """For a server of ``--url`` the brokers are those of this host's worker settings, which are refused where they are another cluster."""
+    """For a server of ``--url``, asks the brokers of this host's worker settings, which must be of the same cluster."""
     if isinstance(verbs, ConnectHook):
         return verbs.sink_lag(name)
     settings = verbs.settings if isinstance(verbs, Herder) else worker_settings()

@@ -1,6 +1,6 @@
-"""``airflow connect logs``: what Airflow's tasks of a connector's run have logged, under a head for each try of each.
+"""``airflow connect logs``: the log of a connector's run in Airflow, with a heading for each try of each task.
 
-Airflow and the run's processes hide secrets when they log. Here those that the connector's config has now are hidden once more.
+Airflow and the run's processes hide secrets when they log. Here the secrets of the current config are hidden again.
 """
 
 import os
@@ -29,7 +29,7 @@ _NO_FACTS = {"timestamp", "event", "level", "logger", "error_detail", "exception
 
 @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
 def logs(arguments: Any) -> None:
-    """The oldest line first. With ``--follow`` it goes on until the run has ended."""
+    """Print the oldest line first; with ``--follow`` until the run has ended."""
     with errors_printed():
         if arguments.lines is not None and arguments.lines < 1:
             raise BadRequestException(f"--lines is a number from 1 on, not {arguments.lines}")

@@ -1,4 +1,4 @@
-"""All connectors at one instant, for commands that show them live: their rows as the page has them, and what runs in progress deliver."""
+"""All connectors at one instant, for commands that show them live: the page's rows, and the progress of runs."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,7 +22,7 @@ _PATH = "/ui/connectors"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One connector. ``progress`` None: no application of it runs."""
+    """One connector. ``progress`` None: none of its applications runs."""
 
     row: ConnectorRow
     progress: Progress | None = None
@@ -51,21 +51,21 @@ class Line:
 
     @property
     def left(self) -> tuple[int | None, str | None]:
-        """How many of which unit lie before the end: a sink's lag, and of a source what the run in progress, else the last one, knows."""
+        """The distance to the end and its unit: a sink's lag; of a source, that of the run in progress or of the last run."""
         if self.progress is None or self.progress.left is None or self.row.lag is not None:
             return self.row.left if self.row.lag is None else self.row.lag, self.row.left_unit
         return self.progress.left, self.progress.left_unit
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the end, at the rate of now. None: not known, or the end is not known in records."""
+        """The time to the end at the current rate. None: unknown, or the distance is not in records."""
         return None if self.progress is None else self.progress.seconds_left(*self.left)
 
 
 class Overview:
-    """The connectors of one Connect, read again and again. ``now`` is a monotonic clock in seconds.
+    """The connectors of one Connect, read repeatedly. ``now`` is a monotonic clock in seconds.
 
-    Of a real Kafka Connect, which has no routes of ours, states and traces alone are known.
+    Of a real Kafka Connect, which has none of our routes, only states and traces are known.
     """
 
     def __init__(self, verbs: Verbs, now: Callable[[], float] = time.monotonic) -> None:
@@ -73,7 +73,7 @@ class Overview:
         self._has_page = self._has_workers = True
 
     def lines(self, names: Collection[str] = ()) -> list[Line]:
-        """Those of ``names``, else all, by name. Raises NotFoundException for a name that there is not."""
+        """The connectors in ``names``, or all, sorted by name. Raises NotFoundException for an unknown name."""
         rows = [row for row in self._rows(names) if not names or row.name in names]
         if missing := sorted(set(names) - {row.name for row in rows}):
             raise NotFoundException(f"Connector {', '.join(missing)} not found")
@@ -81,7 +81,7 @@ class Overview:
         return [Line(row, progress.get(row.name)) for row in sorted(rows, key=lambda row: row.name)]
 
     def note(self, name: str) -> str | None:
-        """What the connector's source lacks; None: nothing, or it is not known."""
+        """The missing input of the connector's source; None: nothing is missing, or it is unknown."""
         return next((row.note for row in self._rows([name]) if row.name == name), None)
 
     def _rows(self, names: Collection[str]) -> Iterable[ConnectorRow]:

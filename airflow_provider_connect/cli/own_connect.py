@@ -1,4 +1,4 @@
-"""The Connect of this Airflow, in the command's own process: its herder, and what the page's server would show of it."""
+"""The Connect of this Airflow, in the command's process: its herder, and the rows of the page."""
 
 import getpass
 from collections.abc import Collection, Iterator, Mapping
@@ -53,9 +53,9 @@ def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
 
 
 def own_rows(herder: Herder, names: Collection[str]) -> list[ConnectorRow]:
-    """A row for each connector, of those of ``names`` where there are any, as the page has it."""
+    """The page's row of each connector, or of those in ``names`` if there are any."""
     runs, listed = MirroredRuns(), [(info, status) for info, status in herder.listed() if not names or info.name in names]
-    herder.task_metrics()  # has the batch log read to its end, for lags
+    herder.task_metrics()  # reads the batch log to its end, for lags
     last = {name: found[0] for name in names if (found := runs.of(name))} if names else runs.last()
     planned, distances = runs.planned(), herder.distances([info.name for info, _ in listed])
     return [

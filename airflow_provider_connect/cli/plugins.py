@@ -42,7 +42,7 @@ def list_plugins(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def config(arguments: Any, verbs: Verbs) -> None:
-    """The keys that a plugin knows: as a table what fits into a line, else everything."""
+    """Print the settings of a plugin: as a table in one line each, else completely."""
     keys = verbs.plugin_config(arguments.plugin, arguments.plugin_version)
     if arguments.output != "table":
         print_rows([{**asdict(key), "dependents": list(key.dependents)} for key in keys], arguments.output)
@@ -61,8 +61,8 @@ def _short(text: str) -> str:
 
 @errors_printed()
 def install(arguments: Any) -> None:
-    """Each in a location of its own in one directory of plugin.path, whole or not at all; the installer's output goes to standard error.
-    What is installed before one that cannot be stays."""
+    """Install each into its own location in one directory of plugin.path, completely or not at all; the installer's output goes to standard
+    error. After a failure, the plugins that were installed before stay."""
     libraries = [java_installation.Coordinates.of(f"{java_installation.MAVEN}{library}").text for library in arguments.libraries or ()]
     if libraries and not all(plugin.startswith(java_installation.MAVEN) for plugin in arguments.plugins):
         raise BadRequestException("--with names libraries for a plugin of Maven's repository, maven:GROUP:ARTIFACT:VERSION")
@@ -87,7 +87,7 @@ def _print_declared(plugins: Sequence[Declared]) -> None:
 
 @errors_printed()
 def scan(arguments: Any) -> None:
-    """Java plugins that were copied to plugin.path: what they are and their versions, recorded beside the jars."""
+    """Record the classes and versions of Java plugins on plugin.path next to their jars, and print them."""
     for location in java_installation.java_locations(_directory(arguments.path), arguments.locations):
         print(f"{location}:")
         _print_declared(java_installation.scan_location(location, _scan, "scan", announce))
@@ -95,14 +95,14 @@ def scan(arguments: Any) -> None:
 
 @errors_printed()
 def remove(arguments: Any) -> None:
-    """Runs that have begun with the location may fail for want of it."""
+    """Remove a location. Runs that use it may fail."""
     directory = _directory(arguments.path)
     print(f"Removed {java_installation.remove(arguments.plugin, directory) or remove_plugin(arguments.plugin, directory)}")
 
 
 @errors_printed()
 def broken(arguments: Any) -> None:
-    """What lies on plugin.path and cannot be used, and why; the exit code is 1 if there is anything."""
+    """Print unusable files on plugin.path with the reason; the exit code is 1 if there are any."""
     paths = [arguments.path] if arguments.path else _plugin_path()
     found = PluginCatalog(paths).broken()
     print_rows([{"location": each.path, "reason": each.reason} for each in found], arguments.output)
@@ -110,7 +110,7 @@ def broken(arguments: Any) -> None:
 
 
 def _fetch(settings: Path | None, libraries: Sequence[str]) -> java_installation.Fetch:
-    """By the Ivy of PySpark, whose ``settings`` may name other repositories. The further ``libraries`` come along."""
+    """Fetch with PySpark's Ivy, whose ``settings`` may name other repositories, together with ``libraries``."""
 
     def fetch(coordinates: str, folder: Path) -> None:
         cache = cache_directory()

@@ -19,8 +19,8 @@ from airflow_provider_connect.runtime.model.view_json import to_json
 
 @speaks_to_connect
 def replay(arguments: Any, verbs: Verbs) -> None:
-    """Request one, or with --dry-run print its first records, or with --status the last one's progress. With --wait, the exit code is 0
-    once all is written."""
+    """Request a replay; with --dry-run print its first records, with --status the progress of the last. With --wait, the exit code is 0
+    once all records are written."""
     if arguments.status:
         _show(arguments, verbs.dead_letter_replay(arguments.name))
         return
@@ -50,7 +50,7 @@ def replay(arguments: Any, verbs: Verbs) -> None:
 
 
 def _edits(file: str | None) -> Edits:
-    """Of a file; the server checks what is in it."""
+    """The edits in a file; the server checks them."""
     if file is None:
         return {}
     try:

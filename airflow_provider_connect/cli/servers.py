@@ -1,4 +1,4 @@
-"""``airflow connect rest``, ``standalone``, ``dev`` and ``mirror``: servers in processes of their own, and the rebuild of the mirror."""
+"""``airflow connect rest``, ``standalone``, ``dev`` and ``mirror``: servers, and the rebuild of the SQL mirror."""
 
 import sys
 from typing import Any
@@ -18,8 +18,8 @@ from airflow_provider_connect.standalone import agent
 
 @errors_printed()
 def serve_rest(arguments: Any) -> None:
-    """Serves until the process is ended. Listener, TLS and users are those of the worker settings; ``--host`` and ``--port`` win. Where the
-    settings name no users, Airflow's own have their rights here; ``--anonymous`` asks for none.
+    """Serve until the process ends. Worker settings give listener, TLS and users; ``--host`` and ``--port`` override them. Without users in
+    the settings, Airflow's users have their rights here; with ``--anonymous`` there is no authentication.
     """
     use_database()
     properties = worker_properties() | ({ANONYMOUS: "true"} if arguments.anonymous else {})

@@ -1,4 +1,4 @@
-"""``airflow connect settings``: what the worker settings are, and which layer each comes from."""
+"""``airflow connect settings``: the worker settings, and the layer that sets each."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.model.url_passwords import without_url_pas
 
 @errors_printed()
 def print_settings(arguments: Any) -> None:
-    """Secrets are masked."""
+    """Print the settings, secrets hidden."""
     use_database()
     layers = {
         "default": default_properties,
@@ -40,7 +40,7 @@ def print_settings(arguments: Any) -> None:
 
 
 def use_database() -> None:
-    """From here on this process reads Variables and Connections from the database, as Airflow's own commands do."""
+    """Make this process read Variables and Connections from the database, as Airflow's own commands do."""
     os.environ["_AIRFLOW_PROCESS_CONTEXT"] = "server"
 
 

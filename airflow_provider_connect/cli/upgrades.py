@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @speaks_to_connect
 def preview(arguments: Any, verbs: Verbs) -> None:
-    """What the next run would plan and read first: tasks, types and records as tables, or the whole as JSON or YAML."""
+    """Print what the next run would plan and read first: tasks, types and records as tables, or everything as JSON or YAML."""
     config: dict[str, str] | None = None
     if arguments.file is not None:
         file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file), arguments.name)
@@ -34,10 +34,10 @@ def preview(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def upgrade(arguments: Any, verbs: Verbs) -> None:
-    """Request one by --to, or print the state of the last; the exit code is 1 where one was held back or taken back."""
+    """Request an upgrade with --to, or print the state of the last; the exit code is 1 if it was held back or rolled back."""
     if arguments.forget:
         verbs.forget_upgrade(arguments.name)
-        print(f"The upgrade of connector {arguments.name} is forgotten: its config decides which version runs")
+        print(f"The upgrade of connector {arguments.name} is removed: its config decides which version runs")
         return
     if arguments.to and arguments.dry_run:
         comparison = verbs.compare_versions(arguments.name, arguments.to, records=arguments.canary)
@@ -45,11 +45,11 @@ def upgrade(arguments: Any, verbs: Verbs) -> None:
         hindrances = comparison.hindrances(accept_schema_change=arguments.accept_schema_change)
         sys.exit(1 if hindrances or not comparison.has_seen_enough else 0)
     if arguments.dry_run:
-        raise BadRequestException("Name the version by --to")
+        raise BadRequestException("Give the version with --to")
     if arguments.to:
         accepts = arguments.accept_schema_change
         requested = verbs.request_upgrade(arguments.name, arguments.to, canary=arguments.canary, accept_schema_change=accepts)
-        print(f"The next run of {arguments.name} goes from version {requested.old} to {requested.new} unless something stands in the way")
+        print(f"The next run of {arguments.name} upgrades from version {requested.old} to {requested.new} unless something prevents it")
         return
     found = verbs.upgrade(arguments.name)
     _show(found, arguments.output, _print_upgrade)
@@ -86,7 +86,7 @@ def _print_comparison(found: Comparison) -> None:
 
 
 def print_preview(found: Preview) -> None:
-    """As tables."""
+    """Print a preview as tables."""
     versions = ", ".join(f"{location} {version}" for location, version in found.versions.items() if location != "task")
     print(visible(f"{found.type} {found.class_name}: {versions}"))
     print(f"{found.read} records read in {found.seconds:g} s; nothing is committed\n")
@@ -108,7 +108,7 @@ def print_preview(found: Preview) -> None:
 
 
 def print_steps(found: Preview) -> None:
-    """The first records before and after each transformation, as tables."""
+    """Print the first records before and after each transformation, as tables."""
     if not found.steps:
         print("\nNo steps: there are no transformations, or no record was read")
     for number, steps in enumerate(found.steps, 1):
@@ -127,7 +127,7 @@ def print_steps(found: Preview) -> None:
 
 
 def _fields(record: PreviewedRecord) -> dict[str, object]:
-    """What transformations may change of a record. The first row has all columns of the table."""
+    """The fields of a record that transformations can change. The first row has all columns of the table."""
     row = _row(record)
     return {name: row[name] for name in ("topic", "key", "value", "headers")} | {"timestamp": record.timestamp}
 

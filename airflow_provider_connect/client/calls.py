@@ -1,4 +1,4 @@
-"""One request to a Connect server as a value, and how its answer is read. Knows no HTTP library and no server."""
+"""One request to a Connect server as a value, with the function that reads its answer. Knows no HTTP library and no server."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def _path(verb: Verb, names: Sequence[object]) -> str:
     head, *parts = verb.path.split("{")
     for name, (kind, _, rest) in zip(names, (part.partition("}") for part in parts), strict=True):
         if name is None or str(name) in ("", ".", ".."):
-            raise BadRequestException(f"{name!r} is no name of a {kind}: give one with letters or digits")
+            raise BadRequestException(f"{name!r} is not a valid name of a {kind}: give one with letters or digits")
         head += quote(str(name), safe="") + rest
     return head

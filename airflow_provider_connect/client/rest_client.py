@@ -27,11 +27,11 @@ from airflow_provider_connect.sdk.http.bounded_body import bound_answers, bound_
 T = TypeVar("T")
 
 ANSWER_SECONDS = 100.0
-"""How long an answer may take: a little longer than the 90 s after which Kafka Connect gives up itself."""
+"""Timeout of an answer: a little longer than Kafka Connect's own 90 s."""
 
 
 class _ByUrl:
-    """The constructor of either client."""
+    """The base of both clients."""
 
     def __init__(self, server: Server, retry: RetryLimits | None) -> None:
         self.server, self._retry = server, retry or RetryLimits()

@@ -15,7 +15,7 @@ from airflow_provider_connect.sdk.http.bounded_body import PACKED
 
 _JSON = {"Accept": "application/json", "Accept-Encoding": PACKED, "User-Agent": "airflow-provider-connect"}
 _CONNECT_SECONDS = 10.0
-# No request has left, so that nothing can have been done by it.
+# The request was not sent, so the server cannot have carried it out.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 
 
@@ -33,7 +33,7 @@ class Server:
     def of(
         cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None, ca_file: str | None = None
     ) -> "Server":
-        """``login:password@`` in the URL counts where no login is given. Raises ConfigException for any other text than a URL of HTTP."""
+        """``login:password@`` in the URL counts if no login is given. Raises ConfigException for text that is not an HTTP URL."""
         try:
             parts = urlsplit(url.strip())
             host, port = parts.hostname, parts.port
@@ -48,7 +48,7 @@ class Server:
         return cls(urlunsplit((parts.scheme, address, parts.path.rstrip("/"), "", "")), login, password or "", token, ca_file)
 
     def client_arguments(self, timeout_seconds: float) -> dict[str, Any]:
-        """Arguments of both of httpx's clients. Raises ConfigException when the file of certificates cannot be read."""
+        """Arguments of either httpx client. Raises ConfigException if the file of certificates cannot be read."""
         headers: Mapping[str, str] = _JSON if self.token is None else {**_JSON, "Authorization": f"Bearer {self.token}"}
         return {
             "auth": None if self.login is None or self.token is not None else httpx.BasicAuth(self.login, self.password),
@@ -87,7 +87,7 @@ def answer_of(response: httpx.Response) -> Answer:
 
 
 def lost(error: httpx.RequestError) -> Lost:
-    """What became of a request that has no answer."""
+    """The outcome of a request without an answer."""
     reason = str(error) or type(error).__name__
     return Lost(reason, was_sent=not isinstance(error, _NOT_SENT))
 

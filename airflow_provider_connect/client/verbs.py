@@ -1,4 +1,4 @@
-"""The verbs of Kafka Connect's REST API as typed methods: one list for the clients and hooks that wait and for those that are awaited."""
+"""The verbs of Kafka Connect's REST API as typed methods: one list for blocking and for asynchronous clients and hooks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PARTS = {"info": ConnectorInfo, "status": ConnectorStatusView}
 
 
 class VerbMethod(Generic[P, T_co]):
-    """The type of a method that ``verb`` returns. At run time it is a function, whose ``call`` is the request without a client."""
+    """The type of a method that ``verb`` returns. At run time it is a function; its ``call`` creates the request without a client."""
 
     call: Callable[P, Call[T_co]]
 
@@ -109,12 +109,12 @@ class _Verbs:
 
     @verb
     def connector_info(self, name: str) -> Call[ConnectorInfo]:
-        """Config, tasks and type. NotFoundException for a connector that does not exist, as of all verbs below."""
+        """Config, tasks and type. NotFoundException for a connector that does not exist, as in all verbs below."""
         return call("connector_info", name)
 
     @verb
     def connector_config(self, name: str) -> Call[dict[str, str]]:
-        """The config as it was given, variables unresolved."""
+        """The config as it was written, variables unresolved."""
         return call("connector_config", name)
 
     @verb
@@ -126,13 +126,13 @@ class _Verbs:
     def create_connector(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
     ) -> Call[ConnectorInfo]:
-        """A new connector (KIP-980 for ``initial_state``: Kafka Connect 3.7 and later). AlreadyExistsException when there is one."""
+        """Create a connector (KIP-980 for ``initial_state``: Kafka Connect 3.7 and later). AlreadyExistsException if it exists."""
         state = {} if initial_state is None else {"initial_state": _INITIAL[initial_state]}
         return call("create_connector", body={"name": name, "config": dict(config), **state})
 
     @verb
     def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> Call[tuple[ConnectorInfo, bool]]:
-        """The whole config; the connector is created where there is none, and the second value is whether it was."""
+        """Replace the config, or create the connector; the second value is whether it was created."""
         return call(
             "put_connector_config",
             name,
@@ -142,7 +142,7 @@ class _Verbs:
 
     @verb
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> Call[ConnectorInfo]:
-        """Some keys of the config; None removes a key (KIP-477: Kafka Connect 3.9 and later)."""
+        """Change keys of the config; None removes a key (KIP-477: Kafka Connect 3.9 and later)."""
         return call("patch_connector_config", name, body=dict(patch))
 
     @verb
@@ -153,7 +153,7 @@ class _Verbs:
 
     @verb
     def rollback_config(self, name: str, revision: int) -> Call[ConnectorInfo]:
-        """Give the connector the config of this revision; what is hidden keeps the value that it has now."""
+        """Restore the config of this revision; hidden values keep their current value."""
         return call("rollback_config", name, body={"revision": revision})
 
     @verb
@@ -163,22 +163,22 @@ class _Verbs:
 
     @verb
     def pause(self, name: str) -> Call[None]:
-        """Ask for PAUSED; returns before it is reached."""
+        """Request PAUSED; returns before it is reached."""
         return call("pause", name)
 
     @verb
     def resume(self, name: str) -> Call[None]:
-        """Ask for STARTED; returns before it is reached."""
+        """Request STARTED; returns before it is reached."""
         return call("resume", name)
 
     @verb
     def stop(self, name: str) -> Call[None]:
-        """Ask for STOPPED, in which offsets may be altered; returns before it is reached (KIP-875: Kafka Connect 3.5 and later)."""
+        """Request STOPPED, in which offsets can be altered; returns before it is reached (KIP-875: Kafka Connect 3.5 and later)."""
         return call("stop", name)
 
     @verb
     def restart_connector(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> Call[ConnectorStatusView | None]:
-        """Restart the connector (KIP-745). With a flag: what will restart, at once. Without: None, when it has restarted."""
+        """Restart the connector (KIP-745). With a flag, return at once what will restart; without one, None after the restart."""
         return call(
             "restart_connector",
             name,
@@ -246,38 +246,38 @@ class _Verbs:
 
     @verb
     def dead_letter_replay(self, name: str) -> Call[Replay]:
-        """The last replay of a sink's dead-letter records; NotFoundException where there was none."""
+        """The last replay of a sink's dead-letter records; NotFoundException if there was none."""
         return call("dead_letter_replay", name)
 
     @verb
     def replay_dead_letters(self, name: str, asked: ReplayRequest, *, dry_run: bool = False, records: int = 10) -> Call[Replay]:
-        """Have dead-letter records of a sink written back, each once; a dry run returns the first ``records`` as they would be, and
-        writes nothing. ConflictException while another replay is under way. A real Kafka Connect has no such route: NotFoundException."""
+        """Have dead-letter records of a sink written back, each once; a dry run returns the first ``records`` that would be written, and
+        writes nothing. ConflictException while another replay is in progress. A real Kafka Connect has no such route: NotFoundException."""
         given = {**to_json(asked), "dry_run": dry_run, "records": records}
         return call("replay_dead_letters", name, body={key: value for key, value in given.items() if value is not None})
 
     @verb
     def backfills(self, name: str) -> Call[list[Backfill]]:
-        """The backfills of the connector that there are, and how far each has come. A real Kafka Connect has no such route:
-        NotFoundException, as for the next verb."""
+        """The backfills of the connector with their progress. A real Kafka Connect has no such route: NotFoundException, as for the next
+        verb."""
         return call("backfills", name)
 
     @verb
     def create_backfill(self, name: str, request: BackfillRequest, *, dry_run: bool = False) -> Call[Backfill]:
-        """Deliver ranges of a sink's topics again, beside the live connector; a dry run creates nothing. AlreadyExistsException for an id
-        that there is."""
+        """Deliver ranges of a sink's topics again, next to the live connector; a dry run creates nothing. AlreadyExistsException for an
+        existing id."""
         asked = {"ranges": to_json(request.ranges), "config": dict(request.changes), "id": request.id, "dry_run": dry_run}
         return call("create_backfill", name, body=asked)
 
     @verb
     def costs(self, *, days: int = DEFAULT_DAYS) -> Call[Costs]:
-        """What connectors have used and cost, by connector and day of UTC, today included. A real Kafka Connect has no such route:
+        """The usage and costs of connectors, by connector and UTC day, including today. A real Kafka Connect has no such route:
         NotFoundException, as for the next verb."""
         return call("costs", days=days)
 
     @verb
     def connector_costs(self, name: str, *, days: int = DEFAULT_DAYS) -> Call[ConnectorCosts]:
-        """The same of one connector, by day and by run."""
+        """The usage and costs of one connector, by day and by run."""
         return call("connector_costs", name, days=days)
 
     @verb
@@ -287,17 +287,17 @@ class _Verbs:
 
     @verb
     def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> Call[list[ConfigKeyView]]:
-        """The settings of a plugin, of a version or range where one is given (KIP-891), and of the location of that name."""
+        """The settings of a plugin, optionally of a version or range (KIP-891) and of the location of that name."""
         return call("plugin_config", plugin, version=version, location=location)
 
     @verb
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Call[Validation]:
-        """What is wrong with the config. Writes nothing. ``connector.class`` is filled in where it is missing."""
+        """Validate the config; writes nothing. A missing ``connector.class`` is added."""
         return call("validate", plugin, body={"connector.class": plugin, **config}, read=_validation)
 
     @verb
     def loggers(self) -> Call[dict[str, LoggerView]]:
-        """Every logger that the server's process has used, with the level in force."""
+        """Every logger that the server's process has used, with its effective level."""
         return call("loggers")
 
     @verb
@@ -307,7 +307,7 @@ class _Verbs:
 
     @verb
     def set_logger_level(self, name: str, level: str, *, whole_cluster: bool = False) -> Call[list[str]]:
-        """Set a level; the loggers that changed, or none for the whole cluster (KIP-976)."""
+        """Set a level; returns the loggers that changed, none for the whole cluster (KIP-976)."""
         scope = "cluster" if whole_cluster else "worker"
         return call("set_logger_level", name, scope=scope, body={"level": level}, read=lambda a: of_json(list[str] | None, a.body) or [])
 
@@ -315,14 +315,14 @@ class _Verbs:
     def preview(
         self, name: str, config: Mapping[str, str] | None = None, *, records: int = 10, version: str | None = None
     ) -> Call[Preview]:
-        """The connector's next records, as its next run would read them, without a commit; of ``config`` where one is given, and in
-        another ``version`` of its plugin. A real Kafka Connect has no such route: NotFoundException."""
+        """The connector's next records, as its next run would read them, without a commit; optionally with ``config``, and in another
+        ``version`` of its plugin. A real Kafka Connect has no such route: NotFoundException."""
         given = {"records": records, "version": version, "config": None if config is None else dict(config)}
         return call("preview", name, body={key: value for key, value in given.items() if value is not None})
 
     @verb
     def upgrade(self, name: str) -> Call[Upgrade]:
-        """The state of the last requested upgrade of the connector's plugin; NotFoundException where there was none."""
+        """The state of the last requested upgrade of the connector's plugin; NotFoundException if there was none."""
         return call("upgrade", name)
 
     @verb
@@ -332,22 +332,22 @@ class _Verbs:
 
     @verb
     def forget_upgrade(self, name: str) -> Call[None]:
-        """From now on the config alone decides which version runs."""
+        """Remove the upgrade: only the config decides which version runs."""
         return call("forget_upgrade", name)
 
     @verb
     def compare_versions(self, name: str, to: str, *, records: int = 100) -> Call[Comparison]:
-        """What an upgrade would compare. Changes nothing."""
+        """The comparison that an upgrade would make. Changes nothing."""
         return call("compare_versions", name, body={"to": to, "records": records})
 
     @verb
     def workers(self) -> Call[list[WorkerView]]:
-        """The Spark applications that run now. A real Kafka Connect has no such route: NotFoundException."""
+        """The running Spark applications. A real Kafka Connect has no such route: NotFoundException."""
         return call("workers")
 
 
 class ConnectVerbs(_Verbs, ABC):
-    """The verbs of one that waits for each answer."""
+    """The verbs of a client that waits for each answer."""
 
     @abstractmethod
     def carry_out(self, call: Call[T]) -> T:
@@ -355,7 +355,7 @@ class ConnectVerbs(_Verbs, ABC):
 
 
 class AsyncConnectVerbs(_Verbs, ABC):
-    """The same verbs, each to be awaited."""
+    """The same verbs as coroutines."""
 
     @abstractmethod
     async def carry_out(self, call: Call[T]) -> T:
@@ -363,7 +363,7 @@ class AsyncConnectVerbs(_Verbs, ABC):
 
 
 def _expanded(answer: Answer) -> dict[str, Views]:
-    """By name; a part that is null is left out."""
+    """The views by connector; null ones are left out."""
     return {
         name: {part: of_json(kind, parts[part]) for part, kind in _PARTS.items() if parts.get(part) is not None}
         for name, parts in answer.body.items()
@@ -371,7 +371,7 @@ def _expanded(answer: Answer) -> dict[str, Views]:
 
 
 def _validation(answer: Answer) -> Validation:
-    """Kafka Connect may have keys without a value; they are left out. Its answers have no warnings."""
+    """The validation. Keys without a value, as Kafka Connect may return, are left out; only our answers have warnings."""
     body = answer.body
     found: Validation = of_json(Validation, {**body, "configs": [each for each in body["configs"] if each["value"]]})
     return replace(found, warnings=tuple(json.loads(answer.headers.get(WARNINGS_HEADER, "[]"))))

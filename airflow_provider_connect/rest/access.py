@@ -1,4 +1,4 @@
-"""The rights of users: what the REST server asks of its host. Knows no users itself."""
+"""The rights of users, a protocol that the REST server's host implements. Knows no users itself."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -9,7 +9,7 @@ from starlette.requests import Request
 from airflow_provider_connect.errors import ForbiddenException
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-User = object  # whatever an Access knows a user by
+User = object  # an Access chooses the type
 
 
 class Right(Enum):
@@ -21,13 +21,13 @@ class Right(Enum):
 
 
 class Access(Protocol):
-    """Asked at every request: first who it is, then whether that user may. All but ``identify`` are called from worker threads."""
+    """Identifies and authorizes the user of every request. All methods but ``identify`` are called from worker threads."""
 
     async def identify(self, request: Request) -> User:
-        """The user who sent the request, who may see this server at all. Nothing is served without.
+        """The user who sent the request. No route is served without this call.
 
-        Raises UnauthorizedException without a user, ForbiddenException for a user without rights, also for a state-changing request that a
-        foreign web page may have sent with the user's cookie.
+        Raises UnauthorizedException without a user, ForbiddenException for a user who may not use this server, and for a state-changing
+        request that a foreign web page may have sent with the user's cookie.
         """
         ...
 
@@ -36,11 +36,11 @@ class Access(Protocol):
         ...
 
     def may_create_some(self, user: User) -> bool:
-        """Whether the user may create connectors of any name; asked before a config without a name is validated."""
+        """Whether the user may create connectors of any name; called before a config without a name is validated."""
         ...
 
     def may_change_some(self, user: User) -> bool:
-        """Whether the user may change or create any connector at all; asked before a body is parsed that names the connector."""
+        """Whether the user may change or create at least one connector; called before a body that names the connector is parsed."""
         ...
 
     def readable(self, user: User, connectors: Iterable[str]) -> set[str]:
@@ -52,20 +52,20 @@ class Access(Protocol):
         ...
 
     def name_of(self, user: User) -> str:
-        """The same text for each request of one user, and another one for each other user."""
+        """A text that identifies the user: the same for each request, different for each user."""
         ...
 
     def author(self, user: User) -> str | None:
-        """The name by which people know the user, for the history of what was changed; None: the server knows no users."""
+        """The user's display name, for the history of changes; None: the server has no users."""
         ...
 
     def may_administer(self, user: User) -> bool:
-        """Whether the user may change what concerns all connectors, such as log levels."""
+        """Whether the user may change settings of all connectors, such as log levels."""
         ...
 
     def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
-        """Enter into the host's audit log, where it has one, that the user has changed something. ``connector`` None: it concerns all.
-        ``details`` hold no secrets. Raises nothing: the change is made already."""
+        """Write a change by the user to the host's audit log, if it has one. ``connector`` None: it concerns all. ``details`` have no
+        secrets. Must not raise: the change is already made."""
         ...
 
 
@@ -76,9 +76,9 @@ def require(access: Access, user: User, right: Right, connector: str) -> None:
 
 
 def is_of_page(request: Request, addresses: Iterable[str | None] = ()) -> bool | None:
-    """Whether a browser's page of this very server, or of one of ``addresses`` (host and port), sent the request; None: no page did.
+    """Whether a page of this server, or of one of ``addresses`` (host and port), sent the request; None: no page did.
 
-    It is the browser that writes these headers: a page cannot make them up.
+    The browser writes these headers; a page cannot forge them.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin":
@@ -90,20 +90,18 @@ def is_of_page(request: Request, addresses: Iterable[str | None] = ()) -> bool |
 
 
 def refuse_foreign_page(request: Request, addresses: Iterable[str | None] = ()) -> None:
-    """A change that a page of another server has a browser send: what the browser knows, it adds, also this machine's own address.
-
-    Raises ForbiddenException.
-    """
+    """Raise ForbiddenException for a change that a page of another server sends: the browser would add the user's credentials, or reach
+    an address that only this machine can."""
     if request.method not in SAFE_METHODS and is_of_page(request, addresses) is False:
         raise ForbiddenException(
-            "A page of another server asks for a change (Origin, Sec-Fetch-Site); access.control.allow.origin names the origins that may"
+            "A page of another server requests a change (Origin, Sec-Fetch-Site); access.control.allow.origin names the allowed origins"
         )
 
 
 class OpenToAll:
-    """An Access for a server that knows no users: all who reach its port may do everything, as with Kafka Connect's defaults.
+    """An Access without users: every client that reaches the port may do everything, as with Kafka Connect's defaults.
 
-    All but foreign pages in a browser on a machine that reaches it; ``origins`` are those that may call.
+    Only foreign pages in a browser may not, except those of ``origins``.
     """
 
     def __init__(self, origins: Iterable[str] = ()) -> None:

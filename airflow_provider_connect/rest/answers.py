@@ -1,7 +1,7 @@
 """Answers as Kafka Connect sends them: JSON, nothing, or an error in its one form. Knows no routes.
 
-What is wrong with a connector or a config is raised below as an exception of the package's own tree, with its status and Kafka Connect's
-text. ``HttpException`` is for what is wrong with the request as such.
+Lower layers raise an error of a connector or a config as an exception of ``errors``, with its status and Kafka Connect's text.
+``HttpException`` is for errors of the request itself.
 """
 
 import json
@@ -21,7 +21,7 @@ _SPLIT_LEVELS = 2
 
 
 class HttpException(Exception):
-    """A request that no route takes: status, text and headers of the answer."""
+    """A request that no route accepts: status, text and headers of the answer."""
 
     def __init__(self, status: int, message: str | None = None, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message or f"HTTP {status} {HTTPStatus(status).phrase}")
@@ -33,7 +33,7 @@ class HttpException(Exception):
 
 
 def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """``value``, which may be of views, as JSON; ``bytes`` are JSON already."""
+    """``value``, which may contain views, as JSON; ``bytes`` are already JSON."""
     body = value if isinstance(value, bytes) else json_bytes(to_json(value))
     return Response(body, status_code=status, headers=dict(headers or {}), media_type=JSON)
 
@@ -59,9 +59,9 @@ def query(request: Request, name: str, default: str) -> str:
 
 
 def json_bytes(value: object) -> bytes:
-    """``value`` without white space. Half a surrogate pair, which some other writer may have left on a topic, becomes a question mark.
+    """``value`` as JSON without white space. An unpaired surrogate, which another program may have written, becomes a question mark.
 
-    Long lists and objects are encoded piece by piece: one call of the encoder keeps all other threads waiting, the event loop's too.
+    Long lists and objects are encoded in pieces: one call of the encoder blocks all other threads, also the event loop.
     """
     return b"".join(_encoded(value, _SPLIT_LEVELS))
 

@@ -1,4 +1,4 @@
-"""The REST server as a FastAPI app: the herder, who may call, and what runs beside it are all handed in. Knows nothing of Airflow."""
+"""The REST server as a FastAPI app. Herder, access rights and background work are handed in. Knows nothing of Airflow."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -42,12 +42,11 @@ def create_app(
     runs: Runs | None = None,
     has_page: bool = False,
 ) -> FastAPI:
-    """The app. ``herder`` is asked at each request and raises ConnectException while there is none; ``info`` may ask the broker.
+    """Create the app. ``herder`` is called at each request and raises ConnectException while there is none; ``info`` may ask the broker.
 
-    ``loggers`` is the process's own, where the host lets it follow requests to all workers. ``has_admin``: whether ``/admin`` is served
-    here; Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere. ``warnings`` are shown by ``/health``: what an admin has to
-    correct although requests are answered. ``runs``: what is known of connectors' runs, for the page. ``has_page``: whether ``/ui`` is the
-    page, for servers without Airflow's UI.
+    ``loggers``: the process's loggers, if its host follows requests to all workers. ``has_admin``: whether ``/admin`` is served here; Kafka
+    Connect's ``admin.listeners`` may move or disable it. ``warnings``: what an admin has to correct, for ``/health``. ``runs``: the runs of
+    connectors, for the page. ``has_page``: whether ``/ui`` serves the page, for servers without Airflow's UI.
     """
     app = FastAPI(
         title="Kafka Connect REST API",
@@ -66,6 +65,6 @@ def create_app(
     routers.append(remaining_routes(routers, has_admin=has_admin))
     for router in routers:
         app.include_router(router)
-    routes = [route for router in routers for route in router.routes]  # app.routes has them from FastAPI 0.137 on inside of others
+    routes = [route for router in routers for route in router.routes]  # from FastAPI 0.137 on, app.routes nests them
     app.add_middleware(RequestChecks, access=access, routes=routes)
     return app

@@ -1,7 +1,7 @@
-"""``/connectors/«c»/backfills``: ranges of a sink's topics delivered again, by connectors of their own.
+"""``/connectors/«c»/backfills``: deliver ranges of a sink's topics again, by another connector.
 
-The user must have the right to change the live connector, as for a change of its offsets, and to create the new one. Its config is the live
-connector's with changes: a secret that is not shown to the user is never sent to another address than before.
+The user needs the right to change the live connector, as for a change of its offsets, and to create the new one. The new config is the live
+connector's with changes: a hidden secret is never sent to another address than before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Users by HTTP Basic from a file of names and passwords, as Kafka Connect's Basic auth extension has them. Each may do everything."""
+"""Users by HTTP Basic from a file of names and passwords, like Kafka Connect's Basic auth extension. Each may do everything."""
 
 import base64
 import hmac
@@ -44,12 +44,12 @@ def decoded(credentials: str) -> str:
     """``user:password`` of the base64 in an Authorization header; empty for any other text."""
     try:
         return base64.b64decode(credentials.strip(), validate=True).decode()
-    except ValueError:  # no base64, no ASCII, or no UTF-8 once it is decoded
+    except ValueError:  # not base64, not ASCII, or not UTF-8 after decoding
         return ""
 
 
 def credentials_file(worker: Mapping[str, str]) -> Path | None:
-    """The file that the worker settings name; None: they ask for no Basic auth. Raises ConfigException."""
+    """The file that the worker settings name; None: they configure no Basic auth. Raises ConfigException."""
     extensions = [name.strip() for name in worker.get("rest.extension.classes", "").split(",") if name.strip()]
     unknown = [name for name in extensions if name != EXTENSION and name != EXTENSION.rpartition(".")[2]]
     if unknown:

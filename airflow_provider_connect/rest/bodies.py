@@ -1,7 +1,7 @@
-"""The bodies of requests, read within limits: what Kafka Connect takes, and a 400 with a text for people where it would answer 500.
+"""The bodies of requests, within limits: those that Kafka Connect accepts, and a readable 400 where it would answer 500.
 
-``receive`` runs in the event loop and only collects bytes. Everything else takes what it returned and is called from worker threads: a
-body of a megabyte takes longer to parse than the loop may be held.
+``receive`` runs in the event loop and only collects bytes. All else is called from worker threads: parsing a megabyte would block the event
+loop for too long.
 """
 
 import json
@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.model.views import OffsetView
 MOST_BYTES = 1024 * 1024
 MOST_LEVELS = 32
 LONGEST_SETTING = 256 * 1024
-"""Characters of a setting's value: the certificates of every public authority as PEM have some 220,000."""
+"""Characters of a setting's value: the PEM certificates of all public authorities have about 220,000."""
 
 Config = dict[str, str | None]
 _Version = Annotated[str, Field(min_length=1, description="A version, exactly that one, or a range such as [2.0,3.0)")]
@@ -72,7 +72,7 @@ def _too_long() -> HttpException:
 
 
 class NumberText(str):
-    """A number of the body, kept as it was written: ``1.50`` stays ``1.50`` in a config."""
+    """A number of the body as written: ``1.50`` stays ``1.50`` in a config."""
 
     __slots__ = ()
 
@@ -117,14 +117,13 @@ def config(body: Body) -> Config:
 
 
 def config_patch(body: Body) -> Config | None:
-    """As ``config``; None for no body or null, which Kafka Connect finds out only when it has found the connector."""
+    """As ``config``; None for no body or null, which Kafka Connect refuses only after it has found the connector."""
     value = _value(body, numbers_as_text=True)
     return None if value is None else settings(_object(value, "The body", "with the settings to change"))
 
 
 def settings(fields: Mapping[str, Any]) -> Config:
-    """Settings as their text. Raises BadRequestException; and ConfigException for more aliases than are taken: what comes next
-    asks a plugin about each."""
+    """Settings as text. Raises BadRequestException; also ConfigException for too many aliases, since a plugin is asked about each."""
     given = {key: _setting(key, value) for key, value in fields.items()}
     refuse_many_aliases(given)
     return given
@@ -144,7 +143,7 @@ def _text(value: object) -> str:
 
 
 def offsets(body: Body) -> list[OffsetView]:
-    """``{"offsets": [{"partition": {…}, "offset": {…}}]}``; a missing partition or offset is None there, for the herder to check.
+    """``{"offsets": [{"partition": {…}, "offset": {…}}]}``; a missing partition or offset is None, which the herder checks.
 
     Raises BadRequestException.
     """
@@ -165,11 +164,11 @@ def _offset(entry: object) -> OffsetView:
     for name, value in parts.items():
         if value is not None and not isinstance(value, dict):
             raise BadRequestException(f"'{name}' must be an object or null, not {_kind(value)}")
-    return OffsetView(**parts)  # a partition that is missing is the herder's to refuse
+    return OffsetView(**parts)  # the herder refuses a missing partition
 
 
 class JsonBody(BaseModel):
-    """A body of a route of ours; a missing body counts as an empty object."""
+    """The body of one of our own routes; a missing body counts as an empty object."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -193,7 +192,7 @@ class JsonBody(BaseModel):
 
 
 def _field(location: Iterable[int | str]) -> str:
-    """The name of the field in error. Pydantic adds the type that it tried where a field has several."""
+    """The name of the invalid field. Pydantic appends the type that it tried, if a field has several."""
     return ".".join(str(part) for part in location if part not in _TYPES)
 
 
@@ -207,7 +206,7 @@ class PreviewBody(JsonBody):
     @field_validator("config")
     @classmethod
     def _with_texts(cls, config: dict[str, Any] | None) -> Config | None:
-        """Numbers as their text, which the parser has not kept here."""
+        """Convert numbers to text."""
         if config is None:
             return None
         return settings({key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()})
@@ -217,8 +216,8 @@ class UpgradeBody(JsonBody):
     """The body of ``PUT /connectors/«c»/upgrade``."""
 
     to: _Version
-    canary: int = Field(100, ge=0, le=10_000, description="Records to compare; 0: none")
-    accept_schema_change: bool = Field(False, description="Other fields, types and topics do not stop it")
+    canary: int = Field(100, ge=0, le=10_000, description="Number of records to compare; 0: none")
+    accept_schema_change: bool = Field(False, description="Continue if fields, types or topics differ")
 
 
 class RollbackBody(JsonBody):
@@ -231,8 +230,8 @@ class UndoBody(JsonBody):
     """The body of ``POST /connectors/«c»/offsets/undo``: one of ``to`` and ``entry``."""
 
     to: str | int | None = Field(None, description="An instant: ISO 8601 with a time zone, or milliseconds since 1970")
-    entry: int | None = Field(None, ge=1, le=_MOST_ID, description="The number of a change, which is undone with all that came after it")
-    dry_run: bool = Field(False, description="Change nothing, and answer what would change")
+    entry: int | None = Field(None, ge=1, le=_MOST_ID, description="The number of a change: it and all later changes are undone")
+    dry_run: bool = Field(False, description="Change nothing, and return what would change")
 
 
 class _RangeBody(BaseModel):
@@ -240,13 +239,13 @@ class _RangeBody(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    topic: str | None = Field(None, description="Not needed where the sink reads one topic")
-    partition: int | None = Field(None, ge=0, le=_MOST_ID, description="All partitions when not given")
+    topic: str | None = Field(None, description="Optional if the sink reads only one topic")
+    partition: int | None = Field(None, ge=0, le=_MOST_ID, description="Default: all partitions")
     first: Annotated[int, Field(ge=0, le=_MOST_ID)] | str | None = Field(
-        None, alias="from", description="An offset, or an instant in ISO 8601 with a time zone; the beginning when not given"
+        None, alias="from", description="An offset, or an instant in ISO 8601 with a time zone; default: the beginning"
     )
     end: Annotated[int, Field(ge=0, le=_MOST_ID)] | str | None = Field(
-        None, alias="to", description="As 'from', and not delivered itself; the end as it is now when not given"
+        None, alias="to", description="As 'from', exclusive; default: the current end"
     )
 
 
@@ -254,20 +253,20 @@ class BackfillBody(JsonBody):
     """The body of ``POST /connectors/«c»/backfills``."""
 
     ranges: list[_RangeBody] = Field(
-        default_factory=list, max_length=MOST_RANGES, description="Of a sink; {} is all that its only topic holds. Not of a source"
+        default_factory=list, max_length=MOST_RANGES, description="For a sink; {} is its whole only topic. Not for a source"
     )
     config: Annotated[dict[str, Any], WithJsonSchema({**CONFIG, "description": "Settings that differ; null removes one"})] = {}
-    id: str | None = Field(None, description="The end of its name, «connector».backfill.«id»; the time when not given")
-    dry_run: bool = Field(False, description="Create nothing, and answer what would be delivered")
+    id: str | None = Field(None, description="The end of its name, «connector».backfill.«id»; default: the time")
+    dry_run: bool = Field(False, description="Create nothing, and return what would be delivered")
 
     @field_validator("config")
     @classmethod
     def _with_texts(cls, config: dict[str, Any]) -> Config:
-        """Numbers as their text, which the parser has not kept here."""
+        """Convert numbers to text."""
         return settings({key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()})
 
     def request(self) -> BackfillRequest:
-        """Without an id, the time is it."""
+        """The request; the default id is the time."""
         ranges = [AskedRange(each.topic, each.partition, each.first, each.end) for each in self.ranges]
         return BackfillRequest(ranges, self.config, time_id(time.time()) if self.id is None else self.id)
 
@@ -280,7 +279,7 @@ class ComparisonBody(JsonBody):
 
 
 def log_level(body: Body) -> str:
-    """The ``level`` of an object; other fields do not matter. Raises BadRequestException."""
+    """The ``level`` of an object; other fields are ignored. Raises BadRequestException."""
     value = _value(body, numbers_as_text=True)
     level = settings(_object(value, "The body", 'such as {"level": "DEBUG"}')).get("level")
     if level is None:
@@ -332,7 +331,7 @@ def _fraction(text: str) -> float:
 
 
 def _check(value: object) -> None:
-    """Refuse what is nested too deeply, and text with half a surrogate pair, which no topic can hold."""
+    """Refuse deep nesting, and text with an unpaired surrogate, which cannot be written to a topic."""
     level: list[object] = [value]
     for _ in range(MOST_LEVELS + 1):
         if any(isinstance(one, str) and _HALF_PAIR.search(one) for one in level):

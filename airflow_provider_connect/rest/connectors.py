@@ -1,6 +1,6 @@
-"""``/connectors`` and all below: configs, states, tasks, topics, offsets, previews, upgrades (contract §3.3, §3.4, §3.8, §7).
+"""``/connectors`` and the routes below it: configs, states, tasks, topics, offsets, previews, upgrades (contract §3.3, §3.4, §3.8, §7).
 
-Previews show records only to users who may change the connector.
+Previews return records, so they need the right to change the connector.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ add_route(
 
 
 def _named(name: str, config: bodies.Config) -> bodies.Config:
-    """``config`` with the connector's name in it. Raises BadRequestException where it holds another."""
+    """``config`` with the connector's name in it. Raises BadRequestException if it has another."""
     given = config.get("name")
     if given is None:
         config["name"] = given = name
@@ -147,7 +147,7 @@ def _created(request: Request, calls: Calls, info: ConnectorInfo) -> Response:
 
 
 class Listing:
-    """The bytes of ``GET /connectors?expand=…``, kept for each connector while its views are the same objects.
+    """The bytes of ``GET /connectors?expand=…``, cached for each connector while its views are the same objects.
 
     Safe for many threads: entries are replaced as a whole.
     """
@@ -158,15 +158,15 @@ class Listing:
         self._infos: dict[str, tuple[View, int, bytes]] = {}
 
     def body(self, connectors: Mapping[str, Mapping[str, View | None]], parts: Iterable[str], *, existing: Collection[str]) -> bytes:
-        """The whole answer. ``parts`` are named in the order of the request. Nothing is kept of connectors that are not ``existing``, of
-        which a user may read few."""
+        """The whole answer, with ``parts`` in the order of the request. Drops cached bytes of connectors that are not ``existing``;
+        ``connectors`` are those of them that the user may read."""
         known = tuple(part for part in dict.fromkeys(parts) if part in ("info", "status"))
         entries = [self._entry(name, views, known) for name, views in connectors.items()]
         self._forget_others(existing)
         return b"{%b}" % b",".join(entries)
 
     def _entry(self, name: str, views: Mapping[str, View | None], parts: tuple[str, ...]) -> bytes:
-        """The field of one connector. A view that has not changed is the same object, so comparing identities is enough."""
+        """The field of one connector. An unchanged view is the same object, so identity is compared."""
         given = tuple([views.get(part, _ABSENT) for part in parts])
         kept, generation = self._entries.get((name, parts)), self._secrets.generation
         if kept is not None and kept[1] == generation and all(map(is_, kept[0], given)):
@@ -177,7 +177,7 @@ class Listing:
         return entry
 
     def _part(self, name: str, view: View | None, generation: int) -> bytes:
-        """Hiding a config's secrets may ask its plugin, so the bytes are kept for as long as the config itself is the same."""
+        """Hiding secrets may call the plugin, so the bytes of an info are cached separately while it is the same object."""
         if not isinstance(view, ConnectorInfo):
             return json_bytes(to_json(view))
         kept = self._infos.get(name)
@@ -189,7 +189,7 @@ class Listing:
     def _forget_others(self, existing: Collection[str]) -> None:
         if len(self._infos) > len(existing):
             self._infos = {name: kept for name, kept in list(self._infos.items()) if name in existing}
-        if len(self._entries) > 4 * len(existing):  # as many as there are orders of the parts
+        if len(self._entries) > 4 * len(existing):  # the number of orders of the parts
             self._entries = {key: kept for key, kept in list(self._entries.items()) if key[0] in existing}
 
 
@@ -238,7 +238,7 @@ async def get_active_topics(request: Request, connector: Connector) -> Response:
 @router.post("/connectors/{connector}/tasks", include_in_schema=False)
 @router.put("/connectors/{connector}/fence", include_in_schema=False)
 async def refuse_internal_request(request: Request, connector: Connector) -> Response:
-    """Requests of Kafka Connect's workers to each other, signed with a key of their cluster. Here is no such key, so each is refused."""
+    """Refuse requests between Kafka Connect's workers, signed with their cluster's key: there is no such key here."""
     await bodies.receive(request, seconds=SECONDS)
     signature, algorithm = request.headers.get(_SIGNATURE), request.headers.get(_ALGORITHM)
     if signature is None or algorithm is None:

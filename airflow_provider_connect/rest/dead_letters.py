@@ -1,7 +1,7 @@
 """``/connectors/«c»/dead-letters``: replays of a sink's dead-letter records.
 
-The user must have the right to change the sink, and the connector whose runs deliver its records again. A dry run shows records, and needs
-the same rights.
+The user needs the right to change the sink and the connector whose runs deliver its records again. A dry run returns records and needs the
+same rights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ router = APIRouter()
 
 
 class _Edit(BaseModel):
-    """New bytes of one record as text; what is left out stays."""
+    """A new key or value of one record, as text; an omitted one is unchanged."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
     key: str | None = None
@@ -33,17 +33,17 @@ class _Edit(BaseModel):
 
 
 class ReplayBody(bodies.JsonBody):
-    """The body of ``POST /connectors/«c»/dead-letters/replay``. Empty conditions are met by every record."""
+    """The body of ``POST /connectors/«c»/dead-letters/replay``. Every record meets an empty condition."""
 
     offsets: list[str] = Field([], max_length=10_000, description="Records of the queue as PARTITION:RANGE, such as 0:5-20 or 1:7")
     from_topics: list[str] = Field([], max_length=1000, description="Only records that failed on these topics")
-    exceptions: list[str] = Field([], max_length=1000, description="Only these classes of exceptions, whole or their last part")
-    topic: str | None = Field(None, description="Where the records go; when not given, the topic on which each failed")
-    edits: dict[str, _Edit] = Field({}, max_length=10_000, description="New keys and values by PARTITION:OFFSET; null is a null")
+    exceptions: list[str] = Field([], max_length=1000, description="Only these exception classes, full or simple names")
+    topic: str | None = Field(None, description="The topic for the records; default: the topic on which each failed")
+    edits: dict[str, _Edit] = Field({}, max_length=10_000, description="New keys and values by PARTITION:OFFSET; null writes a null")
     transforms: dict[str, str] = Field({}, description="transforms, transforms.…, predicates, predicates.…, as in a connector's config")
-    replay: str | None = Field(None, max_length=500, description="Identifies the request: the same twice is one replay")
-    dry_run: bool = Field(False, description="Write nothing, and answer what would be written")
-    records: int = Field(10, ge=1, le=1000, description="Of a dry run, how many records to show at the most")
+    replay: str | None = Field(None, max_length=500, description="Identifies the request: sent twice, it is one replay")
+    dry_run: bool = Field(False, description="Write nothing, and return what would be written")
+    records: int = Field(10, ge=1, le=1000, description="Maximum number of records of a dry run")
 
     @field_validator("transforms")
     @classmethod
@@ -51,7 +51,7 @@ class ReplayBody(bodies.JsonBody):
         return {key: text for key, text in bodies.settings(transforms).items() if text is not None}
 
     def request(self) -> ReplayRequest:
-        """Without what concerns a dry run."""
+        """The request, without the fields of a dry run."""
         edits = {at: edit.model_dump(exclude_unset=True) for at, edit in self.edits.items()}
         given = self.offsets, self.from_topics, self.exceptions, self.topic, edits, self.transforms, self.replay
         return ReplayRequest(*given)
@@ -64,7 +64,7 @@ async def get_replay(request: Request, connector: Connector) -> Response:
 
 
 def visible_replay(calls: Calls, user: User, found: Replay) -> Replay:
-    """``found`` without what is the status of the connector that replays, for a user who may read the sink and not that connector."""
+    """``found`` without the state of the replaying connector, if the user may not read that connector."""
     return found if calls.access.may(user, Right.READ, found.connector) else dataclasses.replace(found, state=None, failure=None)
 
 

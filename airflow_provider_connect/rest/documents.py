@@ -1,4 +1,4 @@
-"""The OpenAPI document: answers by the types in the table of verbs, and the schemas of bodies. Nothing is parsed or checked with it."""
+"""The OpenAPI document: answers from the types in the table of verbs, and the schemas of bodies. It parses and checks nothing."""
 
 import functools
 import operator
@@ -17,14 +17,14 @@ from airflow_provider_connect.runtime.model.view_json import json_fields
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """Every error."""
+    """The body of every error."""
 
     error_code: int
     message: str
 
 
 def described(verb: Verb, body: Mapping[str, object] | None = None) -> dict[str, Any]:
-    """Keywords for the route of ``verb``; ``body`` is the schema of what it takes. The route itself reads bodies and parameters."""
+    """FastAPI's keywords for the route of ``verb``; ``body`` is the schema of its body. The route itself reads bodies and parameters."""
     extra: dict[str, Any] = {}
     if body is not None:
         extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
@@ -39,7 +39,7 @@ def described(verb: Verb, body: Mapping[str, object] | None = None) -> dict[str,
     }
     for span, meaning in (("4XX", "The request is refused"), ("5XX", "The server cannot do it now")):
         responses[span] = {"model": _model(ErrorMessage), "description": meaning}
-    of_nothing = {"response_class": Response} if verb.answer is None else {}  # else an empty answer would be described as JSON
+    of_nothing = {"response_class": Response} if verb.answer is None else {}  # otherwise an empty answer would be documented as JSON
     return {
         "name": verb.name,
         "tags": [_tag(verb)],
@@ -60,7 +60,7 @@ def _tag(verb: Verb) -> str:
 
 @functools.cache
 def _model(kind: Any) -> Any:  # a type, or a form such as ``list[str]``
-    """``kind`` with pydantic's models in place of dataclasses and named tuples, whose fields have the names of the JSON."""
+    """``kind`` with a pydantic model for each dataclass and named tuple, whose fields are named as in the JSON."""
     arguments = tuple(map(_model, get_args(kind)))
     if isinstance(kind, UnionType):
         return functools.reduce(operator.or_, arguments)

@@ -1,4 +1,4 @@
-"""``/ui/connectors/«connector»/lag`` and ``/lags``, two of the page's routes: how far a connector is from the end of what it reads, now and
+"""``/ui/connectors/«connector»/lag`` and ``/lags``, two of the page's routes: a connector's distance from the end of its input, now and
 over time."""
 
 from fastapi import APIRouter
@@ -21,13 +21,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/ui/connectors/{connector}/lag")
 async def get_lag(request: Request, connector: Connector) -> Response:
-    """Of a sink, partition by partition, as it is now."""
+    """A sink's current lag, by partition."""
     return await calls_of(request).read(request, connector, lambda herder: answer(herder.partition_lags(connector)))
 
 
 @router.get("/ui/connectors/{connector}/lags")
 async def get_lags(request: Request, connector: Connector) -> Response:
-    """Over the last ``hours``: 1, 24 or 168."""
+    """The distances over the last ``hours``: 1, 24 or 168."""
     hours = query(request, "hours", "24")
 
     def respond(herder: Herder) -> Response:

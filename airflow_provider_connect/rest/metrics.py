@@ -28,7 +28,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric. ``name`` is fit for Prometheus; ``kind`` is ``counter`` or ``gauge``."""
+    """One metric. ``name`` is valid in Prometheus; ``kind`` is ``counter`` or ``gauge``."""
 
     name: str
     kind: str
@@ -47,8 +47,8 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class ConnectorMetrics:
-    """One connector's facts. ``plugins`` are those of its next run, by their locations in the config; ``task_classes`` and ``metrics``
-    have a key for each task; ``numbers`` are those of the whole connector."""
+    """The metrics of one connector. ``plugins``: those of its next run, by their prefixes in the config; ``task_classes`` and ``metrics``
+    have a key for each task; ``numbers``: metrics of the whole connector."""
 
     info: ConnectorInfo
     status: ConnectorStatusView
@@ -86,7 +86,7 @@ def _measure(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo
 
 
 def samples(connectors: Iterable[ConnectorMetrics], status_updates: Mapping[str, float]) -> Iterator[Sample]:
-    """Every sample there is of them, and of this process."""
+    """Every sample of the connectors and of this process."""
     count = tasks = 0
     for connector in connectors:
         count, tasks = count + 1, tasks + len(connector.status.tasks)
@@ -146,7 +146,7 @@ def _plugin(location: str, plugin: PluginView, labels: Mapping[str, str]) -> Ite
 
 
 def _words(group: str, labels: Mapping[str, str], words: Mapping[str, str | None]) -> Iterator[Sample]:
-    """Each word as a label of its own name; what is not known is left out."""
+    """Each word as a label of its name; unknown ones are left out."""
     for name, word in words.items():
         if word:
             yield _FAMILIES[group, name], {**labels, name.replace("-", "_"): word}, 1
@@ -158,7 +158,7 @@ def _numbers(group: str, labels: Mapping[str, str], values: Mapping[str, float])
 
 
 def text_of(given: Iterable[Sample]) -> str:
-    """Samples in Prometheus' text format (version 0.0.4): each family once, with its samples in the order in which they come."""
+    """Samples in Prometheus' text format (version 0.0.4): each family once, with its samples in the given order."""
     families: dict[Family, list[str]] = {}
     for family, labels, value in given:
         families.setdefault(family, []).append(f"{family.name}{_labels(labels)} {_number(value)}")

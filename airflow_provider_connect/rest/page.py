@@ -1,8 +1,8 @@
-"""``/ui``: the bundle of the page in Airflow's UI, what the page shows beside the answers of Kafka Connect's API, and the page itself where
-there is no Airflow.
+"""``/ui``: the bundle of the page in Airflow's UI, the data that Kafka Connect's API does not have, and the page itself for servers without
+Airflow.
 
-No part of that API, so not in its document: these routes change with the page. They only read; each change that the page asks for is a
-verb of the API.
+These routes change with the page, so they are not part of the API or its document. They only read; the page changes connectors through the
+API.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _PAGE = """<!doctype html>
 
 router = APIRouter(include_in_schema=False)
 page_router = APIRouter(include_in_schema=False)
-"""The page for a server of its own."""
+"""The page, for servers without Airflow's UI."""
 
 
 @cache
 def bundle(name: str = "connect.js") -> tuple[bytes, str]:
-    """A script, and its version for the query of its address: the beginning of its hash."""
+    """A script, and the version in its URL: the beginning of its hash."""
     script = files("airflow_provider_connect.rest").joinpath("ui", name).read_bytes()
     return script, sha256(script).hexdigest()[:12]
 
@@ -97,7 +97,7 @@ def _script(request: Request, found: tuple[bytes, str]) -> Response:
 
 @router.get("/ui/connectors")
 async def list_rows(request: Request) -> Response:
-    """With ``dag``, the connector of that DAG alone, if there is one."""
+    """With ``dag``, only the connector of that DAG, if there is one."""
     calls, user, dag = calls_of(request), user_of(request), request.query_params.get("dag")
 
     def respond(herder: Herder) -> Response:
@@ -129,7 +129,7 @@ async def list_rows(request: Request) -> Response:
 
 @router.get("/ui/connector-plugins")
 async def list_classes(request: Request) -> Response:
-    """The classes from which a user may make a connector, with what their authors say of them."""
+    """The connector classes that users can configure, with their summaries."""
     return await calls_of(request).ask(request, lambda herder: answer(herder.connector_classes()))
 
 
@@ -176,7 +176,7 @@ async def get_dead_letters(request: Request, connector: Connector) -> Response:
 
 @router.get("/ui/connectors/{connector}/replay")
 async def get_replay(request: Request, connector: Connector) -> Response:
-    """The last replay of dead-letter records, with the run that does it."""
+    """The last replay of dead-letter records, with its run."""
     calls, user = calls_of(request), user_of(request)
 
     def respond(herder: Herder) -> Response:
@@ -193,7 +193,7 @@ async def get_replay(request: Request, connector: Connector) -> Response:
 
 @router.get("/ui/connectors/{connector}/backfills")
 async def get_backfills(request: Request, connector: Connector) -> Response:
-    """With their last runs, and what the user may do with them."""
+    """Backfills with their last runs and the user's rights."""
     calls, user = calls_of(request), user_of(request)
 
     def respond(herder: Herder) -> Response:
@@ -213,7 +213,7 @@ async def get_backfills(request: Request, connector: Connector) -> Response:
 
 
 def _run_of(runs: Runs, name: str, replay: Replay | None) -> str | None:
-    """The run that does the replay; of one that is done the last one that has delivered something, for later runs have no work."""
+    """The run of the replay; of a completed one, the last run that delivered something, since later runs have no work."""
     delivered = runs.of(name) if replay is not None and replay.is_done else ()
     newest = delivered or runs.attempts(name)
     return newest[0].run if newest else None

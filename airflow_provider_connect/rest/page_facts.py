@@ -1,4 +1,4 @@
-"""What the page's routes share: what is known of runs, and what is kept because it is dear to find."""
+"""Data that the page's routes share: the runs of connectors, and cached values."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ _SEARCHES, _SEARCHES_OF_ALL = 2, 8
 
 
 class Runs(Protocol):
-    """What is known of runs that delivered something. Called from worker threads."""
+    """Runs that delivered something. Called from worker threads."""
 
     def last(self) -> Mapping[str, RunView]:
-        """The last one of each connector that exists, by name."""
+        """The last run of each existing connector, by name."""
         ...
 
     def of(self, connector: str) -> Sequence[RunView]:
-        """The connector's, the newest first."""
+        """The connector's runs, the newest first."""
         ...
 
     def by_hour(self) -> Mapping[str, Sequence[int]]:
-        """The records of each connector in each of the last 24 hours, the present one last; those without any are left out. May take
-        long, and raise anything."""
+        """The records of each connector in each of the last 24 hours, the current one last; connectors without any are left out. May take
+        long and may raise any exception."""
         ...
 
     def planned(self, dag_id: str | None = None) -> Mapping[str, PlanView] | None:
-        """What comes next, by DAG; with ``dag_id``, of that DAG alone. A DAG that does not exist is left out. None: not known."""
+        """The next run of each DAG, or only of ``dag_id``. A DAG that does not exist is left out. None: unknown."""
         ...
 
     def attempts(self, connector: str) -> Sequence[AttemptView]:
-        """Those of the connector's newest run."""
+        """The attempts of the connector's newest run."""
         ...
 
     def failed(self, connector: str) -> Sequence[FailedRun]:
-        """Those of the connector's newest runs that failed, the newest first."""
+        """The failed ones among the connector's newest runs, the newest first."""
         ...
 
     def lags(self, connector: str, *, hours: int) -> LagHistory:
-        """How far the connector was from its end in the last ``hours``, a key of ``LAG_SPANS``."""
+        """The connector's distances from its end in the last ``hours``, a key of ``LAG_SPANS``."""
         ...
 
 
@@ -98,9 +98,9 @@ class NoRuns:
 
 
 class PageFacts:
-    """What the page's routes share: what is known of runs, and what is kept because it is dear. One for each app.
+    """See the module. One for each app.
 
-    The lags of all sinks take requests to Kafka, the records by hour a scan of a day's rows. Neither may make the list wait or fail.
+    The lags of all sinks take requests to Kafka, the records by hour a scan of a day's rows. Neither may delay or fail the list.
     """
 
     def __init__(self, calls: Calls, runs: Runs, now: Callable[[], float] = time.monotonic) -> None:
@@ -118,24 +118,24 @@ class PageFacts:
         self.row_bytes = RowBytes()
 
     def progress(self, connector: str) -> ProgressView | None:
-        """What the connector delivers now, as it was some seconds ago; what was measured before that is not of now."""
+        """The connector's progress some seconds ago; None: it has no run, or the measurement is too old."""
         at, known = self._progress.known()
         return known.get(connector) if self._now() - at < _OLD_SECONDS else None
 
     def _measure(self, herder: Herder) -> tuple[float, Mapping[str, ProgressView]]:
         found = self._rates.progress(herder.workers(), now := self._now())
-        lags = herder.sink_lags(found)  # of the same instant: what was left before does not fit what has been delivered since
+        lags = herder.sink_lags(found)  # at the same instant as the deliveries
         return now, {name: _progress_view(each, lags.get(name)) for name, each in found.items()}
 
 
 def _progress_view(progress: Progress, lag: Mapping[str, float] | None) -> ProgressView:
-    """``lag`` None: a source, which counts what is left itself."""
+    """``lag`` None: a source, which reports its distance itself."""
     left, unit = (progress.left, progress.left_unit) if lag is None else (int(lag["records-lag"]), None)
     return ProgressView(progress.records, progress.bytes, progress.rate, left, progress.seconds_left(left, unit), unit)
 
 
 class Searches:
-    """The searches of dead letters that go on, each up to ten seconds of a thread: few for a user, and some for all users together."""
+    """Running searches of dead letters, each up to ten seconds of a thread: limits them per user and in total."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -143,7 +143,7 @@ class Searches:
 
     @contextmanager
     def start(self, user: str | None) -> Iterator[None]:
-        """One of the user's. Raises HttpException where too many go on; users without a name share those of one."""
+        """Run one search. Raises HttpException if too many are running; users without a name share one limit."""
         name = user or ""
         with self._lock:
             if self._running[name] >= _SEARCHES:
@@ -160,8 +160,8 @@ class Searches:
 
 
 class RowBytes:
-    """The rows of the list as JSON, each kept while what it is made of is equal: every page that is open asks for all of them every five
-    seconds, and few have changed. Safe for many threads: an entry is replaced as a whole."""
+    """The rows of the list as JSON, each cached while its parts are equal: every open page requests all of them every five seconds, and few
+    have changed. Safe for many threads: an entry is replaced as a whole."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, bool], tuple[tuple[object, ...], bytes]] = {}
@@ -177,7 +177,7 @@ class RowBytes:
         hours: Sequence[int],
         planned: Mapping[str, PlanView] | None,
     ) -> bytes:
-        """As ``model.page.row_of``. Views that have not changed are the same objects, so comparing them costs nothing."""
+        """As ``model.page.row_of``. Unchanged views are the same objects, so comparing them costs nothing."""
         distance = distances.get(info.name)
         parts = (info, status, last_run, distance, hours, planned and planned.get(dag_id_for(info.name)), planned is None)
         kept = self._kept.get((info.name, may_change))
@@ -187,7 +187,7 @@ class RowBytes:
         return kept[1]
 
     def forget(self, existing: Collection[str]) -> None:
-        """Drop the rows of deleted connectors, once they are most of what is kept."""
+        """Drop the rows of deleted connectors once they are most of the cache."""
         if len(self._kept) > 4 * len(existing) + 1000:
             self._kept = {key: kept for key, kept in list(self._kept.items()) if key[0] in existing}
 

@@ -1,6 +1,6 @@
-"""A value that many requests want and that takes long to make: each is given what is known, and a thread makes it anew behind them.
+"""A value that many requests need and that is slow to compute: each gets the last value, and a thread renews it in the background.
 
-Knows nothing of what the value is. A value that is not asked for is not made.
+Knows nothing of the value. A value that no request needs is not computed.
 """
 
 import logging
@@ -11,14 +11,14 @@ from typing import Final, Generic, TypeVar
 
 _T = TypeVar("_T")
 _SHARE: Final = 20
-"""The thread rests so many times as long as it worked, so that a value that takes long to make is older rather than dear."""
+"""The pause between computations, as a multiple of their duration: a slow value is older rather than expensive."""
 
 _log = logging.getLogger(__name__)
 
 
 class Refreshed(Generic[_T]):
-    """See the module. ``make`` may raise: the value is ``unknown`` then, as it is before the first time. ``seconds``: how old it may be
-    before it is made anew. ``name`` is in the log. ``now`` is a clock in seconds. Safe to share between threads."""
+    """See the module. The value is ``unknown`` before the first computation, and after ``make`` has raised. ``seconds``: its age before it
+    is renewed. ``name`` is for the log. ``now`` is a clock in seconds. Safe to share between threads."""
 
     def __init__(
         self, name: str, make: Callable[[], _T], unknown: _T, *, seconds: float, now: Callable[[], float] = time.monotonic
@@ -28,7 +28,7 @@ class Refreshed(Generic[_T]):
         self._making = threading.Lock()
 
     def known(self) -> _T:
-        """The value that was made last, at once."""
+        """The last value, without waiting."""
         if self._now() >= self._due and self._making.acquire(blocking=False):
             try:
                 threading.Thread(target=self._renew, name=f"connect-{self._name}", daemon=True).start()
@@ -40,7 +40,7 @@ class Refreshed(Generic[_T]):
         began = self._now()
         try:
             self._value = self._make()
-        except Exception as error:  # of any store or database; the next time may be better
+        except Exception as error:  # of any store or database; the next computation may succeed
             self._value = self._unknown
             _log.warning("%s cannot be read: %s", self._name, error)
         finally:

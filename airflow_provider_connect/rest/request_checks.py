@@ -1,10 +1,10 @@
 """The checks of every request before its route: its user, whether the path and method exist, its media types.
 
-Everything that is refused on the way, and everything that fails behind it, is answered here, as JSON; nothing leaves a trace of Python.
+Every refusal and every failure of a route is answered here, as JSON without a Python trace.
 
-Paths are read as they were sent, so that a connector's name may hold any character. Frameworks decode the whole path before they split it,
-so ``a%2Fb`` would be two segments. Here it is split first. The canonical form that the routes see has every segment percent-encoded, no
-slash at its end, and no matrix parameters (``;…``), which Kafka Connect drops too.
+Paths are read as sent, so that a connector's name may contain any character. Frameworks decode the whole path before they split it, so
+``a%2Fb`` would be two segments. Here it is split first. The canonical form for the routes has every segment percent-encoded, no trailing
+slash, and no matrix parameters (``;…``), which Kafka Connect drops too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _JSON = (("application", "json"), ("application", "*"), ("*", "*"))
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_PARAMETERS = 1000
 _PIECE = 64 * 1024
-"""What is sent of an answer before others have their turn: compression, for instance, gives none."""
+"""Bytes of an answer that are sent before the event loop serves other requests, which compression would not let it do."""
 
 MOST_BYTES = 8192
 _NOT_ENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -89,14 +89,14 @@ class RequestChecks:
         await self._app({**scope, "method": method, "path": root + path}, receive, answer)
 
     def _methods(self, path: str) -> set[str]:
-        """What may be done with the resource at ``path``; nothing, where there is none."""
+        """The allowed methods of the resource at ``path``; empty if it does not exist."""
         routes = [route for route in self._routes if isinstance(route, Route) and route.path_regex.match(path)]
         methods = {method for route in routes for method in route.methods or ()}
         return methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set()) if methods else set()
 
 
 def _check_size(scope: Scope) -> None:
-    """Not every web server limits the head of a request, and the next steps read all of it. Raises HttpException 414 or 431."""
+    """Not every web server limits the head of a request, and the next checks read all of it. Raises HttpException 414 or 431."""
     length = len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"])
     if length > MOST_BYTES:
         raise HttpException(414, f"Path and query are {length} bytes long, and no more than {MOST_BYTES} are read")
@@ -108,7 +108,7 @@ def _check_size(scope: Scope) -> None:
 
 
 def _check_forms(request: Request) -> None:
-    """Kafka Connect checks the form of a body even of verbs that take none. Raises HttpException 400, 415 or 406."""
+    """Check media types, as Kafka Connect does also for verbs without a body. Raises HttpException 400, 415 or 406."""
     given = request.headers.get("content-type")
     if given is not None:
         media_type = _MEDIA_TYPE.fullmatch(given)
@@ -122,7 +122,7 @@ def _check_forms(request: Request) -> None:
 
 
 class _Answer:
-    """Sends an answer piece by piece, the head of it alone for HEAD, and remembers its status."""
+    """Sends an answer in pieces, for HEAD only its head, and keeps its status."""
 
     def __init__(self, send: Send, *, is_head: bool) -> None:
         self._send, self._is_head = send, is_head
@@ -147,7 +147,7 @@ class _Answer:
 
 
 def _describe(scope: Scope) -> str:
-    """The user's address and the request: of the query, only known parameters are shown, for people put secrets anywhere."""
+    """The client's address and the request; of the query only known parameters, since users may put secrets into others."""
     client = scope.get("client") or ("-",)
     query = Request(scope).query_params.multi_items() if len(scope["query_string"]) <= MOST_BYTES else [("", "")]
     shown = "&".join(f"{name}={value[:100]!r}" if name in _SHOWN_PARAMETERS else "…" for name, value in query)
@@ -190,7 +190,7 @@ def _text(segment: bytes) -> str:
 
 
 def location_segment(name: str) -> str:
-    """``name`` as it stands in a Location header: what a path may hold is left as it is, as Kafka Connect leaves it, and so is what may
-    be encoded already (``%2F``); one slash at its beginning is the path's own."""
+    """``name`` in a Location header: as in Kafka Connect, characters that a path allows, and text that looks encoded (``%2F``), stay as
+    they are; a leading slash is dropped."""
     parts = _ENCODED.split(name.removeprefix("/"))
     return "".join(part if number % 2 else quote(part, safe=_LEFT_AS_IS) for number, part in enumerate(parts))

@@ -1,9 +1,9 @@
-"""Which settings of a connector hold secrets, how they are shown, and how a secret comes back when what was shown is sent in.
+"""The secrets of connectors' configs: which settings have them, how they are hidden, and how hidden ones are restored.
 
-A value is hidden when its key is of type PASSWORD or named like a secret; one that is all variables (``${file:…}``) is no secret. Of URLs
-the passwords are hidden. What is hidden comes back only to where it was: with another class or address, an author of the config could
-have a secret that he may not see sent to a host of his own. It is not known which settings of a plugin of another author become a part of
-an address, so there each change counts that is not known to be harmless.
+A value is hidden if its key is of type PASSWORD or named like a secret; a value of variables only (``${file:…}``) is not a secret. Of URLs
+the passwords are hidden. A hidden secret is restored only for the same class and address: otherwise an author of the config could have a
+secret that they may not see sent to a host of their own. Which settings of a foreign plugin become part of an address is unknown, so each
+change of such a plugin's settings counts unless it is known to be harmless.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.model.url_passwords import url_passwords, 
 from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConnectorInfo
 
 Definitions = Callable[..., Sequence[ConfigKeyView]]
-"""The keys of a plugin, by class name or alias, version, and where one is given its location; ``Herder.plugin_config``."""
+"""Returns the keys of a plugin, by class name or alias, version, and optionally location: ``Herder.plugin_config``."""
 _Named = tuple[str | None, ...]
 
 _ADDRESS = re.compile(
@@ -51,10 +51,10 @@ _MOST_PLUGINS = 4096
 
 
 class Secrets:
-    """Hides secrets of configs and restores them. Asks for a plugin's keys once in a while; safe for many threads.
+    """Hides secrets of configs and restores them. Reads a plugin's keys from time to time; safe for many threads.
 
-    ``hides_unknown``: while a plugin does not answer, all its settings are hidden, as fits where what is shown stays for good. So it is
-    everywhere once a plugin was forgotten for want of room, of which ``most_plugins`` have: its keys may have been of type PASSWORD.
+    ``hides_unknown``: hide all settings of a plugin that does not answer, for output that is stored permanently. It is switched on once the
+    cache of ``most_plugins`` has dropped a plugin, whose keys may have been of type PASSWORD.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Secrets:
         self._known: LRUCache[_Named, tuple[float, frozenset[str], bool]] = LRUCache(most_plugins)
         self._lock = threading.Lock()
         self.generation = 0
-        """Changes whenever what is hidden may have changed."""
+        """Increases whenever other values may be hidden."""
 
     def redacted(self, config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
         """``config`` with ``[hidden]`` in place of secrets. ``of``: the connector's config, where ``config`` is one of its tasks'."""
@@ -81,10 +81,10 @@ class Secrets:
         return dataclasses.replace(connector, config=self.redacted(connector.config))
 
     def restore(self, given: Mapping[str, str | None], known: Mapping[str, str] | None) -> dict[str, str | None]:
-        """``given`` with the secrets of ``known``, the connector's config as it is, where ``given`` has what ``redacted`` put there.
+        """``given`` with the secrets of ``known``, the connector's current config, in place of the hidden values of ``redacted``.
 
-        Raises ConfigException where ``known`` has no secret under the key: it was taken over from another connector; and where the secret
-        would go to another class or address than before.
+        Raises ConfigException if ``known`` has no secret under the key (it was copied from another connector), and if the secret would go
+        to another class or address than before.
         """
         passwords = self._password_keys(given)
         restored = {key: _restore(key, value, known or {}, passwords) for key, value in given.items()}
@@ -94,7 +94,7 @@ class Secrets:
         return restored
 
     def restore_patch(self, patch: Mapping[str, str | None], known: Mapping[str, str]) -> dict[str, str | None]:
-        """``patch`` with the secrets of ``known`` as ``restore`` puts them. A secret that the patch leaves as it is counts as sent back."""
+        """``patch`` with secrets as by ``restore``. A secret of ``known`` that the patch does not change counts as restored."""
         restored = self.restore({**known, **patch}, known)
         passwords = self._password_keys(known)
         kept = [key for key, value in known.items() if restored.get(key) == value and _redacted(key, value, passwords) != value]
@@ -112,7 +112,7 @@ class Secrets:
         return frozenset(found)
 
     def _passwords_of(self, plugin: _Named) -> tuple[frozenset[str], bool]:
-        """The keys, and whether they were ever known; of a plugin that is not there everything is."""
+        """The keys, and whether they were ever known; a missing plugin counts as known."""
         named = tuple(map(remembered_by, plugin))
         with self._lock:
             due, known, is_known = self._known.get(named, (0.0, frozenset[str](), False))
@@ -121,7 +121,7 @@ class Secrets:
         try:
             keys = frozenset(key.name for key in self._definitions(*plugin) if key.type == "PASSWORD")
             kept, is_known = _KEPT_SECONDS, True
-        except ConnectException as error:  # a plugin that is not there, or does not answer now: what was known holds, and else the names
+        except ConnectException as error:  # a plugin that is missing or does not answer: use the known keys, else only names
             keys, kept = known, _ASKED_AGAIN_SECONDS
             is_known = is_known or isinstance(error, PluginNotFoundException)
         if keys != known:
@@ -145,7 +145,7 @@ def _restore(key: str, value: str | None, known: Mapping[str, str], passwords: f
     if key in known and value in (HIDDEN, known[key], without_url_passwords(known[key])):
         return known[key]
     if is_secret and value != HIDDEN:
-        raise ConfigException.of(key, HIDDEN, "this stands for a whole secret and is no part of one; give the secret itself")
+        raise ConfigException.of(key, HIDDEN, "this stands for a whole secret, not for a part of one; give the secret itself")
     if is_secret or any(HIDDEN in password for password in url_passwords(value)):
         reason = "this stands for a secret that is not shown, and the connector has none under this key; give the secret itself"
         raise ConfigException.of(key, value, reason)
@@ -153,7 +153,7 @@ def _restore(key: str, value: str | None, known: Mapping[str, str], passwords: f
 
 
 def _refuse_moved_secrets(kept: Iterable[str], given: Mapping[str, str | None], known: Mapping[str, str]) -> None:
-    """Raise ConfigException if a secret that is ``kept`` would go to another class or address than in ``known``."""
+    """Raise ConfigException if a ``kept`` secret would go to another class or address than in ``known``."""
     secrets = [key for key in kept if known.get(key)]
     if not secrets:
         return
@@ -172,7 +172,7 @@ def _refuse_moved_secrets(kept: Iterable[str], given: Mapping[str, str | None], 
 
 
 def _is_address(key: str, value: str | None) -> bool:
-    """Whether a setting decides which code a secret goes to, or which host."""
+    """Whether a setting decides which code or host gets a secret."""
     if key.startswith("airflow."):
         return False
     if key in ("connector.class", LOCATION_KEY, *_CONVERTERS) or (key.startswith(("transforms.", "predicates.")) and key.endswith(".type")):
@@ -181,15 +181,15 @@ def _is_address(key: str, value: str | None) -> bool:
 
 
 def _may_be_address(key: str, value: str | None) -> bool:
-    """Whether a setting of a plugin of another author may become a part of an address: more than words and a number, and none that all
-    connectors of a kind have."""
+    """Whether a setting of a foreign plugin may become part of an address: not a setting of all connectors of a kind, and more than plain
+    words or a number."""
     if key.startswith("airflow.") or _HARMLESS.fullmatch(key):
         return False
     return _PART_OF_ADDRESS.search(key) is not None or (value is not None and _PLAIN.fullmatch(value) is None)
 
 
 def _plugin_of(key: str) -> str:
-    """The prefix of the plugin that a setting belongs to; empty: the connector."""
+    """The prefix of the setting's plugin; empty: the connector."""
     found = _PLUGIN.match(key)
     return "" if found is None else found[0]
 
@@ -205,7 +205,7 @@ def _is_of_the_framework(key: str) -> bool:
 
 
 def _plugins(config: Mapping[str, str | None]) -> Iterable[tuple[str, *_Named]]:
-    """Prefix of the keys, name, version, and where one is given location, of each plugin that the config names."""
+    """Prefix of the keys, name, version and, if given, location of each plugin in the config."""
     if name := config.get("connector.class"):
         named = name, config.get("connector.plugin.version")
         yield ("", *named) if (location := config.get(LOCATION_KEY)) is None else ("", *named, location)

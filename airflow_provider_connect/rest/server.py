@@ -1,7 +1,7 @@
-"""The REST server on a port of its own: where it listens, its names, TLS and users by Kafka Connect's worker settings.
+"""The REST server on its own port: address, host names, TLS and users from Kafka Connect's worker settings.
 
-Run in or beside a thread. On the loopback interface unless ``listeners`` names another address, and then only for users, unless the
-settings open it to all.
+Runs in the calling thread or in one of its own. Listens on the loopback interface unless ``listeners`` names another address, which then
+needs users unless the settings allow anonymous access.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from airflow_provider_connect.runtime.model.views import ServerView
 PORT = 8083
 LOOPBACK = "127.0.0.1"
 ANONYMOUS = "rest.anonymous.access"
-"""Ours: ``true`` opens a server without users to all who reach it."""
+"""Ours: ``true`` allows every client to do everything on a server without users."""
 ALLOWED_HOSTS = "rest.allowed.hosts"
 """Ours: further names by which clients may address the server, separated by commas; ``*`` for any."""
 _METHODS = ("GET", "POST", "HEAD")
@@ -50,8 +50,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RestListener:
-    """Where to listen; ``port`` 0 takes a free one. ``origins`` may call from a browser's page; ``names`` are those by which clients may
-    address the server, besides its addresses and the machine's own name.
+    """Where to listen; ``port`` 0 uses a free one. ``origins``: those whose pages may call. ``names``: host names of the server, besides
+    its addresses and the machine's own name.
     """
 
     host: str = LOOPBACK
@@ -143,7 +143,7 @@ def load_tls(worker: Mapping[str, str]) -> Tls:
         raise ConfigException.of("ssl.keystore.location", None, "an https listener needs a PEM file with its certificate and key")
     trusted = given.get("ssl.truststore.location") or _file_with(given.get("ssl.truststore.certificates"))
     if trusted is None and client_auth != "none":
-        raise ConfigException.of("ssl.truststore.location", None, "certificates of clients are asked for, and none would be trusted")
+        raise ConfigException.of("ssl.truststore.location", None, "clients must send certificates, and none would be trusted")
     return Tls(
         certificates=certificates,
         key=_file_with(given.get("ssl.keystore.key")),
@@ -154,8 +154,8 @@ def load_tls(worker: Mapping[str, str]) -> Tls:
 
 
 def _file_with(text: str | None) -> str | None:
-    """The path of a file in this process's memory that holds ``text``: the ssl module reads files only. It is on no disk and ends with the
-    process, however that ends; no other user can open it."""
+    """The path of a file in this process's memory with ``text``, for the ssl module reads only files. It is not on disk, disappears with
+    the process, and cannot be opened by other users."""
     if not text:
         return None
     descriptor = os.memfd_create("connect-rest.pem")
@@ -165,10 +165,10 @@ def _file_with(text: str | None) -> str | None:
 
 
 def create_access(worker: Mapping[str, str], listener: RestListener, *, otherwise: Access | None = None) -> Access:
-    """Users by HTTP Basic where the settings name them, else ``otherwise``. Without one, all who reach the port may do everything: where
-    the settings open it to them, or only this machine reaches it.
+    """Users by HTTP Basic if the settings name them, else ``otherwise``. Without both, every client may do everything, if the settings
+    allow it or the listener is local.
 
-    Raises ConfigException for other extensions, for credentials that cannot be read, and for a server that would be open by accident.
+    Raises ConfigException for other extensions, for unreadable credentials, and for a server that would be open by accident.
     """
     file = credentials_file(worker)
     if file is not None:
@@ -177,20 +177,20 @@ def create_access(worker: Mapping[str, str], listener: RestListener, *, otherwis
     if is_opened not in ("true", "false"):
         raise ConfigException.of(ANONYMOUS, is_opened, "Expected value to be either true or false")
     if is_opened == "true":
-        log.warning("All who reach %s:%s may do everything: %s is true", listener.host, listener.port, ANONYMOUS)
+        log.warning("Every client of %s:%s may do everything: %s is true", listener.host, listener.port, ANONYMOUS)
         return OpenToAll(listener.origins)
     if otherwise is not None:
         return otherwise
     if not listener.is_local:
         raise ConfigException(
-            f"The REST server would be open to all who reach {listener.host}:{listener.port}: name users in {CREDENTIALS}, listen on "
+            f"The REST server would be open to every client of {listener.host}:{listener.port}: name users in {CREDENTIALS}, listen on "
             f"{LOOPBACK}, or set {ANONYMOUS}=true"
         )
     return OpenToAll(listener.origins)
 
 
 class RestServer:
-    """One app on one listener. ``serve`` runs it until the process is asked to end; as a context manager it runs in a thread."""
+    """One app on one listener. ``serve`` runs it until the process is asked to end; the context manager runs it in a thread."""
 
     def __init__(self, app: FastAPI, listener: RestListener) -> None:
         if listener.origins:
@@ -213,7 +213,7 @@ class RestServer:
 
     @property
     def url(self) -> str:
-        """The base of the API, once it is started."""
+        """The base URL of the API, once the server has started."""
         port = self._server.servers[0].sockets[0].getsockname()[1]
         host = f"[{self._listener.host}]" if ":" in self._listener.host else self._listener.host
         return f"{'http' if self._listener.tls is None else 'https'}://{host}:{port}"
@@ -223,7 +223,7 @@ class RestServer:
         self._server.run()
 
     def __enter__(self) -> RestServer:
-        """Raises ConnectException when it cannot be started."""
+        """Start the server. Raises ConnectException."""
         self._thread = threading.Thread(target=self._server.run, name="connect-rest", daemon=True)
         self._thread.start()
         until = time.monotonic() + _START_SECONDS
@@ -241,8 +241,8 @@ class RestServer:
 class KnownHosts:
     """An ASGI middleware: answers 421 for a Host that is not in ``names``, not an address, and not this machine's own name.
 
-    A foreign web page can have its own name lead to this machine (DNS rebinding). The browser then takes this server for the page's own,
-    and only the name in the Host header shows it. Addresses are not names: no page can have one that is not its server's.
+    A foreign web page can have its name resolve to this machine (DNS rebinding). The browser then treats this server as the page's own, and
+    only the Host header reveals it. An address cannot be used for that.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
@@ -257,7 +257,7 @@ class KnownHosts:
         await self._app(scope, receive, send)
 
     def _is_known(self, hosts: list[str]) -> bool:
-        """A client of HTTP/1.0 need not send the header; browsers do, once."""
+        """An HTTP/1.0 client may omit the header; browsers send exactly one."""
         return "*" in self._names or all(len(hosts) == 1 and self._is_known_name(host) for host in hosts)
 
     def _is_known_name(self, host: str) -> bool:

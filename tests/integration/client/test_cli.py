@@ -214,7 +214,7 @@ def test_the_cluster_of_this_airflow(
     assert [line.split()[:2] for line in done["top"].out.splitlines()[1:]] == [["NAME", "STATE"], [unique, "PAUSED"]]
     assert (
         done["restart"].code,
-        f"is PAUSED, and a restart starts nothing of it: airflow connect resume {unique}" in done["restart"].err,
+        f"is PAUSED, and a restart would not start it: airflow connect resume {unique}" in done["restart"].err,
     ) == (
         1,
         True,

@@ -67,7 +67,7 @@ def test_without_users_only_the_flag_opens_it(
         refuses_odd_requests(url, None, unique)
         for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "https://evil.example"}, 403)):
             assert httpx.put(f"{url}/connectors/{unique}/pause", headers=headers, timeout=120).status_code == status
-    assert "All who reach 0.0.0.0:" in (tmp_path / "rest.log").read_text()
+    assert "Every client of 0.0.0.0:" in (tmp_path / "rest.log").read_text()
 
 
 def refuses_odd_requests(url: str, auth: tuple[str, str] | None, name: str) -> None:

@@ -76,7 +76,7 @@ def test_one_connector_by_day_and_by_run(capsys: pytest.CaptureFixture[str]) -> 
     run(Connect(Prices(), most_runs=1), "orders", "--runs")
     printed = capsys.readouterr()
     assert [line.split()[:2] for line in printed.out.splitlines()] == [["run", "runs"], ["run-2", "1"], ["total", "2"]]
-    assert "oldest runs are left out" in printed.err
+    assert "oldest runs have no rows" in printed.err
 
 
 def test_programs_get_the_whole_answer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,7 +101,7 @@ def test_revisions_and_their_difference_are_printed(capsys: pytest.CaptureFixtur
 def test_older_revisions_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     run(Connect(), "config", "history", "c", "--limit", "1")
     printed = capsys.readouterr()
-    assert (printed.out.splitlines()[1].split()[0], printed.err) == ("9", "There are older ones: --before 9\n")
+    assert (printed.out.splitlines()[1].split()[0], printed.err) == ("9", "For older entries: --before 9\n")
     run(Connect(), "config", "history", "c", "--limit", "1", "--before", "9")
     printed = capsys.readouterr()
     assert (printed.out.splitlines()[1].split()[0], printed.err) == ("4", "")

@@ -156,7 +156,7 @@ class Resting(Connect):
 @pytest.mark.parametrize("more", [[], ["--include-tasks"], ["--task", "0"]])
 def test_a_paused_connector_is_not_restarted_in_vain(more: list[str]) -> None:
     connect = Resting()
-    with pytest.raises(BadRequestException, match="Connector a is PAUSED, and a restart starts nothing of it: airflow connect resume a"):
+    with pytest.raises(BadRequestException, match="Connector a is PAUSED, and a restart would not start it: airflow connect resume a"):
         run(connect, "restart", "a", *more)
     assert connect.done == []
     assert run(connect, "restart", "failed", *more) == 0

@@ -134,7 +134,7 @@ def test_an_unreachable_server_is_named_without_its_password(ask: Ask) -> None:
         (httpx.Response(403, json={"detail": "Forbidden"}), ForbiddenException, "connectors: Forbidden"),
         (httpx.Response(404, text="<html>no</html>"), ServerException, "<html>no</html>"),
         (httpx.Response(302, headers={"Location": "/login"}), ServerException, "answers 302"),
-        (httpx.Response(200, text="<html>hello</html>"), ServerException, "is this its address"),
+        (httpx.Response(200, text="<html>hello</html>"), ServerException, "check the address"),
         (httpx.Response(200, json={"a": 1}), ServerException, "a list is expected"),
     ],
 )
@@ -160,7 +160,7 @@ def test_names_are_one_segment_of_the_path(ask: Ask) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", None])
 def test_a_name_that_would_be_another_path_is_not_sent(ask: Ask, name: str | None) -> None:
     wire = Wire(DONE)
-    with pytest.raises(BadRequestException, match="is no name of a connector"):
+    with pytest.raises(BadRequestException, match="is not a valid name of a connector"):
         ask(wire, "delete_connector", name)
     assert wire.requests == []
 

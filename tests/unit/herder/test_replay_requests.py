@@ -109,7 +109,7 @@ def test_one_replay_at_a_time_and_the_same_request_twice_is_one(queued: Queued) 
     queued.runs.taken()
     assert queued.ask(replay="mine") == first
     assert queued.runs.taken() == []
-    with pytest.raises(ConflictException, match="pause connector c-replay to give it up"):
+    with pytest.raises(ConflictException, match="abandon it by pausing connector c-replay"):
         queued.ask()
     queued.herder.pause("c-replay")
     assert queued.ask(replay="second").replay == "second"
