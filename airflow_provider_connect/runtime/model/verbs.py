@@ -40,7 +40,7 @@ from airflow_provider_connect.runtime.model.views import (
 )
 
 WARNINGS_HEADER: Final = "X-Config-Warnings"
-"""Of the answer to ``validate``: ``Validation.warnings`` as a JSON list in ASCII. Without warnings there is no such header."""
+"""Header of the answer to ``validate``: ``Validation.warnings`` as a JSON list in ASCII. Absent without warnings."""
 
 
 _MOST_DIGITS: Final = 18
@@ -129,28 +129,27 @@ _CONNECTOR: Final = "/connectors/{connector}"
 _PLUGIN: Final = "/connector-plugins/{plugin}/config"
 _PAGE: Final = {
     "limit": Parameter(
-        "How many at the most, from 1 to 1000; 50 when not given. Of offsets it counts partitions that changed. There are fewer in an "
-        "answer where they would be more than 1 MiB of configs or offsets",
+        "Maximum number, from 1 to 1000; default: 50. For offsets it counts changed partitions. An answer has fewer entries if they would "
+        "be more than 1 MiB of configs or offsets",
         int,
         50,
         (1, 1000),
     ),
-    "before": Parameter("Only those below this number, which an answer names as 'next_before'", int),
+    "before": Parameter("Only entries below this number, which is 'next_before' of the previous answer", int),
 }
 _DAYS: Final = {
     "days": Parameter(
-        f"How many days of UTC, today's the last, from 1 to {MOST_DAYS}; {DEFAULT_DAYS} when not given", int, DEFAULT_DAYS, (1, MOST_DAYS)
+        f"Number of UTC days, including today, from 1 to {MOST_DAYS}; default: {DEFAULT_DAYS}", int, DEFAULT_DAYS, (1, MOST_DAYS)
     )
 }
 _VERBS = (
-    Verb("server_info", "GET", "/", ServerView, "This server's version, and the Kafka cluster behind it."),
+    Verb("server_info", "GET", "/", ServerView, "This server's version and its Kafka cluster."),
     Verb(
         "health",
         "GET",
         "/health",
         HealthView,
-        "Whether the topics that hold the state can be read now (KIP-1017); and what an admin has to correct, for instance settings that "
-        "are not in force.",
+        "Whether the topics with the state can be read now (KIP-1017); and what an admin has to correct, such as settings without effect.",
         also={500: HealthView, 503: HealthView},
     ),
     Verb(
@@ -159,32 +158,32 @@ _VERBS = (
         "/connectors",
         list[str] | dict[str, ExpandedConnector],
         "The connectors that the user may read.",
-        query={"expand": Parameter("'info' or 'status', also both by giving it twice: an object by name instead of a list of names")},
+        query={"expand": Parameter("'info' or 'status', repeatable: an object by name instead of a list of names")},
     ),
     Verb(
         "create_connector",
         "POST",
         "/connectors",
         ConnectorInfo,
-        "Create a connector; it runs at once unless ``initial_state`` is another state.",
+        "Create a connector; it runs at once unless ``initial_state`` is PAUSED or STOPPED.",
         status=201,
         is_repeatable=False,
     ),
     Verb("connector_info", "GET", _CONNECTOR, ConnectorInfo, "The connector with its config, its secrets hidden."),
-    Verb("delete_connector", "DELETE", _CONNECTOR, None, "End the connector and remove it; its offsets stay.", status=204, removes=True),
+    Verb("delete_connector", "DELETE", _CONNECTOR, None, "Delete the connector; its offsets are kept.", status=204, removes=True),
     Verb(
         "connector_config",
         "GET",
         f"{_CONNECTOR}/config",
         dict[str, str],
-        "The config as it was given, variables unresolved, secrets hidden.",
+        "The config as it was written, variables unresolved, secrets hidden.",
     ),
     Verb(
         "put_connector_config",
         "PUT",
         f"{_CONNECTOR}/config",
         ConnectorInfo,
-        "Replace the config, or create the connector. A secret that was shown hidden and comes back so keeps its value.",
+        "Replace the config, or create the connector. A secret that is sent back hidden keeps its value.",
         also={201: ConnectorInfo},
     ),
     Verb("patch_connector_config", "PATCH", f"{_CONNECTOR}/config", ConnectorInfo, "Change some settings (KIP-477)."),
@@ -193,8 +192,7 @@ _VERBS = (
         "GET",
         f"{_CONNECTOR}/config/history",
         ConfigHistory,
-        "The configs that the connector had, the newest first: when, who, and which keys changed. Secrets are hidden, and so are their "
-        "changes.",
+        "The revisions of the config, the newest first: when, who, and which keys changed. Secrets and their changes are hidden.",
         query=_PAGE,
     ),
     Verb(
@@ -202,7 +200,7 @@ _VERBS = (
         "POST",
         f"{_CONNECTOR}/config/rollback",
         ConnectorInfo,
-        "Give the connector the config of an earlier revision, checked like any other. What is hidden keeps the value that it has now.",
+        "Restore the config of an earlier revision, validated like any other. Hidden values keep their current value.",
     ),
     Verb("connector_status", "GET", f"{_CONNECTOR}/status", ConnectorStatusView, "The states of the connector and its tasks."),
     Verb(
@@ -210,12 +208,12 @@ _VERBS = (
         "POST",
         f"{_CONNECTOR}/restart",
         None,
-        "Restart the connector; with a parameter that is true, the answer has the states of all that restarts (KIP-745).",
+        "Restart the connector; if a parameter is true, the answer has the states of all instances that restart (KIP-745).",
         status=204,
         also={202: ConnectorStatusView},
         query={
             "includeTasks": Parameter("'true': its tasks too", bool, False),
-            "onlyFailed": Parameter("'true': only what has FAILED", bool, False),
+            "onlyFailed": Parameter("'true': only FAILED instances", bool, False),
         },
         is_repeatable=False,
     ),
@@ -226,11 +224,11 @@ _VERBS = (
         "PUT",
         f"{_CONNECTOR}/stop",
         None,
-        "End the connector's tasks and remove them; its offsets can be altered then (KIP-875).",
+        "End and remove the connector's tasks; then its offsets can be altered (KIP-875).",
         status=204,
     ),
     Verb("task_infos", "GET", f"{_CONNECTOR}/tasks", list[TaskInfo], "The tasks with their committed configs, secrets hidden."),
-    Verb("task", "GET", f"{_CONNECTOR}/tasks/{{task}}", TaskDetail, "One task: its config, and its state if it has one yet (KIP-26)."),
+    Verb("task", "GET", f"{_CONNECTOR}/tasks/{{task}}", TaskDetail, "One task: its config, and its state if it has one (KIP-26)."),
     Verb("task_status", "GET", f"{_CONNECTOR}/tasks/{{task}}/status", TaskView, "The state of one task."),
     Verb("restart_task", "POST", f"{_CONNECTOR}/tasks/{{task}}/restart", None, "Restart one task.", status=204, is_repeatable=False),
     Verb(
@@ -253,7 +251,7 @@ _VERBS = (
         "PATCH",
         f"{_CONNECTOR}/offsets",
         Message,
-        "Set offsets of a STOPPED connector; null removes one. Partitions that are not named stay.",
+        "Set offsets of a STOPPED connector; null removes one. Other partitions are kept.",
     ),
     Verb("reset_offsets", "DELETE", f"{_CONNECTOR}/offsets", Message, "Remove all offsets of a STOPPED connector."),
     Verb(
@@ -261,7 +259,7 @@ _VERBS = (
         "GET",
         f"{_CONNECTOR}/offsets/history",
         OffsetHistory,
-        "What runs and users have done to the offsets, the newest first: when, who, and each partition before and after.",
+        "The changes of the offsets by runs and users, the newest first: when, who, and each partition before and after.",
         query=_PAGE,
     ),
     Verb(
@@ -270,14 +268,14 @@ _VERBS = (
         f"{_CONNECTOR}/offsets/undo",
         OffsetUndo,
         "Set the offsets of a STOPPED connector to those of an earlier instant, or to those before one change. With 'dry_run', in any "
-        "state: what would be read again and what would be skipped.",
+        "state: the records that would be read again or skipped.",
     ),
     Verb(
         "dead_letter_replay",
         "GET",
         f"{_CONNECTOR}/dead-letters/replay",
         Replay,
-        "The replay of the sink's dead-letter records that was requested last; 404 where there was none.",
+        "The last requested replay of the sink's dead-letter records; 404 if there was none.",
     ),
     Verb(
         "replay_dead_letters",
@@ -285,7 +283,7 @@ _VERBS = (
         f"{_CONNECTOR}/dead-letters/replay",
         Replay,
         "Write dead-letter records of a sink back to the topics on which they failed, or to another, each once: a run of the connector "
-        "«c»-replay does it. With 'dry_run' nothing is written, and the answer has the first records as they would be.",
+        "«c»-replay does it. With 'dry_run' nothing is written, and the answer has the first records that would be.",
         status=202,
         also={200: Replay},
         is_repeatable=False,
@@ -295,15 +293,15 @@ _VERBS = (
         "GET",
         f"{_CONNECTOR}/backfills",
         list[Backfill],
-        "The backfills of the connector that there are, by name, with how far each has come; 100 at the most.",
+        "The backfills of the connector with their progress, by name; 100 at most.",
     ),
     Verb(
         "create_backfill",
         "POST",
         f"{_CONNECTOR}/backfills",
         Backfill,
-        "Deliver ranges of a sink's topics again, by offset or time, as a connector of its own beside this one, whose offsets stay as they "
-        "are. With 'dry_run' (status 200): what would be delivered. For users who may change this connector and create the other.",
+        "Deliver ranges of a sink's topics again, by offset or time, as another connector; the offsets of this one do not change. With "
+        "'dry_run' (status 200): what would be delivered. For users who may change this connector and create the other.",
         status=201,
         also={200: Backfill},
         is_repeatable=False,
@@ -313,8 +311,8 @@ _VERBS = (
         "POST",
         f"{_CONNECTOR}/preview",
         Preview,
-        "What the connector's next run would plan and read first; of another config, or in another version, where one is given. Nothing is "
-        "committed. A connector with a config of its own in the body need not exist.",
+        "What the connector's next run would plan and read first, optionally with another config or version. Nothing is committed. With a "
+        "config in the body, the connector need not exist.",
         is_trial=True,
     ),
     Verb(
@@ -322,17 +320,17 @@ _VERBS = (
         "GET",
         f"{_CONNECTOR}/costs",
         ConnectorCosts,
-        "What the connector's runs have used, by day and by run: records, bytes, seconds, CPU-seconds; and money where prices are set. At "
+        "The usage of the connector's runs, by day and by run: records, bytes, seconds, CPU-seconds; and the cost if prices are set. At "
         "most the newest 1000 runs.",
         query=_DAYS,
     ),
-    Verb("upgrade", "GET", f"{_CONNECTOR}/upgrade", Upgrade, "The state of the upgrade that was requested last; 404 where there was none."),
+    Verb("upgrade", "GET", f"{_CONNECTOR}/upgrade", Upgrade, "The state of the last requested upgrade; 404 if there was none."),
     Verb(
         "request_upgrade",
         "PUT",
         f"{_CONNECTOR}/upgrade",
         Upgrade,
-        "Have the next run compare the versions by their next records and, if nothing stands in the way, use the new one. If its first run "
+        "Have the next run compare the versions by their next records and, if nothing prevents it, use the new one. If its first run "
         "fails, the old one is used again.",
         status=202,
     ),
@@ -341,7 +339,7 @@ _VERBS = (
         "DELETE",
         f"{_CONNECTOR}/upgrade",
         None,
-        "Forget the upgrade: the config alone decides which version runs.",
+        "Remove the upgrade: only the config decides which version runs.",
         status=204,
         removes=True,
     ),
@@ -350,7 +348,7 @@ _VERBS = (
         "POST",
         f"{_CONNECTOR}/upgrade/comparison",
         Comparison,
-        "What an upgrade would compare; nothing is requested or changed.",
+        "The comparison that an upgrade would make; nothing is requested or changed.",
         is_trial=True,
     ),
     Verb(
@@ -358,7 +356,7 @@ _VERBS = (
         "GET",
         "/connector-plugins",
         list[PluginView],
-        "The plugins that are installed, by kind, class and version.",
+        "The installed plugins, by kind, class and version.",
         query={"connectorsOnly": Parameter("'true', the default: only connectors", bool, True)},
     ),
     Verb(
@@ -377,16 +375,16 @@ _VERBS = (
         "PUT",
         f"{_PLUGIN}/validate",
         Validation,
-        "What is wrong with a config, setting by setting. Calls the plugin, so it is for users who may create such a connector.",
+        "The errors of a config, by setting. Calls the plugin, so it is for users who may create such a connector.",
         is_trial=True,
     ),
-    Verb("workers", "GET", "/workers", list[WorkerView], "The applications that run now, of connectors that the user may read."),
+    Verb("workers", "GET", "/workers", list[WorkerView], "The running applications of connectors that the user may read."),
     Verb(
         "costs",
         "GET",
         "/costs",
         Costs,
-        "The same by connector and day, of the connectors that the user may read; 400 where that would be more than 50000 rows.",
+        "The usage and costs by connector and day, of the connectors that the user may read; 400 for more than 50000 rows.",
         query=_DAYS,
     ),
     Verb(
@@ -394,16 +392,16 @@ _VERBS = (
         "GET",
         "/admin/loggers",
         dict[str, LoggerView],
-        "Every logger that this process has used, with the level in force, and the root.",
+        "Every logger that this process has used, and the root, with their effective levels.",
         is_admin=True,
     ),
-    Verb("logger", "GET", "/admin/loggers/{logger}", LoggerView, "The level in force of one logger.", is_admin=True),
+    Verb("logger", "GET", "/admin/loggers/{logger}", LoggerView, "The effective level of one logger.", is_admin=True),
     Verb(
         "set_logger_level",
         "PUT",
         "/admin/loggers/{logger}",
         list[str],
-        "Set the level of a logger and of those below it, until this server is restarted.",
+        "Set the level of a logger and its children, until this server is restarted.",
         also={204: None},
         query={"scope": Parameter("'worker', the default: this server process; 'cluster': all of them", str, "worker")},
         is_admin=True,

@@ -139,7 +139,7 @@ def test_the_plan_of_a_restart_is_printed_for_each(capsys: pytest.CaptureFixture
 
 def test_a_task_is_one_connectors(capsys: pytest.CaptureFixture[str]) -> None:
     connect = Connect()
-    with pytest.raises(ConnectException, match="--task is a task of one connector"):
+    with pytest.raises(ConnectException, match="--task is for one connector"):
         run(connect, "restart", "a", "b", "--task", "0")
     assert run(connect, "restart", "a", "--task", "0") == 0
     assert connect.done == [("restart", "a", 0)]
