@@ -17,10 +17,11 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 
 S3_REGION, STORE_URL = "s3.region", "store.url"
 ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "aws.access.key.id", "aws.secret.access.key", "aws.session.token"
-NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
-REFUSED: Final = ("401 Unauthorized", "403 Forbidden")
-"""In texts of the library's errors, not all of which have classes of their own."""
-_OF_THE_HOST: Final = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_", "MSI_")
+S3_NEEDS_KEYS: Final = "S3 needs an access key and its secret: those of the host are not used. Set both."
+MISSING_BUCKET: Final = ("NoSuchBucket", "NO_SUCH_BUCKET", "ContainerNotFound", "bucket does not exist")
+ACCESS_DENIED: Final = ("401 Unauthorized", "403 Forbidden")
+"""Parts of messages of obstore, deltalake and pyarrow, which have no exception classes for these errors."""
+_HOST_PREFIXES: Final = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_", "MSI_")
 _ENVIRONMENT: Final = threading.Lock()
 S3_CREDENTIALS: Final = {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY, "session_token": SESSION_TOKEN}
 """Settings by the library's names of them."""
@@ -94,7 +95,7 @@ def without_user(address: str) -> str:
 def hidden_environment() -> Iterator[None]:
     """Around the opening of a store. Other threads wait that long."""
     with _ENVIRONMENT:
-        hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_OF_THE_HOST)}
+        hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_HOST_PREFIXES)}
         try:
             yield
         finally:

@@ -69,7 +69,7 @@ class CommitFiles:
         self.folder, self._name = folder, name
         beside = rf"\.{re.escape(self._name)}"
         self._pattern = re.compile(rf"{beside}\.offsets\.(\d{{20}})(?:\.(\d+))?")
-        self._remains = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
+        self._leftovers = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
 
     def read(self) -> list[Committed]:
         """All of them, oldest first. Raises StoreException for one that cannot be read: it would be the truth about the file."""
@@ -83,9 +83,9 @@ class CommitFiles:
 
     def write(self, committed: Committed) -> None:
         """Make ``committed`` durable; returns when it is."""
-        name = self._name_of(committed)
+        name = self._file_name(committed)
         temporary = f"{name}.tmp-{os.getpid()}"
-        with os.fdopen(self._new(temporary), "w", encoding="utf-8") as file:
+        with os.fdopen(self._create(temporary), "w", encoding="utf-8") as file:
             file.write(committed.to_json())
             file.flush()
             os.fsync(file.fileno())
@@ -97,12 +97,12 @@ class CommitFiles:
 
     def remove(self, committed: Committed) -> None:
         with contextlib.suppress(FileNotFoundError):
-            self.folder.remove(self._name_of(committed))
+            self.folder.remove(self._file_name(committed))
 
     def clear_below(self, order: int) -> None:
         """Remove what older claims may have left besides committed states: locks of their own, and states that were never finished."""
         for name in self.folder.names():
-            match = self._remains.fullmatch(name)
+            match = self._leftovers.fullmatch(name)
             if match is not None and int(match[1] or match[2]) < order:
                 with contextlib.suppress(FileNotFoundError):
                     self.folder.remove(name)
@@ -129,13 +129,13 @@ class CommitFiles:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreException(f"{path} does not hold the committed length and offsets that it should: {error}") from error
 
-    def _new(self, name: str) -> int:
+    def _create(self, name: str) -> int:
         """A new file of this process; what one of the same number has left is removed, never written to."""
         with contextlib.suppress(FileNotFoundError):
             self.folder.remove(name)
         return self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
 
-    def _name_of(self, committed: Committed) -> str:
+    def _file_name(self, committed: Committed) -> str:
         revision = f".{committed.revision}" if committed.revision else ""
         return f".{self._name}.offsets.{committed.order:020d}{revision}"
 
@@ -154,7 +154,7 @@ def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_s
             return True
 
 
-def newest_of(found: list[Committed], scope: str | None = None) -> Committed | None:
+def newest_state(found: list[Committed], scope: str | None = None) -> Committed | None:
     """The truth among states sorted oldest first: the newest of ``scope``; where it has none, the newest of all."""
     own = [committed for committed in found if committed.scope == scope]
     kept = own or found

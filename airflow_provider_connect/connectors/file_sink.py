@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from airflow_provider_connect.connectors.commit_files import try_lock
 from airflow_provider_connect.connectors.lines import as_text
-from airflow_provider_connect.connectors.transactional_file import TransactionalFile, alter_offsets, forget
+from airflow_provider_connect.connectors.transactional_file import TransactionalFile, alter_offsets, forget_commits
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.columns import as_data_exception, is_json, values_of
 from airflow_provider_connect.data.java_text import NULL, in_hash_order, text_of
@@ -32,18 +32,18 @@ from airflow_provider_connect.sdk.offset_row import ADOPT
 from airflow_provider_connect.sdk.task import SinkTask
 
 FILE = "file"
-TURN_SECONDS: Final = 30.0
-_STATE: Final = (
+APPEND_LOCK_SECONDS: Final = 30.0
+_NO_STATE_FILE: Final = (
     "Exactly once keeps its state beside the file, and this folder cannot be written to. "
     "Make it writable, or set delivery.guarantee to at_least_once."
 )
-_TURNS: Final = (
+_NO_APPEND_LOCK: Final = (
     "Several tasks take turns by a lock beside the file, and this folder cannot be written to. Make it writable, or set tasks.max to 1."
 )
-WAITING_BYTES: Final = 64 << 20  # several tasks of one file keep this much, then they ask for a commit
+MAX_BUFFERED_BYTES: Final = 64 << 20  # several tasks of one file keep this much, then they ask for a commit
 
 
-class AppendedFile:
+class AppendFile:
     """The file at least once: each task appends whole lines to its end.
 
     Tasks that share the file take turns by a lock beside it, ``.out.txt.lock.append``: the kernel may cut a write short, and the lines of
@@ -52,16 +52,16 @@ class AppendedFile:
 
     def __init__(self, folder: AllowedFolder, name: str, *, is_shared: bool = False) -> None:
         self._path = os.path.join(folder.path, name)
-        self._descriptor = self._turn = -1
-        forget(folder, name)
+        self._descriptor = self._append_lock = -1
+        forget_commits(folder, name)
         if is_shared:
-            _refuse_read_only(folder, _TURNS)
+            _check_folder_writable(folder, _NO_APPEND_LOCK)
         try:
             self._is_regular = _is_regular(folder, name)
             reads = os.O_RDWR if self._is_regular else os.O_WRONLY  # to read from a pipe would make its writer its reader
             self._descriptor = folder.open(name, reads | os.O_APPEND | os.O_CREAT)
             if is_shared and self._is_regular:
-                self._turn = folder.open(f".{name}.lock.append", os.O_RDWR | os.O_CREAT)
+                self._append_lock = folder.open(f".{name}.lock.append", os.O_RDWR | os.O_CREAT)
             if self._is_regular:
                 self._end_last_line()
         except BaseException:
@@ -71,17 +71,17 @@ class AppendedFile:
     def append(self, pieces: list[memoryview]) -> None:
         """Write whole lines, and nothing of another task between them. Raises RetriableException, before anything is written, when another
         task does not give the turn back."""
-        if self._turn < 0:
+        if self._append_lock < 0:
             self._write(pieces)
             return
-        if not try_lock(self._turn, fcntl.LOCK_EX, seconds=TURN_SECONDS, poll_seconds=0.001):
-            text = f"{self._path} is being written by another task for more than {TURN_SECONDS:g} s. A later try may succeed."
+        if not try_lock(self._append_lock, fcntl.LOCK_EX, seconds=APPEND_LOCK_SECONDS, poll_seconds=0.001):
+            text = f"{self._path} is being written by another task for more than {APPEND_LOCK_SECONDS:g} s. A later try may succeed."
             raise RetriableException(text)
         try:
             end_last_line(self._descriptor)  # a task that was killed in its turn has left part of a line
             self._write(pieces)
         finally:
-            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            fcntl.flock(self._append_lock, fcntl.LOCK_UN)
 
     def _write(self, pieces: list[memoryview]) -> None:
         for piece in pieces:
@@ -94,10 +94,10 @@ class AppendedFile:
             os.fsync(self._descriptor)
 
     def close(self) -> None:
-        for descriptor in (self._descriptor, self._turn):
+        for descriptor in (self._descriptor, self._append_lock):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._descriptor = self._turn = -1
+        self._descriptor = self._append_lock = -1
 
     def _end_last_line(self) -> None:
         """A line that a killed process has left unfinished must not swallow the next one. Only where no other task is writing."""
@@ -118,16 +118,16 @@ class FileStreamSinkTask(SinkTask):
     def start(self, config: Config) -> None:
         """Raises ConfigException if the file cannot be written to."""
         path = self._path = _path_of(config)
-        self._claimed: TransactionalFile | None = None
-        self._appended: AppendedFile | None = None
+        self._transactional_file: TransactionalFile | None = None
+        self._append_file: AppendFile | None = None
         try:
             folder, name = self.allowed_paths.folder_of(FILE, path)
             is_shared = int(config.originals.get("tasks.max", "1")) > 1
             if self.context.exactly_once:
                 with contextlib.suppress(FileNotFoundError):  # it is created once it is known to be another than the one committed
                     os.close(folder.open(name, os.O_RDWR | os.O_APPEND))
-                _refuse_read_only(folder, _STATE)
-                self._claimed = TransactionalFile(
+                _check_folder_writable(folder, _NO_STATE_FILE)
+                self._transactional_file = TransactionalFile(
                     folder,
                     name,
                     self.context.claim,
@@ -138,15 +138,15 @@ class FileStreamSinkTask(SinkTask):
                     adopts=self.context.config.get(ADOPT),
                 )
             else:
-                self._appended = AppendedFile(folder, name, is_shared=is_shared)
+                self._append_file = AppendFile(folder, name, is_shared=is_shared)
         except OSError as error:
             raise ConfigException.of(FILE, path, f"Couldn't find or create file for FileStreamSinkTask: {error.strerror}") from error
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """Exactly once: take the file over. Of the offsets found in it those of ``partitions`` are returned, if they are known there."""
-        if self._claimed is None:
+        if self._transactional_file is None:
             return None
-        found = self._claimed.take_over(keep_all=self.context.has_external_commits)
+        found = self._transactional_file.take_over(keep_all=self.context.has_external_commits)
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
@@ -164,31 +164,31 @@ class FileStreamSinkTask(SinkTask):
             raise ConnectException(f"Writing {count} records of topic {batch.topic} failed: {error}") from error
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        if self._appended is not None:
-            self._appended.sync()
+        if self._append_file is not None:
+            self._append_file.sync()
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        if self._claimed is None:
+        if self._transactional_file is None:
             self.flush(offsets)
         else:
-            self._claimed.commit(offsets)
+            self._transactional_file.commit(offsets)
         return offsets
 
     def datasets(self) -> Iterable[Dataset]:
         return [Dataset("file", os.path.abspath(self._path))]
 
     def stop(self) -> None:
-        for file in (self._claimed, self._appended):
+        for file in (self._transactional_file, self._append_file):
             if file is not None:
                 file.close()
 
     def _append(self, pieces: list[memoryview]) -> None:
-        if self._claimed is not None:
-            self._claimed.append(pieces)
-            if self._claimed.waiting_bytes > WAITING_BYTES:
+        if self._transactional_file is not None:
+            self._transactional_file.append(pieces)
+            if self._transactional_file.buffered_bytes > MAX_BUFFERED_BYTES:
                 self.context.request_commit()
-        elif self._appended is not None:
-            self._appended.append(pieces)
+        elif self._append_file is not None:
+            self._append_file.append(pieces)
 
 
 class FileStreamSinkConnector(SinkConnector):
@@ -222,7 +222,7 @@ class FileStreamSinkConnector(SinkConnector):
         return values
 
     def check(self, config: Mapping[str, str]) -> None:
-        _refuse_unwritable(*self.allowed_paths.folder_of(FILE, _path_of(self.config_def.parse(config))))
+        _check_writable(*self.allowed_paths.folder_of(FILE, _path_of(self.config_def.parse(config))))
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
@@ -267,7 +267,7 @@ def _path_of(config: Config) -> str:
     return path
 
 
-def _refuse_unwritable(folder: AllowedFolder, name: str) -> None:
+def _check_writable(folder: AllowedFolder, name: str) -> None:
     path = folder.given
     try:
         found = folder.stat(name)
@@ -288,7 +288,7 @@ def _refuse_unwritable(folder: AllowedFolder, name: str) -> None:
         raise ConfigException.of(FILE, path, reason)
 
 
-def _refuse_read_only(folder: AllowedFolder, why: str) -> None:
+def _check_folder_writable(folder: AllowedFolder, why: str) -> None:
     if not folder.is_writable():
         raise ConfigException.of(FILE, folder.path, why)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from io import FileIO
 from typing import Any, ClassVar, Final
 
-from airflow_provider_connect.connectors.lines import Lines, lines_of
+from airflow_provider_connect.connectors.lines import MAX_LINE_BYTES, Lines, lines_of
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.records import BYTES, Distance
 from airflow_provider_connect.data.schema import STRING_SCHEMA
@@ -33,7 +33,6 @@ FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
 FILENAME, POSITION = "filename", "position"
 CHUNK_BYTES: Final = 8 << 20
 PEEK_BYTES: Final = 64 << 10
-MOST_LINE_BYTES: Final = 32 << 20  # no broker that is set up as usual takes a tenth of it
 
 
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
@@ -60,12 +59,12 @@ class FileReader:
         self._lines: Lines | None = None
         self._taken = 0
         if position > self._end:
-            self._begin_again()
+            self._restart()
 
     def next(self, most: int) -> tuple[pa.Array, int] | None:
         """Up to ``most`` lines and the position behind them; None: no complete line before the end.
 
-        Raises DataException for a line of more than ``MOST_LINE_BYTES``. It is passed over: what comes next are the lines behind it.
+        Raises DataException for a line of more than ``MAX_LINE_BYTES``. It is passed over: what comes next are the lines behind it.
         """
         if self._lines is None or self._taken == len(self._lines):
             self._lines = self._read()
@@ -104,24 +103,24 @@ class FileReader:
             wanted = min(chunk, self._end - self._base)
             piece = os.pread(self._fd, wanted, self._base)
             if os.fstat(self._fd).st_size < self._base:
-                self._begin_again()
+                self._restart()
                 continue
             lines = lines_of(piece, is_last=self._is_last and self._base + len(piece) >= self._end)
             if len(lines):
                 return lines
             if self._base + wanted >= self._end:
                 return None
-            if wanted >= MOST_LINE_BYTES:
-                self._pass_over()
-            chunk = min(2 * chunk, MOST_LINE_BYTES)  # one line is longer than the chunk
+            if wanted >= MAX_LINE_BYTES:
+                self._skip_line()
+            chunk = min(2 * chunk, MAX_LINE_BYTES)  # one line is longer than the chunk
         return None
 
-    def _pass_over(self) -> None:
+    def _skip_line(self) -> None:
         """Go behind the line at hand, a piece at a time, and raise DataException for it.
 
         One that has no end yet is no record, and what is still to come would be read as a line of its own: that is a ConnectException.
         """
-        begin, at = self._base, self._base + MOST_LINE_BYTES - 1  # the last byte may be a \r, of which the next one decides
+        begin, at = self._base, self._base + MAX_LINE_BYTES - 1  # the last byte may be a \r, of which the next one decides
         self._lines = None
         while at < self._end:
             piece = os.pread(self._fd, min(self._chunk_bytes, self._end - at), at)
@@ -130,21 +129,20 @@ class FileReader:
             found = _LINE_END.search(piece)
             if found is not None and (found.end() < len(piece) or piece[-1:] == b"\n"):
                 self._base = at + found.end()
-                raise self._too_long(begin)
+                raise self._length_error(begin)
             at += len(piece) - (1 if piece[-1:] == b"\r" and len(piece) > 1 else 0)  # its line feed may come with the next piece
         if self._is_last:
             self._base = self._end
-            raise self._too_long(begin)
+            raise self._length_error(begin)
         raise ConnectException(
             f"The line of {self._path} at position {begin} has no end in the {self._end - begin} bytes that there are of it: a line "
-            f"may have {MOST_LINE_BYTES} bytes. End the line, or replace the file"
+            f"may have {MAX_LINE_BYTES} bytes. End the line, or replace the file"
         )
 
-    def _too_long(self, begin: int) -> DataException:
+    def _length_error(self, begin: int) -> DataException:
         length = self._base - begin
         return DataException(
-            f"The line of {self._path} from position {begin} to {self._base} is {length} bytes long: "
-            f"a line may have {MOST_LINE_BYTES} bytes"
+            f"The line of {self._path} from position {begin} to {self._base} is {length} bytes long: a line may have {MAX_LINE_BYTES} bytes"
         )
 
     @property
@@ -157,7 +155,7 @@ class FileReader:
         """Up to where the file is read, as far as is known."""
         return self._end
 
-    def _begin_again(self) -> None:
+    def _restart(self) -> None:
         size = os.fstat(self._fd).st_size
         log.warning(
             "File %s is %d bytes long, but was read up to byte %d before: it was cut short, reading from 0", self._path, size, self._base
@@ -178,7 +176,7 @@ class FileStreamSourceTask(SourceTask):
 
     def start(self, config: Config) -> None:
         self._reader: FileReader | None = None
-        self._passed_over: int | None = None  # the position behind a line that was too long, to be committed
+        self._skipped_to: int | None = None  # the position behind a line that was too long, to be committed
         self._is_missing = False
         self._is_stopped = False
         self._reading = threading.Lock()
@@ -193,13 +191,13 @@ class FileStreamSourceTask(SourceTask):
         with self._reading:
             if self._is_stopped or not self._open():
                 return None
-            if self._passed_over is not None:
-                position, self._passed_over = self._passed_over, None
+            if self._skipped_to is not None:
+                position, self._skipped_to = self._skipped_to, None
                 return self._batch(pa.array([], type=pa.string()), position)
             try:
                 return self._next_batch()
             except DataException:
-                self._passed_over = None if self._reader is None else self._reader.position
+                self._skipped_to = None if self._reader is None else self._reader.position
                 raise
 
     def distance(self) -> Distance | None:
@@ -286,9 +284,9 @@ class FileStreamSourceConnector(SourceConnector):
         try:
             folder.stat(name)
         except FileNotFoundError:
-            self._miss(path)
+            self._report_missing(path)
 
-    def _miss(self, path: str) -> None:
+    def _report_missing(self, path: str) -> None:
         self.missing = f"There is no file {path}: nothing is read until there is"
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
@@ -312,7 +310,7 @@ class FileStreamSourceConnector(SourceConnector):
         try:
             descriptor = self.allowed_paths.open(FILE, path, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
-            self._miss(path)
+            self._report_missing(path)
             return False
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
@@ -328,12 +326,12 @@ class FileStreamSourceConnector(SourceConnector):
             )
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
             if offset is not None:
-                _refuse_wrong_offset(partition, offset)
+                _check_offset(partition, offset)
                 if partition == {FILENAME: path}:
-                    self._refuse_beyond_end(path, offset[POSITION])
+                    self._check_not_beyond_end(path, offset[POSITION])
         return True
 
-    def _refuse_beyond_end(self, path: str, position: int) -> None:
+    def _check_not_beyond_end(self, path: str, position: int) -> None:
         """A run would take the file for one that was cut short. A file that is not on this host, or is not allowed, tells nothing."""
         try:
             folder, name = self.allowed_paths.folder_of(FILE, path)
@@ -344,7 +342,7 @@ class FileStreamSourceConnector(SourceConnector):
             raise ConnectException(f"The position {position} is beyond the end of {path}, which has {found.st_size} bytes")
 
 
-def _refuse_wrong_offset(partition: Any, offset: Any) -> None:
+def _check_offset(partition: Any, offset: Any) -> None:
     if POSITION not in offset:
         raise ConnectException(f"Offset objects should either be null or contain the key '{POSITION}'")
     position = offset[POSITION]

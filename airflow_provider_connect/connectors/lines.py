@@ -15,6 +15,8 @@ from airflow_provider_connect.data.arrow import np, pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MAX_LINE_BYTES: Final = 32 << 20
+"""Of a line, or another record of a text file. The usual limits of brokers are below a tenth of it."""
 LINE_FEED: Final = 10
 CARRIAGE_RETURN: Final = 13
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")

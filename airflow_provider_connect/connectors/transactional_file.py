@@ -25,7 +25,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from airflow_provider_connect.connectors.commit_files import CommitFiles, Committed, newest_of, try_lock
+from airflow_provider_connect.connectors.commit_files import CommitFiles, Committed, newest_state, try_lock
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
@@ -65,12 +65,12 @@ class TransactionalFile:
         self._committed = Committed(claim, order, 0, topic_ids=topic_ids)
         self._descriptor = -1
         self._position = 0
-        self._waiting: list[memoryview] = []
+        self._buffered: list[memoryview] = []
 
     @property
-    def waiting_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """What a shared file has been given and not written yet."""
-        return sum(len(piece) for piece in self._waiting)
+        return sum(len(piece) for piece in self._buffered)
 
     def take_over(self, *, keep_all: bool = False) -> dict[TopicPartition, int]:
         """Become the one that may write; the offsets that the file holds. ``keep_all``: a process without such state has written behind
@@ -92,9 +92,9 @@ class TransactionalFile:
     def append(self, pieces: list[memoryview]) -> None:
         """Write behind what is there; not durable before ``commit``. After an OSError the same pieces may be given again."""
         if self._is_shared:
-            self._waiting += pieces
+            self._buffered += pieces
         else:
-            self._refuse_if_changed()
+            self._check_unchanged()
             self._position = write_all(self._descriptor, pieces, self._position)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -104,32 +104,32 @@ class TransactionalFile:
         """
         if self._is_shared:
             with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):
-                self._write_waiting()
+                self._write_buffered()
                 self._commit(offsets)
-            self._waiting.clear()
+            self._buffered.clear()
         elif self._position != self._committed.length or not offsets.items() <= self._committed.offsets.items():
             self._commit(offsets)
 
     def close(self) -> None:
         """Let go of the file. What was not committed is cut off by the next one that takes over."""
-        self._waiting.clear()
+        self._buffered.clear()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _take_over(self, *, keep_all: bool) -> None:
         found = self._commit_files.read()
-        truth = newest_of(found, self._committed.scope)
+        truth = newest_state(found, self._committed.scope)
         is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
         if truth is not None:
             truth = self._taken(truth)
-        self._committed = self._adopted(truth, is_ours=is_ours, keep_all=keep_all and not is_ours)
+        self._committed = self._adopt(truth, is_ours=is_ours, keep_all=keep_all and not is_ours)
         if self._is_shared and is_ours and self._committed.inode == self._inode():
-            self._descriptor = self._joined()
+            self._descriptor = self._join_file()
         else:
             self._commit_files.write(replace(self._committed, inode=None) if self._is_shared else self._committed)  # 1
-            self._descriptor = self._locked(is_ours=is_ours)  # 2
-            self._refuse_if_newer()  # 3
+            self._descriptor = self._lock_file(is_ours=is_ours)  # 2
+            self._check_no_newer_claim()  # 3
             os.ftruncate(self._descriptor, self._committed.length)  # 4
             if self._is_shared:
                 self._grant_group_access()
@@ -147,7 +147,7 @@ class TransactionalFile:
         OffsetRow(None, truth.claim, truth.order).taken(self._path, OffsetRow(None, own.claim, own.order))
         offsets = dict[TopicPartition, int]()
         for partition, offset in truth.offsets.items():
-            self._refuse_anothers(partition.topic, truth.connectors.get(partition.topic, self._connector))
+            self._reject_foreign_offsets(partition.topic, truth.connectors.get(partition.topic, self._connector))
             row = OffsetRow(offset, truth.claim, truth.order, truth.topic_ids.get(partition.topic, ""))
             claimant = OffsetRow(None, own.claim, own.order, self._topic_ids.get(partition.topic, ""))
             taken = row.taken(f"{partition} in {self._path}", claimant, adopts=self._adopts)
@@ -155,7 +155,7 @@ class TransactionalFile:
                 offsets[partition] = taken.next_offset
         return replace(truth, offsets=offsets, topic_ids={**truth.topic_ids, **self._topic_ids})
 
-    def _refuse_anothers(self, topic: str, connector: str) -> None:
+    def _reject_foreign_offsets(self, topic: str, connector: str) -> None:
         """Another connector's offsets of a topic that this one reads are neither continued nor taken for its own."""
         if topic in self._topic_ids and connector != self._connector:
             raise ConfigException(
@@ -163,7 +163,7 @@ class TransactionalFile:
                 f"or remove the files .{self._name}.offsets.* beside it: then this one writes all records of the topic behind what is there"
             )
 
-    def _adopted(self, truth: Committed | None, *, is_ours: bool, keep_all: bool) -> Committed:
+    def _adopt(self, truth: Committed | None, *, is_ours: bool, keep_all: bool) -> Committed:
         """The state to go on from: the truth, or the file as it is if nothing was ever committed or another file was put there."""
         own = self._committed
         try:
@@ -188,7 +188,7 @@ class TransactionalFile:
 
     # The lock
 
-    def _locked(self, *, is_ours: bool) -> int:
+    def _lock_file(self, *, is_ours: bool) -> int:
         """The file, or a copy of its committed part, open and locked for as long as it is open."""
         while True:
             descriptor = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
@@ -203,12 +203,12 @@ class TransactionalFile:
         if is_ours:
             text = f"{self._path} is being written by another process of the same claim, {self._committed.claim}"
             raise RetriableException(text)
-        return self._locked_copy()
+        return self._lock_copy()
 
-    def _locked_copy(self) -> int:
+    def _lock_copy(self) -> int:
         """The committed bytes in a file of our own that takes the name over. One copy is written after another."""
         with self._commit_files.lock(fcntl.LOCK_EX):
-            self._refuse_if_newer()
+            self._check_no_newer_claim()
             source = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if try_lock(source, fcntl.LOCK_EX, seconds=0):
                 return source
@@ -219,7 +219,7 @@ class TransactionalFile:
             fcntl.flock(copy, fcntl.LOCK_EX)
             try:
                 self._copy(source, copy)
-                self._refuse_if_newer()
+                self._check_no_newer_claim()
                 self._folder.replace(temporary, self._name)
             except BaseException:
                 os.close(copy)
@@ -256,7 +256,7 @@ class TransactionalFile:
         self._commit_files.write(self._committed)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
-    def _joined(self) -> int:
+    def _join_file(self) -> int:
         """The file that another task of this claim has taken over."""
         descriptor = self._folder.open(self._name, os.O_RDWR)
         if not try_lock(descriptor, fcntl.LOCK_SH):
@@ -267,10 +267,10 @@ class TransactionalFile:
     # The commit
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._refuse_if_changed()
+        self._check_unchanged()
         os.fsync(self._descriptor)  # 1
         inode = os.fstat(self._descriptor).st_ino
-        self._refuse_if_newer()  # 2
+        self._check_no_newer_claim()  # 2
         if self._inode() != inode:
             raise FencedException(f"{self._path} is another file than the one that claim {self._committed.claim} has written to")
         merged = {**self._committed.offsets, **offsets}
@@ -280,7 +280,7 @@ class TransactionalFile:
         self._commit_files.write(committed)  # 3
         self._committed = committed
 
-    def _write_waiting(self) -> None:
+    def _write_buffered(self) -> None:
         """Write what waits behind what the tasks of this claim have committed by now; a dead one's remains are written over."""
         mine = (self._committed.claim, self._committed.order)
         own = [committed for committed in self._commit_files.read() if (committed.claim, committed.order) == mine]
@@ -291,7 +291,7 @@ class TransactionalFile:
             raise StoreException(
                 f"{self._path} is {size} bytes long, but {self._committed.length} bytes were committed: another process has cut it"
             )
-        pieces = [*self._missing_line_end(), *self._waiting] if self._waiting else []
+        pieces = [*self._missing_line_end(), *self._buffered] if self._buffered else []
         self._position = write_all(self._descriptor, pieces, self._committed.length)
         os.ftruncate(self._descriptor, self._position)
 
@@ -300,15 +300,15 @@ class TransactionalFile:
         length = self._committed.length
         return [memoryview(b"\n")] if length and os.pread(self._descriptor, 1, length - 1) != b"\n" else []
 
-    def _refuse_if_changed(self) -> None:
+    def _check_unchanged(self) -> None:
         size = os.fstat(self._descriptor).st_size
         if size != self._position:
             raise StoreException(
                 f"{self._path} is {size} bytes long, but this task has written {self._position}: another process writes to it or cuts it"
             )
 
-    def _refuse_if_newer(self) -> None:
-        newest = newest_of([found for found in self._commit_files.read() if found.scope == self._committed.scope])
+    def _check_no_newer_claim(self) -> None:
+        newest = newest_state([found for found in self._commit_files.read() if found.scope == self._committed.scope])
         if newest is not None and newest.rank > self._committed.rank:
             text = f"{self._path} belongs to the newer claim {newest.claim}, claim {self._committed.claim} may no longer write"
             raise FencedException(text)
@@ -335,7 +335,7 @@ def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartit
     """Change the offsets that a file is committed with; None forgets one. A process that writes to the file now is refused from here on."""
     commit_files = CommitFiles(folder, name)
     with commit_files.lock(fcntl.LOCK_EX):
-        newest = newest_of(commit_files.read())
+        newest = newest_state(commit_files.read())
         if newest is None:
             return
         offsets = {partition: offset for partition, offset in {**newest.offsets, **changes}.items() if offset is not None}
@@ -343,7 +343,7 @@ def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartit
         commit_files.remove(newest)
 
 
-def forget(folder: AllowedFolder, name: str) -> None:
+def forget_commits(folder: AllowedFolder, name: str) -> None:
     """Remove all committed states: from here on a process appends that does not keep them."""
     commit_files = CommitFiles(folder, name)
     for committed in commit_files.read():

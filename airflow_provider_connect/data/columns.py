@@ -277,6 +277,11 @@ def _jsonable(value: Any) -> Any:
 _PER_MS: Final = {"us": 1000, "ns": 1_000_000}
 
 
+def with_children(column: pa.Array, type: pa.DataType, children: pa.Array) -> pa.Array:
+    """A list or map column as one of ``type``: its nulls, lengths and slice, over other children."""
+    return pa.Array.from_buffers(type, len(column), column.buffers()[:2], offset=column.offset, children=[children])
+
+
 def floored_to_ms(column: pa.Array) -> pa.Array:
     """``column`` with each timestamp of microseconds or nanoseconds in milliseconds; the same object where there is none."""
     if not _has_finer_times(column.type):

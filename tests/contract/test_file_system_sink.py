@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.filesystem.settings import format_of, without_meaning
+from airflow_provider_connect.connectors.filesystem.settings import format_of, unused_settings
 from airflow_provider_connect.connectors.filesystem.sink import FileSystemSinkConnector
-from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, location_of, open_store
+from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, open_store, parse_location
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.config_def import ConfigDef
@@ -96,7 +96,7 @@ def test_a_config_of_the_sink_for_s3_is_understood(caplog: pytest.LogCaptureFixt
     config = connector.config_def.parse(SINK_FOR_S3)
     connector.start(config)
     assert "Settings without a meaning here: s3.part.size, storage.class" in caplog.text
-    assert (location_of(config).host, format_of(config).extension) == ("orders", ".gz.parquet")
+    assert (parse_location(config).host, format_of(config).extension) == ("orders", ".gz.parquet")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_each_sink_names_the_codec_of_text_by_its_own_setting(name: str, prefix:
     assert PluginCatalog().find_connector(given["connector.class"]).load() is FileSystemSinkConnector
     config = FileSystemSinkConnector.config_def.parse(given)
     assert format_of(config).extension == extension
-    assert without_meaning(config) == [f"{prefix}.compression.level"]
+    assert unused_settings(config) == [f"{prefix}.compression.level"]
 
 
 def test_what_is_asked_for_in_vain_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from airflow_provider_connect.codecs.dead_letters import ReplayPosition, queue_partition
 from airflow_provider_connect.connectors.dead_letters.settings import REPLAY
-from airflow_provider_connect.connectors.dead_letters.task import DeadLetterReplayTask, until_of
+from airflow_provider_connect.connectors.dead_letters.task import DeadLetterReplayTask, end_offsets
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
@@ -37,7 +37,7 @@ class DeadLetterReplayConnector(SourceConnector):
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
         """Whether this replay has not come to its end."""
         topic, topic_id, replay = (config[f"dead.letters.{name}"] for name in ("topic", "topic.id", "replay"))
-        for partition, end in until_of(config).items():
+        for partition, end in end_offsets(config).items():
             position = ReplayPosition.of(offsets(queue_partition(topic, partition)), topic_id)
             if position.replay != replay or position.read < end:
                 return True

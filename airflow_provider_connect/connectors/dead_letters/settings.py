@@ -29,7 +29,7 @@ def ends(name: str, value: list[str] | None) -> None:
         raise ConfigException.of(name, ",".join(value or ())[:200], "give one offset for each partition, such as 0:120")
 
 
-def edits_of(value: Password | None) -> dict[tuple[int, int], dict[str, bytes | None]]:
+def parse_edits(value: Password | None) -> dict[tuple[int, int], dict[str, bytes | None]]:
     """By partition and offset the parts of a record that are replaced: ``key``, ``value`` or both, None for a null.
 
     Raises ConnectException, with no value in it.
@@ -42,10 +42,10 @@ def edits_of(value: Password | None) -> dict[tuple[int, int], dict[str, bytes | 
         raise ConnectException("it is not JSON") from None
     if not isinstance(given, dict):
         raise ConnectException("it must be a JSON object, by PARTITION:OFFSET")
-    return {_location(at): _edit(at, edit) for at, edit in given.items()}
+    return {_parse_location(at): _parse_edit(at, edit) for at, edit in given.items()}
 
 
-def _location(text: str) -> tuple[int, int]:
+def _parse_location(text: str) -> tuple[int, int]:
     found = by_partition([text])
     ((partition, offsets),) = found.items()
     first, last = parsed_range(str(offsets))
@@ -54,7 +54,7 @@ def _location(text: str) -> tuple[int, int]:
     return partition, first
 
 
-def _edit(at: str, edit: Any) -> dict[str, bytes | None]:
+def _parse_edit(at: str, edit: Any) -> dict[str, bytes | None]:
     if not isinstance(edit, Mapping) or not edit or not edit.keys() <= EDITABLE:
         raise ConnectException(f"the edit of {at[:60]!r} must have 'key', 'value' or both, and nothing else")
     if not all(text is None or isinstance(text, str) for text in edit.values()):
@@ -65,12 +65,12 @@ def _edit(at: str, edit: Any) -> dict[str, bytes | None]:
 def edits(name: str, value: Password | None) -> None:
     """A validator."""
     try:
-        edits_of(value)
+        parse_edits(value)
     except ConnectException as error:
         raise ConfigException.of(name, "[hidden]", error.message) from None
 
 
-def origins_of(value: Sequence[str] | None) -> dict[str, int]:
+def parse_origins(value: Sequence[str] | None) -> dict[str, int]:
     """How many partitions each topic has. Raises ConnectException."""
     found = {}
     for text in value or ():
@@ -84,7 +84,7 @@ def origins_of(value: Sequence[str] | None) -> dict[str, int]:
 def origins(name: str, value: list[str] | None) -> None:
     """A validator."""
     try:
-        origins_of(value)
+        parse_origins(value)
     except ConnectException as error:
         raise ConfigException.of(name, ",".join(value or ())[:200], error.message) from None
 

@@ -6,22 +6,22 @@ The position lists what was replayed, whichever replay did it. So no choice of r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final
+from typing import Final, Self
 
 from airflow_provider_connect.codecs.dead_letters import (
     MOST_RANGES,
     FailureContext,
+    OffsetRanges,
     ReplayPosition,
     by_partition,
     origin_header,
     queue_partition,
     without_context,
 )
-from airflow_provider_connect.connectors.dead_letters.selection import Selection, Target
-from airflow_provider_connect.connectors.dead_letters.settings import edits_of
+from airflow_provider_connect.connectors.dead_letters.settings import parse_edits, parse_origins
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, RetriableException
@@ -31,13 +31,75 @@ from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
 
 POLL_SECONDS: Final = 1.0
-SILENCE_SECONDS: Final = 60.0
+READ_TIMEOUT_SECONDS: Final = 60.0
 _Edits = dict[tuple[int, int], dict[str, bytes | None]]
 
 
-def until_of(config: Config) -> dict[int, int]:
+def end_offsets(config: Config) -> dict[int, int]:
     """Where the replay ends, by partition."""
     return {partition: offsets.first or 0 for partition, offsets in by_partition(config["dead.letters.until"]).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``partition`` None: by the record's key."""
+
+    topic: str
+    partition: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """See the module. Empty conditions are met by every record. ``origins``: the topics that the sink reads, with how many partitions each
+    has. ``topic``: where all records go; None: back to their topics."""
+
+    connector: str
+    offsets: dict[int, OffsetRanges]
+    topics: frozenset[str]
+    exceptions: frozenset[str]
+    origins: Mapping[str, int]
+    topic: str | None
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        return cls(
+            config["dead.letters.connector"],
+            by_partition(config["dead.letters.offsets"]),
+            frozenset(config["dead.letters.from.topics"]),
+            frozenset(config["dead.letters.exceptions"]),
+            parse_origins(config["dead.letters.origins"]),
+            config["dead.letters.target.topic"] or None,
+        )
+
+    def is_from_connector(self, context: FailureContext) -> bool:
+        """Whether the record is the sink's at all: of all others nothing is replayed, ever."""
+        return context.connector == self.connector
+
+    def first(self, partition: int) -> int | None:
+        """Where to begin in a partition; None: none of its records is taken."""
+        if not self.offsets:
+            return 0
+        ranges = self.offsets.get(partition)
+        return None if ranges is None else ranges.first
+
+    def target(self, partition: int, offset: int, context: FailureContext) -> Target | None:
+        """Where the record at this position of the queue goes; None: it is not taken."""
+        if self.offsets and offset not in self.offsets.get(partition, OffsetRanges()):
+            return None
+        if self.topics and context.topic not in self.topics:
+            return None
+        if self.exceptions and not self._is_chosen_exception(context.exception or ""):
+            return None
+        if self.topic is not None:
+            return Target(self.topic, None)
+        partitions = self.origins.get(context.topic or "")
+        if context.topic is None or partitions is None:
+            return None
+        has_partition = context.partition is not None and context.partition < partitions
+        return Target(context.topic, context.partition if has_partition else None)
+
+    def _is_chosen_exception(self, name: str) -> bool:
+        return name in self.exceptions or name.rpartition(".")[2].rpartition("$")[2] in self.exceptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +125,20 @@ class DeadLetterReplayTask(SourceTask):
         self._reader: RangeReader | None = None
         self._topic: str = config["dead.letters.topic"]
         self._selection = Selection.of(config)
-        self._edits: _Edits = edits_of(config["dead.letters.edits"])
+        self._edits: _Edits = parse_edits(config["dead.letters.edits"])
         self._decode: Callable[[Batch], list[Batch]] | None = self.context.decode if config["dead.letters.decode"] else None
-        self._names_origin: bool = config["dead.letters.origin"]
+        self._adds_origin: bool = config["dead.letters.origin"]
         self._positions: dict[int, ReplayPosition] = {}
         self._decided_from: dict[int, int | None] = {}
         ranges: dict[TopicPartition, tuple[int, int]] = {}
-        for partition, end in until_of(config).items():
-            self._begin(partition, end, config["dead.letters.topic.id"], config["dead.letters.replay"], ranges)
+        for partition, end in end_offsets(config).items():
+            self._add_range(partition, end, config["dead.letters.topic.id"], config["dead.letters.replay"], ranges)
         self._ends = {at.partition: end for at, (_, end) in ranges.items()}
         self._last_read = time.monotonic()
         if any(start < end for start, end in ranges.values()):
             self._reader = self.context.read_ranges(None, ranges)
 
-    def _begin(self, partition: int, end: int, topic_id: str, replay: str, ranges: dict[TopicPartition, tuple[int, int]]) -> None:
+    def _add_range(self, partition: int, end: int, topic_id: str, replay: str, ranges: dict[TopicPartition, tuple[int, int]]) -> None:
         """A replay that was begun goes on where it was; a new one begins at its first record."""
         offset = self.context.offset(queue_partition(self._topic, partition))
         position = ReplayPosition.of(offset, topic_id)
@@ -93,13 +155,13 @@ class DeadLetterReplayTask(SourceTask):
         batches = self._reader.read(POLL_SECONDS)
         if batches:
             self._last_read = time.monotonic()
-            return [piece for batch in batches for piece in self._replayed(batch)]
+            return [piece for batch in batches for piece in self._replay_batch(batch)]
         if self._reader.exhausted:
             return self._last_positions() or None
-        if time.monotonic() - self._last_read > SILENCE_SECONDS:
+        if time.monotonic() - self._last_read > READ_TIMEOUT_SECONDS:
             self._last_read = time.monotonic()
             raise RetriableException(
-                f"The dead letter queue {self._topic} has sent nothing for {SILENCE_SECONDS:g} s, and has more records"
+                f"The dead letter queue {self._topic} has sent nothing for {READ_TIMEOUT_SECONDS:g} s, and has more records"
             )
         return []
 
@@ -112,43 +174,45 @@ class DeadLetterReplayTask(SourceTask):
         """Behind the last records there may be nothing but markers of transactions. Each position is returned once."""
         ended, self._ends = self._ends, {}
         for partition, end in ended.items():
-            self._pass(partition, end)
-        return [self._position(partition) for partition in ended]
+            self._advance(partition, end)
+        return [self._position_batch(partition) for partition in ended]
 
-    def _replayed(self, batch: Batch) -> list[Batch]:
+    def _replay_batch(self, batch: Batch) -> list[Batch]:
         """What is chosen of a batch of the queue, and behind it the position."""
         partition, behind = batch.topic_partition.partition, batch.next_offset
         assert behind is not None
         headers = [[(each["key"], each["value"]) for each in row or ()] for row in _rows(batch.headers, batch.num_records)]
-        chosen = list(self._chosen(partition, batch.kafka_offsets.to_pylist(), headers))
-        changed = self._changed(batch, chosen, self._own(partition, batch, headers))
+        chosen = list(self._select(partition, batch.kafka_offsets.to_pylist(), headers))
+        changed = self._apply_edits(batch, chosen, self._own_headers(partition, batch, headers))
         pieces = [
             piece for (target, *_), run in groupby(chosen, lambda record: record.kind) for piece in self._pieces(changed, target, list(run))
         ]
         position = self._positions[partition]
         self._positions[partition] = replace(position, records=position.records + len(chosen))
-        self._pass(partition, behind)
-        return [*pieces, self._position(partition)]
+        self._advance(partition, behind)
+        return [*pieces, self._position_batch(partition)]
 
-    def _own(self, partition: int, batch: Batch, headers: Sequence[list[tuple[str, bytes | None]]]) -> list[list[tuple[str, bytes | None]]]:
+    def _own_headers(
+        self, partition: int, batch: Batch, headers: Sequence[list[tuple[str, bytes | None]]]
+    ) -> list[list[tuple[str, bytes | None]]]:
         """The records' own headers; in a dry run the record's partition and offset in the queue before them."""
         own = [without_context(row) for row in headers]
-        if not self._names_origin:
+        if not self._adds_origin:
             return own
         return [[(origin_header(partition, offset), None), *row] for offset, row in zip(batch.kafka_offsets.to_pylist(), own, strict=True)]
 
-    def _chosen(
+    def _select(
         self, partition: int, offsets: Sequence[int], headers: Sequence[list[tuple[str, bytes | None]]]
     ) -> Iterator[DeadLetterRecord]:
         """The records to write, in their order. A record that is the connector's and is not taken ends a range of ``replayed``."""
         for row, offset in enumerate(offsets):
             context = FailureContext.of(headers[row])
-            if not self._selection.is_of_connector(context) or offset in self._positions[partition].replayed:
+            if not self._selection.is_from_connector(context) or offset in self._positions[partition].replayed:
                 self._decided_from[partition] = offset if self._decided_from[partition] is None else self._decided_from[partition]
                 continue
             target = self._selection.target(partition, offset, context)
             if target is None:
-                self._pass(partition, offset)
+                self._advance(partition, offset)
                 self._decided_from[partition] = None
                 continue
             if self._decided_from[partition] is None:
@@ -156,7 +220,7 @@ class DeadLetterReplayTask(SourceTask):
             is_rekeyed = "key" in self._edits.get((partition, offset), ())
             yield DeadLetterRecord(row, offset, replace(target, partition=None) if is_rekeyed else target, context)
 
-    def _pass(self, partition: int, behind: int) -> None:
+    def _advance(self, partition: int, behind: int) -> None:
         """Note that all before ``behind`` was read, and that nothing is left of what was read since a record was not taken."""
         position, first = self._positions[partition], self._decided_from[partition]
         if first is not None:
@@ -168,11 +232,11 @@ class DeadLetterReplayTask(SourceTask):
             )
         self._positions[partition] = replace(position, read=max(position.read, behind))
 
-    def _position(self, partition: int) -> Batch:
+    def _position_batch(self, partition: int) -> Batch:
         offset = self._positions[partition].to_offset()
         return Batch(self._topic, source_partition=queue_partition(self._topic, partition), source_offset=offset)
 
-    def _changed(self, batch: Batch, chosen: Sequence[DeadLetterRecord], headers: Sequence[list[tuple[str, bytes | None]]]) -> Batch:
+    def _apply_edits(self, batch: Batch, chosen: Sequence[DeadLetterRecord], headers: Sequence[list[tuple[str, bytes | None]]]) -> Batch:
         """``batch`` with edited keys and values, and without headers about failures."""
         rows = {record.row for record in chosen}
         at = batch.topic_partition.partition
@@ -222,11 +286,11 @@ class DeadLetterReplayTask(SourceTask):
             kafka_offset=pa.array(offsets, pa.int64()),
             timestamp_type=batch.timestamp_type,
         )
-        for piece in self._decoded(raw, run):
+        for piece in self._decode_records(raw, run):
             kept = {name: getattr(piece, name) for name in ("value", "key", "value_schema", "key_schema", "headers", "timestamp")}
             yield Batch(target.topic, **kept, kafka_partition=target.partition)
 
-    def _decoded(self, raw: KafkaBatch, run: Sequence[DeadLetterRecord]) -> list[Batch]:
+    def _decode_records(self, raw: KafkaBatch, run: Sequence[DeadLetterRecord]) -> list[Batch]:
         """An error names the record as it failed first, and a user chooses it by its offset in the queue."""
         assert self._decode is not None
         try:

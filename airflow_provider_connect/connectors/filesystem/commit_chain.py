@@ -17,7 +17,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, join_path
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.offset_row import OffsetRow
 
@@ -56,7 +56,7 @@ class CommitChain:
 
     def __init__(self, store: Store, folder: str) -> None:
         self._store = store
-        self._links, self._temporary = joined(folder, "links"), joined(folder, "files")
+        self._links, self._temporary = join_path(folder, "links"), join_path(folder, "files")
         self._writer = uuid.uuid4().hex
         self._last: Link | None = None
 
@@ -69,7 +69,7 @@ class CommitChain:
             if newest is not None:
                 self._publish(newest)  # 1
             number = 0 if newest is None else newest.number + 1
-            if self._is_appended(Link(number, number, row, self._writer)):  # 2
+            if self._try_append(Link(number, number, row, self._writer)):  # 2
                 self._clear(number)  # 3
                 return row
         raise RetriableException(f"Other processes go on to commit {owned}. A later try may succeed.")
@@ -77,7 +77,7 @@ class CommitChain:
     def commit(self, next_offset: int, files: list[tuple[str, str]]) -> None:
         """Publish files under their paths together with the next offset. Raises FencedException where another process has the chain."""
         last = self._taken()
-        self._refuse_restored(last, files)  # before anything refers to them
+        self._check_not_restored(last, files)  # before anything refers to them
         row = replace(last.row, next_offset=next_offset)
         self._append(Link(last.number + 1, last.taken, row, self._writer, tuple(files)))  # 2
         self._publish(self._taken())  # 3
@@ -91,7 +91,7 @@ class CommitChain:
 
     def temporary_path(self, name: str) -> str:
         """A path for data that is not committed: of this process alone."""
-        return joined(self._temporary, f"{self._taken().taken:0{_DIGITS}d}-{self._writer}-{name}")
+        return join_path(self._temporary, f"{self._taken().taken:0{_DIGITS}d}-{self._writer}-{name}")
 
     def alter(self, next_offset: int | None) -> bool:
         """Set the next offset on behalf of an admin; a process that has the chain is fenced. False: there is no chain."""
@@ -117,7 +117,7 @@ class CommitChain:
             if not self._store.move(temporary, path):
                 raise FencedException(f"{temporary} is gone: another run of this connector has begun anew")
 
-    def _refuse_restored(self, last: Link, files: list[tuple[str, str]]) -> None:
+    def _check_not_restored(self, last: Link, files: list[tuple[str, str]]) -> None:
         """Raise StoreException where others have put an older state of the folder in place since the last commit: a link behind that one
         would say that records are there which went with the newer state."""
         new = [temporary for temporary, path in files if (temporary, path) not in last.files]  # those are of a call that comes again
@@ -157,11 +157,11 @@ class CommitChain:
             raise StoreException(f"{path} does not hold the offset and the files of a commit: {error}") from error
 
     def _append(self, link: Link) -> None:
-        if not self._is_appended(link):
+        if not self._try_append(link):
             claim = link.row.claim
             raise FencedException(f"Another process has taken over the commits in {self._links}, claim {claim} may no longer write")
 
-    def _is_appended(self, link: Link) -> bool:
+    def _try_append(self, link: Link) -> bool:
         """Whether ``link`` is now the newest. Where one of its number exists with the same content, this process has created it by a call
         whose answer was lost."""
         path, data = self._path(link.number), link.to_json()
@@ -195,4 +195,4 @@ class CommitChain:
                 self._store.remove(file.path)
 
     def _path(self, number: int) -> str:
-        return joined(self._links, f"{number:0{_DIGITS}d}")
+        return join_path(self._links, f"{number:0{_DIGITS}d}")

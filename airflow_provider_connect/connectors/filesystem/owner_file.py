@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined, path_part
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, join_path, path_part
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, RetriableException, StoreException
 
 STATE: Final = "_connect"
 """The folder of our own in the folder that connectors write to."""
 _OWNERS: Final = "owners"
-_WAY_OUT: Final = "Set topics.dir to another folder"
+_REMEDY: Final = "Set topics.dir to another folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +43,29 @@ class OwnerFiles:
     def __init__(self, store: Store, folder: str) -> None:
         self._store, self._folder = store, folder
 
-    def take(self, owners: Mapping[TopicPartition, Owner], beginning: Callable[[TopicPartition], str], below: Iterable[str]) -> None:
+    def take(self, owners: Mapping[TopicPartition, Owner], name_prefix: Callable[[TopicPartition], str], below: Iterable[str]) -> None:
         """Become the owner of each partition's files, or find that it is. Raises ConfigException where another one is, or where there are
-        files of that name, of which no owner is known. ``beginning`` is how the names of a partition's files begin; ``below`` the folders
+        files of that name, of which no owner is known. ``name_prefix`` is how the names of a partition's files begin; ``below`` the folders
         that may hold some."""
         new = {partition: owner for partition, owner in owners.items() if not self._is_owned(partition, owner)}
         if new:
-            self._refuse_files({beginning(partition): partition for partition in new}, below)
+            self._reject_files({name_prefix(partition): partition for partition in new}, below)
         for partition, owner in new.items():
             if not self._store.create(self._path(partition), json.dumps(asdict(owner)).encode()) and not self._is_owned(partition, owner):
                 raise RetriableException(f"{self._path(partition)} has just been removed. A later try may succeed.")
 
-    def _refuse_files(self, by_beginning: Mapping[str, TopicPartition], below: Iterable[str]) -> None:
-        for path in self.files(by_beginning, below):
+    def _reject_files(self, by_prefix: Mapping[str, TopicPartition], below: Iterable[str]) -> None:
+        for path in self.files(by_prefix, below):
             name = path.rpartition("/")[2]
-            partition = next(partition for beginning, partition in by_beginning.items() if name.startswith(beginning))
+            partition = next(partition for name_prefix, partition in by_prefix.items() if name.startswith(name_prefix))
             raise ConfigException(
                 f"{path} has the name of a file that this connector is to write, and no owner of {partition} is recorded. "
-                f"{_WAY_OUT}, or move the files of {partition} elsewhere"
+                f"{_REMEDY}, or move the files of {partition} elsewhere"
             )
 
-    def files(self, beginnings: Iterable[str], below: Iterable[str]) -> Iterator[str]:
+    def files(self, name_prefixes: Iterable[str], below: Iterable[str]) -> Iterator[str]:
         """The paths of the files below these folders whose names begin so."""
-        starts, state = tuple(beginnings), f"{joined(self._folder, STATE)}/"
+        starts, state = tuple(name_prefixes), f"{join_path(self._folder, STATE)}/"
         for file in itertools.chain.from_iterable(map(self._store.files, below)):
             if file.path.rpartition("/")[2].startswith(starts) and not file.path.startswith(state):
                 yield file.path
@@ -90,9 +90,9 @@ class OwnerFiles:
         else:
             whose = f"this connector wrote here before the topic {partition.topic} (then with the id {found.topic_id}) was created anew"
         raise ConfigException(
-            f"Files of {partition} would replace those that {whose}. {_WAY_OUT}; or move the files of {partition} elsewhere, and "
+            f"Files of {partition} would replace those that {whose}. {_REMEDY}; or move the files of {partition} elsewhere, and "
             f"remove {path}"
         )
 
     def _path(self, partition: TopicPartition) -> str:
-        return joined(self._folder, STATE, _OWNERS, path_part(partition.topic), str(partition.partition))
+        return join_path(self._folder, STATE, _OWNERS, path_part(partition.topic), str(partition.partition))

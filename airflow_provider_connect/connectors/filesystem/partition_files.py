@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
 from airflow_provider_connect.connectors.filesystem.formats.contract import FileFormat, FileWriter
-from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import Partitioner, Share, count_within, divided
+from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import Partitioner, Share, count_up_to_folders, split_by_folder
 from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
 from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, projected
-from airflow_provider_connect.connectors.filesystem.stores.store import NewFile, Store, joined, path_part
+from airflow_provider_connect.connectors.filesystem.stores.store import NewFile, Store, join_path, path_part
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.data.schema import Schema
@@ -35,9 +35,9 @@ class FileNames:
     def path(self, folder: str, partition: TopicPartition, offsets: tuple[int, int], extension: str) -> str:
         shown = offsets if self.has_last_offset else offsets[:1]
         numbers = self.delimiter.join(f"{offset:0{self.digits}d}" for offset in shown)
-        return joined(self.folder, folder, f"{self.beginning(partition)}{numbers}{extension}")
+        return join_path(self.folder, folder, f"{self.name_prefix(partition)}{numbers}{extension}")
 
-    def beginning(self, partition: TopicPartition) -> str:
+    def name_prefix(self, partition: TopicPartition) -> str:
         """How the names of a partition's files begin, and no others'."""
         return f"{partition.topic}{self.delimiter}{partition.partition}{self.delimiter}"
 
@@ -52,8 +52,8 @@ class _OpenFile:
 
 @dataclass(slots=True)
 class PartitionFiles:
-    """``next_open`` is the offset from which on records lie in open files; None: no file is open. ``finished`` holds the temporary path and
-    the path of each file that is to be published."""
+    """``first_open_offset``: the records of open files begin at this offset; None: no file is open. ``finished`` holds the temporary path
+    and the final path of each file to publish."""
 
     partition: TopicPartition
     store: Store
@@ -63,13 +63,13 @@ class PartitionFiles:
     rotation: Rotation
     names: FileNames
     compatibility: Compatibility
-    most_open: int
+    max_open_files: int
     finished: list[tuple[str, str]] = field(default_factory=list)
-    next_open: int | None = None
+    first_open_offset: int | None = None
     _open: dict[str, _OpenFile] = field(default_factory=dict)
     _kind: tuple[Schema | None, pa.DataType] | None = None  # of the values in open files
     _taken: list[pa.Array] = field(default_factory=list)  # offsets of a refused batch that are in files all the same
-    _begun: int = 0
+    _file_count: int = 0
 
     def write(self, batch: Batch) -> None:
         """Write a batch with a value column. After DataException or RetriableException it may come again, also in parts: records that are
@@ -81,7 +81,7 @@ class PartitionFiles:
         taken: list[pa.Array] = []
         try:
             for piece, folders in self._pieces(batch):
-                for share in divided(piece, folders):
+                for share in split_by_folder(piece, folders):
                     self._write_share(share)
                     taken.append(share.batch.kafka_offsets)
         except (DataException, RetriableException):
@@ -91,13 +91,13 @@ class PartitionFiles:
     def end(self) -> None:
         """Finish all open files. Raises ConnectException where that fails: they are lost, and their records come again in another run."""
         for folder, each in self._open.items():
-            with _broken(each.temporary):
-                with self.store.explained(each.temporary):
+            with _fail_file(each.temporary):
+                with self.store.translate_errors(each.temporary):
                     each.writer.close()
                 each.file.close()
             self.finished.append((each.temporary, self.names.path(folder, self.partition, each.offsets, self.format.extension)))
         self._open.clear()
-        self.next_open = None
+        self.first_open_offset = None
         self.rotation.begin()
 
     def discard(self) -> None:
@@ -107,12 +107,12 @@ class PartitionFiles:
         self._open.clear()
         self._taken.clear()
         self.finished.clear()
-        self.next_open = None
+        self.first_open_offset = None
         self.rotation.begin()
 
     def _pieces(self, batch: Batch) -> Iterator[tuple[Batch, pa.DictionaryArray]]:
         """The batch in pieces, each of which fits into the open files, with the folders of their records. They are ended in between."""
-        batch = self._of_one_kind(batch)
+        batch = self._fit_open_files(batch)
         if not batch.num_records:
             return
         folders = self.partitioner.folders(batch)
@@ -122,8 +122,8 @@ class PartitionFiles:
                 self.end()
                 count = self._room(batch, folders)
             piece, batch = batch.slice(0, count), batch.slice(count)
-            if self.next_open is None:
-                self.next_open = piece.first_offset if piece.first_offset is not None else piece.kafka_offset_at(0)
+            if self.first_open_offset is None:
+                self.first_open_offset = piece.first_offset if piece.first_offset is not None else piece.kafka_offset_at(0)
             yield piece, folders.slice(0, count)
             folders = folders.slice(count)
             self.rotation.note(piece)
@@ -132,9 +132,9 @@ class PartitionFiles:
 
     def _room(self, batch: Batch, folders: pa.DictionaryArray) -> int:
         """How many records fit: each of a thousand may have a folder of its own, and a file."""
-        return min(self.rotation.room(batch), count_within(folders, self._open, self.most_open))
+        return min(self.rotation.room(batch), count_up_to_folders(folders, self._open, self.max_open_files))
 
-    def _of_one_kind(self, batch: Batch) -> Batch:
+    def _fit_open_files(self, batch: Batch) -> Batch:
         """The batch as the open files take it; where they do not, they are ended."""
         assert batch.value is not None
         schema, kind = batch.value_schema, (batch.value_schema, batch.value.type)
@@ -149,25 +149,25 @@ class PartitionFiles:
         return batch
 
     def _write_share(self, share: Share) -> None:
-        batch, folder = share.batch, joined(path_part(share.batch.topic), share.folder)
+        batch, folder = share.batch, join_path(path_part(share.batch.topic), share.folder)
         first, last = batch.kafka_offset_at(0), batch.kafka_offset_at(batch.num_records - 1)
         each = self._open.get(folder)
         if each is None:
             each = self._open[folder] = self._begin(first)
-        with _broken(each.temporary), self.store.explained(each.temporary):
+        with _fail_file(each.temporary), self.store.translate_errors(each.temporary):
             each.writer.write(batch.value)
         each.offsets = each.offsets[0], last
 
     def _begin(self, first: int) -> _OpenFile:
-        self._begun += 1
-        temporary = self.chain.temporary_path(f"{self._begun}-{first}{self.format.extension}")
+        self._file_count += 1
+        temporary = self.chain.temporary_path(f"{self._file_count}-{first}{self.format.extension}")
         file = self.store.new_file(temporary)
         assert self._kind is not None
         return _OpenFile(temporary, file, self.format.writer(file.stream, *self._kind), (first, first))
 
 
 @contextlib.contextmanager
-def _broken(path: str) -> Iterator[None]:
+def _fail_file(path: str) -> Iterator[None]:
     """Around writes to an open file, which cannot be written to any more after one has failed."""
     try:
         yield

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.arrow_schema import arrow_type
-from airflow_provider_connect.data.columns import cast_to_schema, column_of, row_numbers
+from airflow_provider_connect.data.columns import cast_to_schema, column_of, row_numbers, with_children
 from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.errors import DataException
 
@@ -45,16 +45,14 @@ def projected(column: pa.Array, schema: Schema, target: Schema, path: str = "") 
         fields = [_field(column, schema, each.name, each.schema, path) for each in target.fields]
         return pa.StructArray.from_arrays(fields, fields=list(arrow_type(target)), mask=column.is_null())
     if schema.type is target.type and schema.type in (SchemaType.ARRAY, SchemaType.MAP):
-        column = _alone(column)
+        column = _compact(column)
     if schema.type is SchemaType.ARRAY and target.type is SchemaType.ARRAY:
-        return _with_children(
-            column, arrow_type(target), _elements(column.values, schema.value_schema, target.value_schema, f"{path}.item")
-        )
+        return with_children(column, arrow_type(target), _elements(column.values, schema.value_schema, target.value_schema, f"{path}.item"))
     if schema.type is SchemaType.MAP and target.type is SchemaType.MAP:
         kind = arrow_type(target)
         keys = _elements(column.keys, schema.key_schema, target.key_schema, f"{path}.key")
         items = _elements(column.items, schema.value_schema, target.value_schema, f"{path}.value")
-        return _with_children(column, kind, pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field]))
+        return with_children(column, kind, pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field]))
     is_wider = schema.type in _NUMBERS and target.type in _NUMBERS and _NUMBERS.index(schema.type) <= _NUMBERS.index(target.type)
     same_kind = schema.type is target.type and schema.logical_name == target.logical_name
     if not same_kind and (not is_wider or schema.logical_name or target.logical_name):
@@ -71,16 +69,11 @@ def _elements(elements: pa.Array, schema: Schema | None, target: Schema | None, 
     return found
 
 
-def _alone(column: pa.Array) -> pa.Array:
+def _compact(column: pa.Array) -> pa.Array:
     """Lists or maps without the elements of rows that a slice has left out: those may not fit."""
     ends = (column.offsets[0].as_py(), column.offsets[-1].as_py()) if len(column) else (0, 0)
     elements = column.keys if pa.types.is_map(column.type) else column.values
     return column if ends == (0, len(elements)) and not column.offset else column.take(row_numbers(len(column)))
-
-
-def _with_children(column: pa.Array, kind: pa.DataType, children: pa.Array) -> pa.Array:
-    """The lengths and nulls of ``column`` over other children."""
-    return pa.Array.from_buffers(kind, len(column), column.buffers()[:2], children=[children])
 
 
 def _field(column: pa.Array, schema: Schema, name: str, target: Schema, path: str) -> pa.Array:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import COMPRESSION, FileFormat
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, file_format
@@ -23,6 +23,7 @@ from airflow_provider_connect.connectors.filesystem.partitioners.time_path impor
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Extractor, Timestamps
 from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS
+from airflow_provider_connect.connectors.time_zone import time_zone
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Range, Type
 
@@ -33,7 +34,7 @@ PARTITIONER, FIELDS, PATH_FORMAT = "partitioner.class", "partition.field.name", 
 DURATION_MS, TIME_ZONE, LOCALE = "partition.duration.ms", "timezone", "locale"
 EXTRACTOR, TIMESTAMP_FIELD = "timestamp.extractor", "timestamp.field"
 NULL_VALUES, COMPATIBILITY = "behavior.on.null.values", "schema.compatibility"
-DELIMITER, DIGITS, MOST_OPEN = "file.delim", "filename.offset.zero.pad.width", "max.open.files.per.partition"
+DELIMITER, DIGITS, MAX_OPEN_FILES = "file.delim", "filename.offset.zero.pad.width", "max.open.files.per.partition"
 
 DEFAULT, FIELD, TIME, DAILY, HOURLY = (
     "DefaultPartitioner",
@@ -44,15 +45,15 @@ DEFAULT, FIELD, TIME, DAILY, HOURLY = (
 )
 _DAY, _HOUR = "'year'=YYYY/'month'=MM/'day'=dd", "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
 _PERIODS: Final[Mapping[str, tuple[int, str]]] = {DAILY: (86_400_000, _DAY), HOURLY: (3_600_000, _HOUR)}
-_OF_TEXT: Final = ("s3.compression.type", "gcs.compression.type", "az.compression.type")
-_CODECS: Final = {"json": _OF_TEXT, "bytes": _OF_TEXT, "parquet": ("parquet.codec",), "avro": ("avro.codec",)}
+_TEXT_CODEC_KEYS: Final = ("s3.compression.type", "gcs.compression.type", "az.compression.type")
+_CODECS: Final = {"json": _TEXT_CODEC_KEYS, "bytes": _TEXT_CODEC_KEYS, "parquet": ("parquet.codec",), "avro": ("avro.codec",)}
 """The settings of the well-known sinks that name a codec, by formats."""
-_OF_OTHERS: Final = (
+_FOREIGN_PREFIXES: Final = (
     *("avro.", "az.", "azblob.", "behavior.on.", "confluent.", "connect.meta.data", "directory.delim", "enhanced.avro."),
     *("format.bytearray.", "gcs.", "hadoop.", "hdfs.", "headers.format.class", "hive.", "keys.format.class", "logs.dir", "parquet."),
     *("retry.backoff.ms", "s3.", "schema.cache.size", "schemas.cache.config", "shutdown.timeout.ms", "storage.class", "store.url"),
 )
-_UNMET: Final = {
+_UNSUPPORTED: Final = {
     "store.kafka.keys": "Keys are not written to files, values alone.",
     "store.kafka.headers": "Headers are not written to files, values alone.",
     "s3.sse.customer.key": "Files are not encrypted with a key of the customer. Set an encryption for the whole bucket.",
@@ -60,7 +61,7 @@ _UNMET: Final = {
     "hdfs.authentication.kerberos": "Kerberos is not supported.",
 }
 """What a config must not ask for in vain."""
-_KEYLESS: Final = (
+_OTHER_CREDENTIALS: Final = (
     (
         "gcs.credentials.path",
         "gcs.credentials.json",
@@ -98,11 +99,8 @@ class _ClassName:
             raise ConfigException.of(name, value, f"There is no such class here. Use one of these: {', '.join(self.values)}.")
 
 
-def _time_zone(name: str, value: Any) -> None:
-    try:
-        ZoneInfo(value or "")
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ConfigException.of(name, value, "There is no such time zone. Use a name like UTC or Europe/Berlin.") from error
+def _check_time_zone(name: str, value: Any) -> None:
+    time_zone(name, value or "")
 
 
 def _folder(name: str, value: Any) -> None:
@@ -166,7 +164,7 @@ CONFIG_DEF = ConfigDef(
     ConfigKey(DURATION_MS, Type.LONG, NO_LIMIT, doc="The length of the periods of TimeBasedPartitioner."),
     ConfigKey(PATH_FORMAT, default="", doc="The folder of a period: 'year'=YYYY/'month'=MM/'day'=dd, with the letters of Java's dates."),
     ConfigKey(LOCALE, default="en", doc="Language of path.format. Only English is supported."),
-    ConfigKey(TIME_ZONE, default="UTC", validator=_time_zone, doc="The time zone of periods and schedules."),
+    ConfigKey(TIME_ZONE, default="UTC", validator=_check_time_zone, doc="The time zone of periods and schedules."),
     ConfigKey(
         EXTRACTOR,
         default=Extractor.WALL_CLOCK.value,
@@ -201,7 +199,7 @@ CONFIG_DEF = ConfigDef(
         doc="Number of digits of offsets in names, padded with zeros.",
     ),
     ConfigKey(
-        MOST_OPEN,
+        MAX_OPEN_FILES,
         Type.INT,
         50,
         validator=Range(at_least=1, at_most=1000),
@@ -219,7 +217,7 @@ class SinkSettings:
     zone: ZoneInfo
     partitioner: Partitioner
     compatibility: Compatibility
-    most_open: int
+    max_open_files: int
     ignores_nulls: bool
     limits: Mapping[str, int]
 
@@ -238,11 +236,11 @@ class SinkSettings:
             zone,
             _partitioner(config, timestamps, zone),
             Compatibility(config[COMPATIBILITY].upper()),
-            config[MOST_OPEN],
+            config[MAX_OPEN_FILES],
             config[NULL_VALUES] == "ignore",
             {
-                "most_records": config[FLUSH_SIZE],
-                "most_bytes": config[ROTATE_BYTES],
+                "max_records": config[FLUSH_SIZE],
+                "max_bytes": config[ROTATE_BYTES],
                 "interval_ms": config[ROTATE_MS],
                 "schedule_ms": config[ROTATE_SCHEDULE_MS],
             },
@@ -261,10 +259,10 @@ def format_of(config: Config) -> FileFormat:
     return file_format(name, codec, config.originals)
 
 
-def without_meaning(config: Config) -> list[str]:
+def unused_settings(config: Config) -> list[str]:
     """The settings of the well-known sinks that are given and have no effect here."""
     read = {*CONFIG_DEF.keys, *chain(*_CODECS.values()), "format.class"}
-    return sorted(key for key in config.originals if key.startswith(_OF_OTHERS) and key not in read)
+    return sorted(key for key in config.originals if key.startswith(_FOREIGN_PREFIXES) and key not in read)
 
 
 def _wall_clock_ms() -> int:
@@ -273,11 +271,11 @@ def _wall_clock_ms() -> int:
 
 def contradictions(config: Config) -> Iterator[ConfigException]:
     """One exception for each setting that does not go with the others, or that asks for what this sink does not do."""
-    for key, reason in _UNMET.items():
+    for key, reason in _UNSUPPORTED.items():
         given = config.originals.get(key, "false")
         if given.lower() not in ("", "false"):
             yield ConfigException.of(key, "[hidden]" if key.endswith("customer.key") else given, f"{reason} Take it out.")
-    for key, instead, reason in _KEYLESS:
+    for key, instead, reason in _OTHER_CREDENTIALS:
         if config.originals.get(key) and not config.originals.get(instead):
             yield ConfigException.of(key, config.originals[key], reason)
     partitioner = _simple(config[PARTITIONER])

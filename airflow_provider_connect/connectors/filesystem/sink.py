@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT
@@ -24,20 +24,20 @@ from airflow_provider_connect.connectors.filesystem.settings import (
     SinkSettings,
     contradictions,
     format_of,
-    without_meaning,
+    unused_settings,
 )
 from airflow_provider_connect.connectors.filesystem.stores.location import (
     HDFS_URL,
     S3_BUCKET,
     URL,
     check_location,
+    check_writable,
     dataset_at,
-    ends_in_names,
-    location_of,
+    names_have_last_offset,
     open_store,
-    refuse_unwritable,
+    parse_location,
 )
-from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined, path_part
+from airflow_provider_connect.connectors.filesystem.stores.store import PROBE_FILE, Store, join_path, path_part
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.data.schema import Schema
@@ -50,8 +50,7 @@ from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow, scope_of
 from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)
-_NO_FILE: Final = ".connect-check"
-_FINISHED_FILES = 100  # so many wait for a commit, then it is asked for
+_MAX_FINISHED_FILES = 100  # so many wait for a commit, then it is asked for
 
 
 class FileSystemSinkTask(SinkTask):
@@ -62,7 +61,7 @@ class FileSystemSinkTask(SinkTask):
 
     def start(self, config: Config) -> None:
         """Raises ConfigException for settings that contradict each other, and for a store that cannot be opened."""
-        self._settings = SinkSettings.of(config, has_last_offset=ends_in_names(config))
+        self._settings = SinkSettings.of(config, has_last_offset=names_have_last_offset(config))
         self._format = format_of(config)
         self._config = config
         self._store: Store | None = open_store(config, self.allowed_paths)
@@ -72,7 +71,7 @@ class FileSystemSinkTask(SinkTask):
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """Exactly once: take over the chains of commits; the offsets in them. Else remove what is left of them."""
         found: dict[TopicPartition, int] = {}
-        self._take_names(partitions)
+        self._claim_file_names(partitions)
         for partition in partitions:
             files = self._files[partition] = self._partition_files(partition)
             if not self.context.exactly_once:
@@ -84,17 +83,17 @@ class FileSystemSinkTask(SinkTask):
         return found if self.context.exactly_once else None
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
-        beginning = self._settings.names.beginning(partition)
-        found = self._owners().files([beginning], self._folders([partition]))
-        numbers = (re.match(r"\d++", path.rpartition("/")[2].removeprefix(beginning)) for path in found)
+        name_prefix = self._settings.names.name_prefix(partition)
+        found = self._owners().files([name_prefix], self._folders([partition]))
+        numbers = (re.match(r"\d++", path.rpartition("/")[2].removeprefix(name_prefix)) for path in found)
         return any(int(number[0]) >= (offset or 0) for number in numbers if number is not None)
 
-    def _take_names(self, partitions: Collection[TopicPartition]) -> None:
+    def _claim_file_names(self, partitions: Collection[TopicPartition]) -> None:
         """Become the one whose records have the names of the partitions' files, or find that it is. Raises ConfigException."""
         name, scope, ids = self.context.config.get("name", ""), scope_of(self.context.claim), self.context.topic_ids
         self._owners().take(
             {partition: Owner(name, scope, ids.get(partition.topic, "")) for partition in partitions},
-            self._settings.names.beginning,
+            self._settings.names.name_prefix,
             self._folders(partitions),
         )
 
@@ -106,7 +105,7 @@ class FileSystemSinkTask(SinkTask):
         """Those that may hold files of the partitions."""
         folder = self._config[TOPICS_DIR].strip("/")
         topics = [""] if self.context.config.get("transforms") else sorted({path_part(partition.topic) for partition in partitions})
-        return [joined(folder, topic) for topic in topics]
+        return [join_path(folder, topic) for topic in topics]
 
     def put(self, batch: Batch) -> None:
         if not batch.num_records:
@@ -115,7 +114,7 @@ class FileSystemSinkTask(SinkTask):
         if batch.num_records:
             self._files[batch.topic_partition].write(batch)
             self._topics[batch.topic] = batch.value_schema
-        if sum(len(files.finished) for files in self._files.values()) >= _FINISHED_FILES:
+        if sum(len(files.finished) for files in self._files.values()) >= _MAX_FINISHED_FILES:
             self.context.request_commit()
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -124,7 +123,7 @@ class FileSystemSinkTask(SinkTask):
             files = self._files[partition]
             if self.context.stopping() or files.rotation.is_due():
                 files.end()
-            committed[partition] = offset if files.next_open is None else min(offset, files.next_open)
+            committed[partition] = offset if files.first_open_offset is None else min(offset, files.first_open_offset)
             self._commit(files, committed[partition])
         return committed
 
@@ -140,7 +139,7 @@ class FileSystemSinkTask(SinkTask):
     def datasets(self) -> Iterable[Dataset]:
         """The folder of each topic."""
         folder = self._config[TOPICS_DIR].strip("/")
-        return [dataset_at(self._config, joined(folder, path_part(topic)), schema) for topic, schema in self._topics.items()]
+        return [dataset_at(self._config, join_path(folder, path_part(topic)), schema) for topic, schema in self._topics.items()]
 
     def stop(self) -> None:
         store, self._store = self._store, None
@@ -159,7 +158,7 @@ class FileSystemSinkTask(SinkTask):
             settings.rotation(),
             settings.names,
             settings.compatibility,
-            settings.most_open,
+            settings.max_open_files,
         )
 
     def _without_nulls(self, batch: Batch) -> Batch:
@@ -202,7 +201,7 @@ class FileSystemSinkConnector(SinkConnector):
         SinkSettings.of(config)
         format_of(config)
         check_location(config, self.allowed_paths)
-        ignored = without_meaning(config)
+        ignored = unused_settings(config)
         if ignored:
             log.warning("Settings without a meaning here: %s", ", ".join(ignored))
 
@@ -223,16 +222,16 @@ class FileSystemSinkConnector(SinkConnector):
     def check(self, config: Mapping[str, str]) -> None:
         parsed = self.config_def.parse(config)
         check_location(parsed, self.allowed_paths)
-        if location_of(parsed).scheme == "file":
-            refuse_unwritable(parsed, self.allowed_paths)
+        if parse_location(parsed).scheme == "file":
+            check_writable(parsed, self.allowed_paths)
 
     def check_fully(self, config: Mapping[str, str]) -> None:
         """Also whether a store that is not the host's lets this connector in, and has the bucket."""
         self.check(config)
         parsed = self.config_def.parse(config)
-        if location_of(parsed).scheme != "file":
+        if parse_location(parsed).scheme != "file":
             with closing(open_store(parsed, self.allowed_paths)) as store, suppress(FileNotFoundError):
-                store.read(_NO_FILE)  # a bucket that is not there is another error
+                store.read(PROBE_FILE)  # a bucket that is not there is another error
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
@@ -255,4 +254,4 @@ class FileSystemSinkConnector(SinkConnector):
 def state_folder(config: Config, partition: TopicPartition) -> str:
     """Where the commits of a topic partition are: no other connector writes there."""
     name = config.originals.get("name", "")
-    return joined(config[TOPICS_DIR].strip("/"), STATE, path_part(name), path_part(partition.topic), str(partition.partition))
+    return join_path(config[TOPICS_DIR].strip("/"), STATE, path_part(name), path_part(partition.topic), str(partition.partition))

@@ -14,7 +14,7 @@ from airflow_provider_connect.codecs.json.values import JsonRules
 from airflow_provider_connect.codecs.json.writer import column_text
 from airflow_provider_connect.data.arrow import pa, pc, pl
 from airflow_provider_connect.data.arrow_schema import schema_of
-from airflow_provider_connect.data.columns import cast_to_schema
+from airflow_provider_connect.data.columns import cast_to_schema, with_children
 from airflow_provider_connect.errors import DataException
 
 _DAY: Final = 86_400
@@ -25,35 +25,35 @@ _FINER: Final = r"(\.\d{6})\d{1,3}"  # than microseconds
 _UUID_BYTES: Final = 16
 
 
-def converted(array: pa.Array, field: pa.Field, type: pa.DataType, *, decodes_base64: bool) -> pa.Array:
+def convert(array: pa.Array, field: pa.Field, type: pa.DataType, *, decodes_base64: bool) -> pa.Array:
     """``array``, the values of ``field``, as something that Arrow casts to ``type`` rightly; itself where that is so already. Raises
     DataException and Arrow's exceptions for values that do not fit."""
     given, types = array.type, pa.types
     if given.equals(type):
         return array
     if types.is_struct(given) and types.is_struct(type):
-        return _struct(array, type, decodes_base64)
+        return _convert_struct(array, type, decodes_base64)
     if types.is_map(given) and types.is_map(type):
         before = [array.keys, array.items]
-        keys = converted(before[0], given.key_field, type.key_type, decodes_base64=decodes_base64)
-        items = converted(before[1], given.item_field, type.item_type, decodes_base64=decodes_base64)
+        keys = convert(before[0], given.key_field, type.key_type, decodes_base64=decodes_base64)
+        items = convert(before[1], given.item_field, type.item_type, decodes_base64=decodes_base64)
         if keys is before[0] and items is before[1]:
             return array
         fields = [given.key_field.with_type(keys.type), given.item_field.with_type(items.type)]
-        return _with_children(array, pa.map_(*fields), pa.StructArray.from_arrays([keys, items], fields=fields))
+        return with_children(array, pa.map_(*fields), pa.StructArray.from_arrays([keys, items], fields=fields))
     if types.is_list(given) and (types.is_list(type) or types.is_large_list(type)):
         elements = array.values
-        values = converted(elements, given.value_field, type.value_type, decodes_base64=decodes_base64)
-        return array if values is elements else _with_children(array, pa.list_(given.value_field.with_type(values.type)), values)
-    return _plain(array, field, type, decodes_base64)
+        values = convert(elements, given.value_field, type.value_type, decodes_base64=decodes_base64)
+        return array if values is elements else with_children(array, pa.list_(given.value_field.with_type(values.type)), values)
+    return _convert_plain(array, field, type, decodes_base64)
 
 
-def _struct(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
+def _convert_struct(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
     wanted = {field.name: field.type for field in type}
     before = [array.field(index) for index in range(array.type.num_fields)]
     fields = list(array.type)
     after = [
-        converted(each, field, wanted.get(field.name, field.type), decodes_base64=decodes_base64)
+        convert(each, field, wanted.get(field.name, field.type), decodes_base64=decodes_base64)
         for field, each in zip(fields, before, strict=True)
     ]
     if all(new is old for new, old in zip(after, before, strict=True)):
@@ -62,34 +62,30 @@ def _struct(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Arra
     return pa.StructArray.from_arrays(after, fields=fields, mask=array.is_null())
 
 
-def _with_children(array: pa.Array, type: pa.DataType, children: pa.Array) -> pa.Array:
-    return pa.Array.from_buffers(type, len(array), array.buffers()[:2], offset=array.offset, children=[children])
-
-
-def _plain(array: pa.Array, field: pa.Field, type: pa.DataType, decodes_base64: bool) -> pa.Array:
+def _convert_plain(array: pa.Array, field: pa.Field, type: pa.DataType, decodes_base64: bool) -> pa.Array:
     types, given = pa.types, array.type
     if types.is_integer(given):
-        return _of_number(array, type, (field.metadata or {}).get(b"connect.name", b"").decode())
+        return _convert_number(array, type, (field.metadata or {}).get(b"connect.name", b"").decode())
     if types.is_integer(type) and (types.is_date32(given) or types.is_time32(given)):
         return array.cast(pa.int32())
     if types.is_nested(given) and (types.is_string(type) or types.is_large_string(type)):
         return _json(array)
-    return _of_text(array, type, decodes_base64) if types.is_string(given) else array
+    return _convert_text(array, type, decodes_base64) if types.is_string(given) else array
 
 
-def _of_text(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
+def _convert_text(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> pa.Array:
     types = pa.types
     if types.is_timestamp(type):
-        return _of_time_text(array, type)
+        return _time_text(array, type)
     if types.is_time(type):
         return pc.binary_join_element_wise("1970-01-01T", _microseconds(array), "").cast(pa.timestamp("us"))
     if isinstance(type, pa.UuidType):
-        return _decoded(pc.replace_substring(array, "-", ""), "hex").cast(pa.binary(_UUID_BYTES))
+        return _decode(pc.replace_substring(array, "-", ""), "hex").cast(pa.binary(_UUID_BYTES))
     is_binary = types.is_binary(type) or types.is_large_binary(type) or types.is_fixed_size_binary(type)
-    return _decoded(array, "base64") if decodes_base64 and is_binary else array
+    return _decode(array, "base64") if decodes_base64 and is_binary else array
 
 
-def _of_number(array: pa.Array, type: pa.DataType, name: str) -> pa.Array:
+def _convert_number(array: pa.Array, type: pa.DataType, name: str) -> pa.Array:
     """``name``: that of the number's schema."""
     types = pa.types
     if types.is_timestamp(type) or (types.is_date(type) and name in _TIMESTAMPS):
@@ -104,7 +100,7 @@ def _of_number(array: pa.Array, type: pa.DataType, name: str) -> pa.Array:
     return array.cast(pa.int32()).cast(pa.time32("ms")) if unit == "ms" else array.cast(pa.time64(unit))
 
 
-def _of_time_text(array: pa.Array, type: pa.DataType) -> pa.Array:
+def _time_text(array: pa.Array, type: pa.DataType) -> pa.Array:
     """Without a zone it is UTC; a column without a zone takes the text's own date and time."""
     texts = _microseconds(array)
     if type.tz is None:
@@ -117,7 +113,7 @@ def _microseconds(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, _FINER, r"\1")
 
 
-def _decoded(texts: pa.Array, encoding: str) -> pa.Array:
+def _decode(texts: pa.Array, encoding: str) -> pa.Array:
     column: Any = pl.from_arrow(texts)
     try:
         return column.str.decode(encoding).to_arrow()

@@ -18,14 +18,14 @@ Offsets = Mapping[TopicPartition, tuple[int | None, int]]
 """Of partitions: the next offset, None where none is known, and the number of the topic's id."""
 
 
-def info_of(connector: str, offsets: Offsets) -> dict[str, str]:
+def commit_info(connector: str, offsets: Offsets) -> dict[str, str]:
     """What a commit of these offsets is given for the history."""
     return {_name(connector): json.dumps({f"{topic}/{partition}": row for (topic, partition), row in sorted(offsets.items())})}
 
 
 def was_restored(history: History, after: int) -> bool:
     """Whether a version behind ``after`` has restored an older one."""
-    return any(_is_restore(entry) and entry["version"] > after for entry in history)
+    return any(_is_restore_entry(entry) and entry["version"] > after for entry in history)
 
 
 def restored_offset(history: History, connector: str, partition: TopicPartition, topic: int, verified: int) -> int | None:
@@ -33,26 +33,26 @@ def restored_offset(history: History, connector: str, partition: TopicPartition,
     holds none in the topic of that number. Raises ConnectException where the history does not tell."""
     last = next((entry["version"] for entry in history if _of(entry, connector, partition) is not None), verified)
     for entry in history:
-        if _is_restore(entry) and verified < entry["version"] < last:
+        if _is_restore_entry(entry) and verified < entry["version"] < last:
             raise _unknown(entry, f"while records of {partition} were committed")
-    for entry in _line(history):
+    for entry in _ancestors(history):
         found = _of(entry, connector, partition)
         if found is not None:
             return found[0] if found[1] == topic else None
     if history[-1]["version"] > 0:
-        newest = next(entry for entry in history if _is_restore(entry))
+        newest = next(entry for entry in history if _is_restore_entry(entry))
         raise _unknown(newest, f"and its log no longer has the offset of {partition} there")
     return None
 
 
-def _line(history: History) -> Iterator[Mapping[str, Any]]:
+def _ancestors(history: History) -> Iterator[Mapping[str, Any]]:
     """The entries whose changes the table has: behind a restored version comes the one that it restored."""
     version = history[0]["version"]
     for entry in history:
         if entry["version"] != version:
             continue
         version -= 1
-        if _is_restore(entry):
+        if _is_restore_entry(entry):
             version = _restored(entry)
         else:
             yield entry
@@ -65,7 +65,7 @@ def _restored(entry: Mapping[str, Any]) -> int:
     return int(text)
 
 
-def _is_restore(entry: Mapping[str, Any]) -> bool:
+def _is_restore_entry(entry: Mapping[str, Any]) -> bool:
     return entry.get("operation") == "RESTORE"
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from airflow_provider_connect.connectors.lake.delta_history import History, info_of, restored_offset, was_restored
+from airflow_provider_connect.connectors.lake.delta_history import History, commit_info, restored_offset, was_restored
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 
@@ -60,7 +60,7 @@ class DeltaOffsets:
                 numbers = (offset, row.claim_epoch * 2 + row.is_altered, _number(scope_of(row.claim)), topic, version)
             transactions += [Transaction(f"{self._id(partition)}{end}", number) for end, number in zip(_ENDS, numbers, strict=False)]
             info[partition] = None if row is None else row.next_offset, topic
-        return CommitProperties(app_transactions=transactions, custom_metadata=info_of(self._connector, info) if info else None)
+        return CommitProperties(app_transactions=transactions, custom_metadata=commit_info(self._connector, info) if info else None)
 
     def _id(self, partition: TopicPartition) -> str:
         return f"connect/{self._connector}/{partition.topic}/{partition.partition}"

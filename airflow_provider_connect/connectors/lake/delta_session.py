@@ -21,18 +21,18 @@ from airflow_provider_connect.connectors.bucket_access import hidden_environment
 from airflow_provider_connect.connectors.lake.delta_history import History
 from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, EVOLVE, PARTITION_BY, PATH, DeltaSettings
-from airflow_provider_connect.connectors.lake.names import Names, names_of, renamed
+from airflow_provider_connect.connectors.lake.names import Names, names_of, rename_fields
 from airflow_provider_connect.connectors.lake.rows import (
     KeyColumns,
-    keyed_rows,
+    as_optional,
     lake_field,
     last_changes,
-    optional,
-    projected,
-    refuse_lost_fields,
+    project,
+    reject_lost_fields,
+    split_keys,
     table_type,
     value_rows,
-    with_fields_of,
+    with_added_fields,
     without_keys,
 )
 from airflow_provider_connect.data.arrow import pa, pc
@@ -51,7 +51,7 @@ _CONSTRAINT: Final = "delta.constraints."
 
 
 class DeltaSession:
-    """Not kept after an exception. ``tries_rows``: a commit was refused for its rows. ``sets_offsets``: an admin decides on offsets, and
+    """Not kept after an exception. ``checks_rows``: a commit was refused for its rows. ``sets_offsets``: an admin decides on offsets, and
     those of a restored table do not count."""
 
     def __init__(
@@ -60,31 +60,31 @@ class DeltaSession:
         allowed: AllowedPaths,
         offsets: DeltaOffsets,
         *,
-        tries_rows: bool = False,
+        checks_rows: bool = False,
         sets_offsets: bool = False,
     ) -> None:
         self._settings, self._allowed, self._offsets = settings, allowed, offsets
-        self._tries_rows, self._sets_offsets = tries_rows, sets_offsets
+        self._checks_rows, self._sets_offsets = checks_rows, sets_offsets
         self.written: dict[str, Mapping[str, str]] = {}
         self.begin()
 
     def begin(self) -> None:
         """Read the table, and forget what was written and not committed."""
-        is_there = self._is_there()
-        self._table = self._opened() if is_there else None
+        is_there = self._table_exists()
+        self._table = self._open_table() if is_there else None
         self._offset_rows: dict[TopicPartition, OffsetRow | None] = {}
         self._rows: list[pa.Table] = []
         self._keys: list[pa.Table] = []
         self._count = 0
-        self._there = pa.schema([]) if self._table is None else pa.schema(self._table.schema().to_arrow())
-        self._is_new = self._there.names in ([], [PLACEHOLDER])
-        self._schema = pa.schema([]) if self._is_new else self._there
+        self._table_schema = pa.schema([]) if self._table is None else pa.schema(self._table.schema().to_arrow())
+        self._is_new = self._table_schema.names in ([], [PLACEHOLDER])
+        self._schema = pa.schema([]) if self._is_new else self._table_schema
 
-    def _opened(self) -> DeltaTable:
+    def _open_table(self) -> DeltaTable:
         with hidden_environment():
             return DeltaTable(self._settings.address, storage_options=self._settings.store_options)
 
-    def refuse_missing(self) -> None:
+    def reject_missing_tables(self) -> None:
         """Raise ConfigException where there is no table, and none is to be created, or none can be."""
         if self._table is not None:
             return
@@ -95,7 +95,7 @@ class DeltaSession:
         if self._settings.is_folder and not os.path.isdir(above):  # it may be a mount, so it is not created
             raise ConfigException.of(PATH, self._settings.address, f"There is no folder {above}. Create it, or set another path.")
 
-    def create_home(self) -> None:
+    def create_home_table(self) -> None:
         """Create the table with a placeholder column, unless it exists: its first records bring the columns. They replace the state that
         was read here, so the first records of two tasks conflict, and none replaces the other's."""
         if self._table is not None:
@@ -103,7 +103,7 @@ class DeltaSession:
                 reason = f"The table has the property {_EXPIRY}, by which it forgets offsets. Remove the property."
                 raise ConfigException.of(PATH, self._settings.address, reason)
             return
-        self.refuse_missing()
+        self.reject_missing_tables()
         schema = Schema([Field(PLACEHOLDER, PrimitiveType("string"))])
         with hidden_environment():
             DeltaTable.create(self._settings.address, schema, mode="ignore", storage_options=self._settings.store_options)
@@ -112,14 +112,14 @@ class DeltaSession:
     def write(self, batch: Batch) -> None:
         """Take a batch. Raises DataException for records that do not fit the table."""
         if self._table is None:
-            self.create_home()
-        rows = renamed(value_rows(batch), self._names)
+            self.create_home_table()
+        rows = rename_fields(value_rows(batch), self._names)
         self._evolve(rows)
-        kept, keys = keyed_rows(batch, rows, self._key_columns() if self._settings.is_upsert else None, self._count)
+        kept, keys = split_keys(batch, rows, self._key_columns() if self._settings.is_upsert else None, self._count)
         if kept.num_rows and not self._schema.names:
             raise DataException("The table has no columns yet, and a record's value has no fields")
-        self._rows.append(projected(kept, self._schema, kept.num_rows))
-        self._refuse_partitions(self._rows[-1])
+        self._rows.append(project(kept, self._schema, kept.num_rows))
+        self._reject_partition_values(self._rows[-1])
         self._count += kept.num_rows
         if keys is not None:
             self._keys.append(keys)
@@ -143,15 +143,20 @@ class DeltaSession:
         for field in map(lake_field, rows.schema):
             if field.name not in self._schema.names:
                 _require_type(field)
-                self._schema = self._schema.append(optional(field))
+                self._schema = self._schema.append(as_optional(field))
                 continue
             there = self._schema.field(field.name)
-            wider = there.with_type(with_fields_of(there.type, field.type))
+            wider = there.with_type(with_added_fields(there.type, field.type))
             if not wider.equals(there):
                 _require_type(wider)
                 self._schema = self._schema.set(self._schema.get_field_index(field.name), wider)
-        refuse_lost_fields(rows.schema, self._schema)
-        if not self._is_new and self._table is not None and not self._schema.equals(self._there) and _is_mapped(self._table):
+        reject_lost_fields(rows.schema, self._schema)
+        if (
+            not self._is_new
+            and self._table is not None
+            and not self._schema.equals(self._table_schema)
+            and _has_column_mapping(self._table)
+        ):
             reason = (
                 f"The table has other names for its columns ({_MAPPING}), and deltalake adds none then. Add the column by another program."
             )
@@ -162,7 +167,7 @@ class DeltaSession:
             return [self._names.of(name) for name in self._settings.partition_by]
         return self._table.metadata().partition_columns
 
-    def _refuse_partitions(self, rows: pa.Table) -> None:
+    def _reject_partition_values(self, rows: pa.Table) -> None:
         """Raise DataException for values that a partition column cannot hold: they are texts in the table's log, of which an empty one is
         null, and deltalake (1.6) writes those of bytes and of negative decimals in a form that it cannot read."""
         for name in self._partition_columns():
@@ -188,7 +193,7 @@ class DeltaSession:
         assert self._table is not None
         if self._sets_offsets:
             return []
-        newest = self._opened()
+        newest = self._open_table()
         while True:
             version = newest.version()
             entries = newest.history(None if after is None else version - after)
@@ -206,7 +211,7 @@ class DeltaSession:
     def flush(self) -> None:
         """Delta writes data files in the commit. Where a commit was refused for its rows, they are written to a folder that is deleted
         again, with the table's columns, partitions and constraints: so the record at fault is found."""
-        if not self._tries_rows or not any(rows.num_rows for rows in self._rows):
+        if not self._checks_rows or not any(rows.num_rows for rows in self._rows):
             return
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # behind an error the library's threads may still write
             trial = DeltaTable.create(folder, Schema.from_arrow(self._schema), partition_by=list(self._partition_columns()))
@@ -214,18 +219,18 @@ class DeltaSession:
             constraints = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}
             if constraints:
                 trial.alter.add_constraint(constraints)
-            write_deltalake(trial, self._whole(), mode="append")
+            write_deltalake(trial, self._all_rows(), mode="append")
 
-    def _whole(self) -> pa.Table:
-        return pa.concat_tables([projected(each, self._schema, each.num_rows) for each in self._rows])
+    def _all_rows(self) -> pa.Table:
+        return pa.concat_tables([project(each, self._schema, each.num_rows) for each in self._rows])
 
     def close(self) -> None:
         """A table has no connection."""
 
     def commit(self) -> None:
         """Commit rows and offsets at once. Does nothing if there are neither."""
-        self._refuse_another_table()
-        whole = self._whole() if self._rows else None
+        self._check_same_table()
+        whole = self._all_rows() if self._rows else None
         properties = self._offsets.written(self._table, self._offset_rows)
         if whole is not None and (whole.num_columns or self._keys):
             self._commit_rows(whole, properties)
@@ -235,18 +240,18 @@ class DeltaSession:
             self._table.create_write_transaction([], "append", self._table.schema(), partitions, commit_properties=properties)
         self.begin()
 
-    def _refuse_another_table(self) -> None:
+    def _check_same_table(self) -> None:
         """Raise ConfigException where the table is gone since it was read, and RetriableException where another is in its place: the
         library would begin one, or add to the log of that one what does not follow it."""
         if self._table is None:
             return
-        if not self._is_there():
+        if not self._table_exists():
             raise ConfigException.of(PATH, self._settings.address, "The table is no longer there. Bring it back, or set another path.")
-        now = self._opened()
+        now = self._open_table()
         if now.metadata().id != self._table.metadata().id or now.version() < self._table.version():
             raise RetriableException(f"Another table is at {self._settings.address} now ({PATH})")
 
-    def _is_there(self) -> bool:
+    def _table_exists(self) -> bool:
         with hidden_environment():
             return DeltaTable.is_deltatable(self._settings.address, self._settings.store_options)
 
@@ -263,26 +268,26 @@ class DeltaSession:
             partitions = list(self._partition_columns()) or None
             write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", partition_by=partitions, commit_properties=properties)
         else:
-            evolved = None if self._schema.equals(self._there) else "merge"
+            evolved = None if self._schema.equals(self._table_schema) else "merge"
             write_deltalake(table, rows, mode="append", schema_mode=evolved, commit_properties=properties)  # type: ignore[call-overload]
 
     def _merge(self, rows: pa.Table, keys: pa.Table, properties: CommitProperties) -> None:
         """Change, add and delete the rows of the keys, each of which is there once."""
         assert self._table is not None
-        self._refuse_files_outside(self._table)
+        self._reject_outside_files(self._table)
         schema = pa.schema([field.with_nullable(True) for field in self._schema])
-        deleted = projected(without_keys(keys, rows.select(keys.column_names)), schema, keys.num_rows - rows.num_rows)
+        deleted = project(without_keys(keys, rows.select(keys.column_names)), schema, keys.num_rows - rows.num_rows)
         marks = pa.array([False] * rows.num_rows + [True] * deleted.num_rows)
         source = pa.concat_tables([rows.cast(schema), deleted]).append_column(_DELETES, marks)
         same = " AND ".join(f"old.{_quoted(name)} = new.{_quoted(name)}" for name in keys.column_names)
         merge = self._table.merge(
-            source, same, "new", "old", merge_schema=not self._schema.equals(self._there), commit_properties=properties
+            source, same, "new", "old", merge_schema=not self._schema.equals(self._table_schema), commit_properties=properties
         )
         stays = f"NOT new.{_DELETES}"
         merge = merge.when_matched_delete(f"new.{_DELETES}").when_matched_update_all(stays, except_cols=[_DELETES])
         merge.when_not_matched_insert_all(stays, except_cols=[_DELETES]).execute()
 
-    def _refuse_files_outside(self, table: DeltaTable) -> None:
+    def _reject_outside_files(self, table: DeltaTable) -> None:
         """A merge reads the files that the table's log names, and the config's author may have written that."""
         for path in table.get_add_actions(flatten=True).column("path").to_pylist():
             for each in {path, unquote(path)}:
@@ -295,7 +300,7 @@ class DeltaSession:
 _LEADS_AWAY: Final = re.compile(r"^/|^[a-zA-Z][a-zA-Z0-9+.-]*+:|(?:^|/)\.\.(?:/|$)")
 
 
-def _is_mapped(table: DeltaTable) -> bool:
+def _has_column_mapping(table: DeltaTable) -> bool:
     return (table.metadata().configuration or {}).get(_MAPPING, "none") != "none"
 
 

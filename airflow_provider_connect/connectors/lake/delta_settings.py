@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from airflow_provider_connect.connectors.bucket_access import (
     ACCESS_KEY,
     S3_KEYS,
+    S3_NEEDS_KEYS,
     SECRET_KEY,
     STORE_URL,
     check_s3,
@@ -113,8 +114,7 @@ def _check_address(config: Config, allowed: AllowedPaths) -> None:
         raise ConfigException.of(PATH, without_user(given), f"{_FORMS}, without credentials, a query or parts such as . and .. in it.")
     check_s3(config)
     if not config[ACCESS_KEY]:
-        reason = "S3 needs an access key and its secret: those of the host are not used. Set both."
-        raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", reason)
+        raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", S3_NEEDS_KEYS)
 
 
 def _store_options(config: Config) -> dict[str, str]:

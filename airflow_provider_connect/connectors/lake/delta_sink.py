@@ -41,7 +41,7 @@ class DeltaSinkConnector(LakeSink):
     config_def = CONFIG_DEF
     known: Collection[str] = ()
     """The scope of the task's claim, and the ids of its topics."""
-    _tries_rows = _sets_offsets = False
+    _checks_rows = _sets_offsets = False
 
     def start(self, config: Config) -> None:
         super().start(config)
@@ -56,7 +56,7 @@ class DeltaSinkConnector(LakeSink):
 
         settings = DeltaSettings.of(self.config, self.allowed_paths)
         offsets = DeltaOffsets(self.config.originals.get("name", ""), self.known)
-        return DeltaSession(settings, self.allowed_paths, offsets, tries_rows=self._tries_rows, sets_offsets=self._sets_offsets)
+        return DeltaSession(settings, self.allowed_paths, offsets, checks_rows=self._checks_rows, sets_offsets=self._sets_offsets)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         self._sets_offsets = True
@@ -64,11 +64,11 @@ class DeltaSinkConnector(LakeSink):
 
     def commit(self, connection: DeltaSession) -> None:  # type: ignore[override]  # it is opened here
         """Until a commit succeeds, rows are tried before the next one."""
-        self._tries_rows = True
+        self._checks_rows = True
         super().commit(connection)
-        self._tries_rows = False
+        self._checks_rows = False
 
-    def explained(self, error: Exception) -> Exception:
-        from airflow_provider_connect.connectors.lake.delta_errors import translated
+    def translate_library_error(self, error: Exception) -> Exception:
+        from airflow_provider_connect.connectors.lake.delta_errors import translate_error
 
-        return translated(error, self.config[PATH])
+        return translate_error(error, self.config[PATH])

@@ -21,6 +21,7 @@ from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from airflow_provider_connect.connectors.bucket_access import S3_NEEDS_KEYS
 from airflow_provider_connect.connectors.lake.iceberg_settings import (
     CATALOG,
     CATALOG_NAME,
@@ -59,8 +60,7 @@ class AllowedFiles(PyArrowFileIO):
         scheme, _, path = self.parse_location(location)
         if scheme in S3_SCHEMES:
             if not self.properties.get("s3.access-key-id") or not self.properties.get("s3.secret-access-key"):
-                reason = "S3 needs an access key and its secret: those of the host are not used. Set both."
-                raise ConfigException.of(f"{CATALOG}s3.access-key-id", self.properties.get("s3.access-key-id"), reason)
+                raise ConfigException.of(f"{CATALOG}s3.access-key-id", self.properties.get("s3.access-key-id"), S3_NEEDS_KEYS)
             self.properties.setdefault("s3.region", "us-east-1")
             return location
         if scheme != "file" or urlsplit(location).netloc:

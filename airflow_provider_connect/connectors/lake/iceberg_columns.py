@@ -31,7 +31,7 @@ from pyiceberg.types import (
 from airflow_provider_connect.connectors.lake.iceberg_partitions import PartitionField
 from airflow_provider_connect.connectors.lake.iceberg_settings import PARTITION_BY, IcebergSettings, TableSettings
 from airflow_provider_connect.connectors.lake.names import Names
-from airflow_provider_connect.connectors.lake.rows import column_at, lake_field, refuse_lost_fields, table_type
+from airflow_provider_connect.connectors.lake.rows import column_at, lake_field, reject_lost_fields, table_type
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConfigException, DataException
 
@@ -91,7 +91,7 @@ class Columns:
         if is_new:
             self._identify(transaction)
             self._partition(transaction)
-        refuse_lost_fields(rows.schema, arrow_schema(transaction.table_metadata))
+        reject_lost_fields(rows.schema, arrow_schema(transaction.table_metadata))
 
     def _add(self, update: UpdateSchema, path: tuple[str, ...], field: NestedField, *, is_required: bool = False) -> None:
         type = _optional(field.field_type) if self._settings.force_optional else field.field_type
@@ -151,7 +151,7 @@ class Columns:
                     raise _no_partition(field, "within a list or a map")
                 update.add_field(path, transform, name)
 
-    def refuse_partitions(self, metadata: TableMetadata, rows: pa.Table) -> None:
+    def reject_partition_values(self, metadata: TableMetadata, rows: pa.Table) -> None:
         """Raise DataException for values that pyiceberg (0.12) writes into no partition, or into two: it compares them to tell partitions
         apart."""
         for field in metadata.spec().fields:

@@ -9,14 +9,14 @@ import requests
 import sqlalchemy.exc
 from pyiceberg import exceptions
 
+from airflow_provider_connect.connectors.bucket_access import MISSING_BUCKET
 from airflow_provider_connect.connectors.lake.iceberg_settings import CATALOG, URI, WAREHOUSE
-from airflow_provider_connect.connectors.lake.lake_errors import of_store, shortened, text_of
+from airflow_provider_connect.connectors.lake.lake_errors import shortened, store_error, text_of
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
-_WRONG_KEYS: Final = ("ACCESS_DENIED", "InvalidAccessKeyId", "INVALID_ACCESS_KEY_ID", "SignatureDoesNotMatch", "SIGNATURE_DOES_NOT_MATCH")
-_NO_BUCKET: Final = ("NoSuchBucket", "NO_SUCH_BUCKET", "bucket does not exist")
-_BUSY: Final = (
+_KEY_TEXTS: Final = ("ACCESS_DENIED", "InvalidAccessKeyId", "INVALID_ACCESS_KEY_ID", "SignatureDoesNotMatch", "SIGNATURE_DOES_NOT_MATCH")
+_RETRIABLE: Final = (
     exceptions.CommitFailedException,
     exceptions.CommitStateUnknownException,
     exceptions.ServerError,
@@ -31,7 +31,7 @@ _CREDENTIALS: Final = (
     exceptions.AuthorizationExpiredError,
     exceptions.OAuthError,
 )
-_GONE: Final = (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError, exceptions.NoSuchIdentifierError)
+_MISSING_TABLE: Final = (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError, exceptions.NoSuchIdentifierError)
 _NO_SERVER: Final = (requests.exceptions.RequestException, sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError)
 _WRONG_ADDRESS: Final = (
     requests.exceptions.SSLError,
@@ -52,47 +52,47 @@ _WRONG_DATABASE: Final = (
 """In texts of databases' drivers, which have one class for all that keeps them from an answer."""
 
 
-def translated(error: Exception, warehouse: str) -> Exception:
+def translate_error(error: Exception, warehouse: str) -> Exception:
     """The exception of this package; ``error`` itself where nothing is known of it."""
     if isinstance(error, ConnectException):
         return error
     text = text_of(error, getattr(error, "orig", None))
-    if reason := _of_settings(error, text):
+    if reason := _settings_reason(error, text):
         return ConfigException(f"{reason}: {shortened(text)}")
-    if isinstance(error, _GONE):
+    if isinstance(error, _MISSING_TABLE):
         return ConnectException(
             f"The catalog ({URI}) no longer has the table. The next run begins with what is there then: {shortened(text)}"
         )
     if isinstance(error, _NO_SERVER):
-        return _of_catalog(error, text)
+        return _catalog_error(error, text)
     if isinstance(error, OSError):
-        return of_store(error, text, "A file of a table", f"{WAREHOUSE}={warehouse}")
+        return store_error(error, text, "A file of a table", f"{WAREHOUSE}={warehouse}")
     is_created = isinstance(error, sqlalchemy.exc.ProgrammingError) and "already exists" in text  # a SQL catalog's own tables
-    return RetriableException(shortened(text)) if is_created or isinstance(error, _BUSY) else error
+    return RetriableException(shortened(text)) if is_created or isinstance(error, _RETRIABLE) else error
 
 
-def _of_settings(error: Exception, text: str) -> str:
+def _settings_reason(error: Exception, text: str) -> str:
     """What the settings are refused for; empty for another error."""
-    if any(word in text for word in _WRONG_KEYS):
+    if any(word in text for word in _KEY_TEXTS):
         return f"The store refuses the keys of {CATALOG}s3.access-key-id and {CATALOG}s3.secret-access-key"
-    if any(word in text for word in _NO_BUCKET):
+    if any(word in text for word in MISSING_BUCKET):
         return f"There is no such bucket. Create it, or change {WAREHOUSE}"
     is_refused = isinstance(error, _CREDENTIALS) or "authentication failed" in text
     return f"The catalog refuses the credentials of {CATALOG}*" if is_refused else ""
 
 
-def _of_catalog(error: Exception, text: str) -> ConnectException:
+def _catalog_error(error: Exception, text: str) -> ConnectException:
     response = getattr(error, "response", None)
     if response is not None:
-        is_passing = response.status_code == requests.codes.too_many or response.status_code >= requests.codes.server_error
+        is_transient = response.status_code == requests.codes.too_many or response.status_code >= requests.codes.server_error
     else:
-        is_passing = not isinstance(error, _WRONG_ADDRESS) and not any(word in text for word in _WRONG_DATABASE)
-    if is_passing:
+        is_transient = not isinstance(error, _WRONG_ADDRESS) and not any(word in text for word in _WRONG_DATABASE)
+    if is_transient:
         return RetriableException(f"The catalog cannot be used now ({URI}): {shortened(text)}")
     return ConfigException(f"The catalog cannot be used ({URI}): {shortened(text)}")
 
 
-def of_rows(table: str, error: Exception) -> Exception:
+def row_error(table: str, error: Exception) -> Exception:
     """DataException for an error that rows brought about while their files were written; another one is returned as it is."""
     is_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
     if is_long or isinstance(error, pa.ArrowInvalid | pa.ArrowNotImplementedError | pa.ArrowTypeError | OverflowError):

@@ -30,7 +30,7 @@ from airflow_provider_connect.connectors.lake.iceberg_settings import (
     TABLES,
     IcebergSettings,
     TableSettings,
-    checked_name,
+    check_name,
 )
 from airflow_provider_connect.connectors.lake.iceberg_table import TableWriter
 from airflow_provider_connect.connectors.lake.rows import value_rows
@@ -53,7 +53,7 @@ class IcebergSession:
         self._connector = config.originals.get("name", "")
         self._writers: dict[str, TableWriter] = {}
         self._rows: dict[TopicPartition, StoredRow | None] = {}
-        self._behind: dict[str, set[TopicPartition]] = {}  # tables beside home that went back, and the partitions whose rows they lack
+        self._lagging: dict[str, set[TopicPartition]] = {}  # tables beside home that went back, and the partitions whose rows they lack
         self.written: dict[str, Mapping[str, str]] = {}
 
     def begin(self) -> None:
@@ -64,20 +64,20 @@ class IcebergSession:
     def close(self) -> None:
         self._catalog.close()
 
-    def refuse_missing(self) -> None:
+    def reject_missing_tables(self) -> None:
         """Raise ConfigException where a table is missing that records go to, and that is not to be created."""
         for table in () if self._settings.auto_create else self._settings.tables:
             if not self._catalog.table_exists(table.name):
                 raise _missing(table.name)
 
-    def create_home(self) -> None:
+    def create_home_table(self) -> None:
         """Create the table that keeps offsets, unless it exists."""
         self._table(self._settings.home)
 
     def write(self, batch: Batch) -> None:
         """Take a batch to its tables."""
-        for name, part in self._routed(batch):
-            fresh = self._fresh(name, part)
+        for name, part in self._route(batch):
+            fresh = self._new_records(name, part)
             if fresh:
                 self._writer(name).write(fresh)
 
@@ -94,13 +94,13 @@ class IcebergSession:
         rows = {partition: stored[partition].row for partition in partitions if partition in stored}
         for table in self._settings.tables:
             if table.name != self._settings.home:
-                rows |= self._gone_back(table.name, {partition: (row, stored[partition].lineage) for partition, row in rows.items()})
+                rows |= self._rolled_back(table.name, {partition: (row, stored[partition].lineage) for partition, row in rows.items()})
         return rows
 
-    def _gone_back(self, name: str, rows: Mapping[TopicPartition, tuple[OffsetRow, int]]) -> dict[TopicPartition, OffsetRow]:
+    def _rolled_back(self, name: str, rows: Mapping[TopicPartition, tuple[OffsetRow, int]]) -> dict[TopicPartition, OffsetRow]:
         """Those of the rows, each with its lineage, that are beyond what a table holds since it was rolled back, with its offset."""
         try:
-            offsets = self._writer(name, creates=False).gone_back
+            offsets = self._writer(name, creates=False).rolled_back_rows
         except (NoSuchTableError, NoSuchNamespaceError):
             return {}
         found = {}
@@ -109,7 +109,7 @@ class IcebergSession:
             if there is not None and there.lineage == lineage and row.next_offset is not None:
                 offset = there.row.next_offset or 0
                 if offset <= row.next_offset:
-                    self._behind.setdefault(name, set()).add(partition)
+                    self._lagging.setdefault(name, set()).add(partition)
                     found[partition] = replace(row, next_offset=offset)
         return found
 
@@ -117,8 +117,8 @@ class IcebergSession:
         """Keep rows for the commit."""
         stored = self._writer(self._settings.home).stored if rows else {}
         for partition, row in rows.items():
-            is_behind = any(partition in each for each in self._behind.values())
-            self._rows[partition] = None if row is None else _succeeding(stored.get(partition), row, goes_back=not is_behind)
+            is_behind = any(partition in each for each in self._lagging.values())
+            self._rows[partition] = None if row is None else _successor(stored.get(partition), row, goes_back=not is_behind)
 
     def holds_records(self) -> bool:
         """Of tables whose names stand in records nothing is known."""
@@ -139,19 +139,19 @@ class IcebergSession:
         home = self._writers.pop(self._settings.home, None)
         for name, writer in self._writers.items():  # 1
             if writer.has_rows:
-                writer.commit(self._advanced(name) if self._rows else {})
+                writer.commit(self._offsets_of_table(name) if self._rows else {})
         if home is not None:  # 2
             home.commit(self._rows)
-        rows, behind = dict(self._rows), self._behind
+        rows, behind = dict(self._rows), self._lagging
         self.written |= written
-        self._behind = {}
+        self._lagging = {}
         self.begin()
         for name, partitions in behind.items():  # 3
             kept = {partition: row for partition, row in rows.items() if partition in partitions and row is not None}
             self._writer(name, creates=False).commit(kept)
         self._writers.clear()
 
-    def _advanced(self, name: str) -> dict[TopicPartition, StoredRow | None]:
+    def _offsets_of_table(self, name: str) -> dict[TopicPartition, StoredRow | None]:
         """The rows for a table other than home. Raises FencedException where one of them belongs to a newer claim."""
         stored = self._writers[name].stored
         for partition, row in self._rows.items():
@@ -161,7 +161,7 @@ class IcebergSession:
 
     # Tables
 
-    def _routed(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
+    def _route(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
         """The tables of a batch's records, each with its own."""
         settings = self._settings
         if settings.route_field is None:
@@ -171,7 +171,7 @@ class IcebergSession:
         for text in pc.unique(names.drop_null()).to_pylist():
             chosen = pc.equal(names, text)
             if settings.config[DYNAMIC]:
-                yield checked_name(text.lower()), batch.filter(chosen)
+                yield check_name(text.lower()), batch.filter(chosen)
                 continue
             fitting = (table for table in settings.tables if table.route is not None and table.route.fullmatch(text))
             yield from ((table.name, batch.filter(chosen)) for table in fitting)
@@ -188,7 +188,7 @@ class IcebergSession:
             raise DataException(f"A record has no table: its field {field} ({ROUTE_FIELD}) is null or absent")
         return names
 
-    def _fresh(self, name: str, batch: Batch) -> Batch:
+    def _new_records(self, name: str, batch: Batch) -> Batch:
         """The records that a table other than home does not have yet."""
         if name == self._settings.home:
             return batch
@@ -237,7 +237,7 @@ def _missing(table: str) -> ConfigException:
     return ConfigException.of(AUTO_CREATE, "false", f"There is no table {table}. Create it, or set {AUTO_CREATE} to true.")
 
 
-def _succeeding(stored: StoredRow | None, row: OffsetRow, *, goes_back: bool) -> StoredRow:
+def _successor(stored: StoredRow | None, row: OffsetRow, *, goes_back: bool) -> StoredRow:
     """The row that replaces ``stored``. An offset that goes back, or was set by an admin, begins a new lineage."""
     if stored is not None:
         before, after = stored.row.next_offset, row.next_offset

@@ -51,8 +51,8 @@ _JAVA_CATALOGS: Final = {
     "org.apache.iceberg.hive.HiveCatalog": HIVE,
 }
 _DATABASE_OPTIONS: Final = frozenset({"sslmode", "connect_timeout", "application_name"})
-_NOWHERE: Final = "/dev/null/none"  # an empty value would be the default, a file of the user
-_NOTHING_OF_THE_HOST: Final = {"passfile": "/dev/null", "sslcert": _NOWHERE, "sslkey": _NOWHERE, "gssencmode": "disable"}
+_NO_FILE: Final = "/dev/null/none"  # an empty value would be the default, a file of the user
+_NO_HOST_CREDENTIALS: Final = {"passfile": "/dev/null", "sslcert": _NO_FILE, "sslkey": _NO_FILE, "gssencmode": "disable"}
 """By which libpq uses no password, certificate or Kerberos ticket of the host: the config's author names the server."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*+")
 _TABLE_OPTIONS: Final = ("id-columns", "partition-by", "route-regex", "commit-branch")
@@ -133,7 +133,7 @@ def _pattern(key: str, text: str) -> BoundedRegex:
         raise ConfigException.of(key, text, f"Not a regular expression: {error}") from error
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """A table's name, ``namespace.table``. Raises DataException for one that could lead out of the warehouse."""
     parts = name.split(".")
     if len(parts) < 2 or len(name) > 255 or not all(_NAME.fullmatch(part) for part in parts):
@@ -157,12 +157,12 @@ def mistakes(config: Config) -> Iterator[ConfigException]:
     if len(set(tables)) < len(tables):
         yield ConfigException.of(TABLES, ",".join(tables), "A table is named twice.")
     for name in tables:
-        yield from _mistakes_of_table(config, name)
-    with _collected(OFFSETS_TABLE, config[OFFSETS_TABLE]) as found:
-        checked_name(config[OFFSETS_TABLE])
+        yield from _table_mistakes(config, name)
+    with _collect_errors(OFFSETS_TABLE, config[OFFSETS_TABLE]) as found:
+        check_name(config[OFFSETS_TABLE])
     yield from found
-    yield from _refused_options(config)
-    with _collected(CATALOG_TYPE, config[CATALOG_TYPE]) as found:
+    yield from _unsupported_options(config)
+    with _collect_errors(CATALOG_TYPE, config[CATALOG_TYPE]) as found:
         if catalog_kind(config) != REST and not config[WAREHOUSE]:
             raise ConfigException.of(
                 WAREHOUSE, "", "Set it to where new tables lie: a folder below the allowed paths, or s3://bucket/path."
@@ -170,9 +170,9 @@ def mistakes(config: Config) -> Iterator[ConfigException]:
     yield from found
 
 
-def _mistakes_of_table(config: Config, name: str) -> Iterator[ConfigException]:
-    with _collected(TABLES, name) as found:
-        settings = table_settings(config, checked_name(name))
+def _table_mistakes(config: Config, name: str) -> Iterator[ConfigException]:
+    with _collect_errors(TABLES, name) as found:
+        settings = table_settings(config, check_name(name))
         if config[UPSERT] and not settings.id_columns:
             raise ConfigException.of(ID_COLUMNS, "", f"{UPSERT}=true needs the columns that identify a row of {name}. Set them.")
         if config[ROUTE_FIELD] and not config[DYNAMIC] and settings.route is None:
@@ -182,7 +182,7 @@ def _mistakes_of_table(config: Config, name: str) -> Iterator[ConfigException]:
 
 
 @contextmanager
-def _collected(key: str, value: object) -> Iterator[list[ConfigException]]:
+def _collect_errors(key: str, value: object) -> Iterator[list[ConfigException]]:
     """A list that takes the ConfigException of the block; a DataException counts as one about ``key``."""
     found: list[ConfigException] = []
     try:
@@ -193,7 +193,7 @@ def _collected(key: str, value: object) -> Iterator[list[ConfigException]]:
         found.append(ConfigException.of(key, value, error.message))
 
 
-def _refused_options(config: Config) -> Iterator[ConfigException]:
+def _unsupported_options(config: Config) -> Iterator[ConfigException]:
     for key in sorted(config.originals):
         if key.startswith(CATALOG) and key not in CONFIG_DEF.keys and key not in IGNORED and key not in _ALIASES:
             reason = "This option of a catalog is not allowed: such options load code, or use files or credentials of the host. Remove it."
@@ -262,7 +262,7 @@ def database_address(config: Config, allowed: AllowedPaths) -> str:
         raise ConfigException.of(URI, "[hidden]", reason)
     password = config[PASSWORD].value if config[PASSWORD] is not None else unquote(parts.password or "")
     user = quote(config[USER] or unquote(parts.username or ""), safe="")
-    own = urlencode({**query, **_NOTHING_OF_THE_HOST})
+    own = urlencode({**query, **_NO_HOST_CREDENTIALS})
     host = f"[{host}]" if ":" in host else host
     return f"postgresql://{user}:{quote(password, safe='')}@{host}:{port}/{quote(unquote(parts.path[1:]), safe='')}?{own}"
 

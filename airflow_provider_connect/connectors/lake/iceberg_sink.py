@@ -58,7 +58,7 @@ class IcebergSinkConnector(LakeSink):
 
         return IcebergSession(self.config, self.allowed_paths)
 
-    def explained(self, error: Exception) -> Exception:
-        from airflow_provider_connect.connectors.lake.iceberg_errors import translated
+    def translate_library_error(self, error: Exception) -> Exception:
+        from airflow_provider_connect.connectors.lake.iceberg_errors import translate_error
 
-        return translated(error, self.config[WAREHOUSE])
+        return translate_error(error, self.config[WAREHOUSE])

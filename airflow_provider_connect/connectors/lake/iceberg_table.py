@@ -29,15 +29,15 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from pyiceberg.types import DoubleType, FloatType, ListType, MapType, PrimitiveType
 
 from airflow_provider_connect.connectors.lake.iceberg_columns import Columns, arrow_schema, names_in
-from airflow_provider_connect.connectors.lake.iceberg_errors import of_rows
+from airflow_provider_connect.connectors.lake.iceberg_errors import row_error
 from airflow_provider_connect.connectors.lake.iceberg_settings import BRANCH, IcebergSettings, TableSettings
-from airflow_provider_connect.connectors.lake.names import Names, renamed
+from airflow_provider_connect.connectors.lake.names import Names, rename_fields
 from airflow_provider_connect.connectors.lake.rows import (
     KeyColumns,
     field_at,
-    keyed_rows,
     last_changes,
-    projected,
+    project,
+    split_keys,
     value_rows,
     without_keys,
 )
@@ -51,6 +51,7 @@ from airflow_provider_connect.connectors.lake.table_offsets import (
     to_text,
 )
 from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.columns import with_children
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, DataException, FencedException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
@@ -72,7 +73,7 @@ def _list(visitor: ArrowProjectionVisitor, type: ListType, array: pa.Array | Non
     element = visitor._construct_field(type.element_field, values.type)
     if isinstance(array, pa.FixedSizeListArray):
         return array.cast(pa.list_(element))
-    return _with_children(array, pa.large_list(element) if isinstance(array, pa.LargeListArray) else pa.list_(element), values)
+    return with_children(array, pa.large_list(element) if isinstance(array, pa.LargeListArray) else pa.list_(element), values)
 
 
 def _map(
@@ -82,12 +83,7 @@ def _map(
         return None
     keys, values = visitor._cast_if_needed(type.key_field, keys), visitor._cast_if_needed(type.value_field, values)
     fields = [visitor._construct_field(type.key_field, keys.type), visitor._construct_field(type.value_field, values.type)]
-    return _with_children(array, pa.map_(*fields), pa.StructArray.from_arrays([keys, values], fields=fields))
-
-
-def _with_children(array: pa.Array, type: pa.DataType, children: pa.Array) -> pa.Array:
-    """``array`` as one of ``type``: its nulls, lengths and slice, over other children."""
-    return pa.Array.from_buffers(type, len(array), array.buffers()[:2], offset=array.offset, children=[children])
+    return with_children(array, pa.map_(*fields), pa.StructArray.from_arrays([keys, values], fields=fields))
 
 
 COMMIT_ATTEMPTS: Final = 20
@@ -101,8 +97,8 @@ class TableWriter:
     """Takes batches for one table. After an exception it is of no use, but for CommitFailedException, which it deals with itself."""
 
     def __init__(self, catalog: Catalog, table: Table, own: TableSettings, settings: IcebergSettings, connector: str) -> None:
-        _refuse_code(own.name, table.metadata)
-        _refuse_tag(own, table.metadata)
+        _reject_code(own.name, table.metadata)
+        _reject_tag(own, table.metadata)
         self._catalog, self._table = catalog, table
         self._own, self._settings, self._connector = own, settings, connector
         self._columns = Columns(own, settings)
@@ -118,7 +114,7 @@ class TableWriter:
         return stored_rows(self._table.metadata, self._connector, self._own.branch)
 
     @property
-    def gone_back(self) -> StoredRows:
+    def rolled_back_rows(self) -> StoredRows:
         """The offset rows whose offset is another than the last one that was committed, since the table was rolled back."""
         last = from_text(self._table.metadata.properties.get(property_name(self._connector, self._own.branch)))
         return {at: each for at, each in self.stored.items() if at in last and each.row.next_offset != last[at].row.next_offset}
@@ -140,19 +136,19 @@ class TableWriter:
 
     def write(self, batch: Batch) -> None:
         """Take a batch. Raises DataException for records that do not fit the table."""
-        rows = renamed(value_rows(batch), self._names())
+        rows = rename_fields(value_rows(batch), self._names())
         self._columns.evolve(self._transaction, rows, self._names())
         schema = arrow_schema(self._transaction.table_metadata)
         columns = self._key_columns(schema) if self._settings.is_upsert else None
-        kept, keys = keyed_rows(batch, rows, columns, self._count)
+        kept, keys = split_keys(batch, rows, columns, self._count)
         self._count += kept.num_rows
         if keys is not None:
             self._keys.append(keys)
         if kept.num_rows and not schema.names:
             raise DataException(f"Table {self._own.name} has no columns yet, and a record's value has no fields")
         if keys is not None or kept.num_rows:
-            self._rows.append(projected(kept, schema, kept.num_rows, decodes_base64=True))
-            self._columns.refuse_partitions(self._transaction.table_metadata, self._rows[-1])
+            self._rows.append(project(kept, schema, kept.num_rows, decodes_base64=True))
+            self._columns.reject_partition_values(self._transaction.table_metadata, self._rows[-1])
 
     def _names(self) -> Names:
         return names_in(self._transaction.table_metadata, ignores_case=self._settings.ignores_case)
@@ -171,22 +167,22 @@ class TableWriter:
     def flush(self) -> None:
         """Write the data files. They belong to the table once ``commit`` has returned."""
         schema = arrow_schema(self._transaction.table_metadata)
-        rows = [projected(each, schema, each.num_rows) for each in self._rows]
+        rows = [project(each, schema, each.num_rows) for each in self._rows]
         if not rows:
             return
         whole = pa.concat_tables(rows)
         if self._settings.is_upsert:
             self._deleted, last = last_changes(pa.concat_tables(self._keys))
             whole = whole.take(last)
-        self._files = self._written(self._transaction, whole)
+        self._files = self._write_files(self._transaction, whole)
 
-    def _written(self, transaction: Transaction, rows: pa.Table) -> list[DataFile]:
+    def _write_files(self, transaction: Transaction, rows: pa.Table) -> list[DataFile]:
         if not rows.num_rows:
             return []
         try:
             return list(_dataframe_to_data_files(transaction.table_metadata, rows, self._table.io, write_uuid=uuid.uuid4()))
         except Exception as error:
-            known = of_rows(self._own.name, error)
+            known = row_error(self._own.name, error)
             if known is error:
                 raise
             raise known from error
@@ -198,7 +194,7 @@ class TableWriter:
             return
         before, shape = self.stored, self._shape()
         for _ in range(COMMIT_ATTEMPTS):
-            self._stage(rows)
+            self._stage_changes(rows)
             requirements = (*self._transaction._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))
             if isinstance(self._catalog, MetastoreCatalog):  # which checks requirements in this process
                 requirements = (*requirements, _WithoutCode(self._own.name))  # type: ignore[arg-type]
@@ -236,12 +232,12 @@ class TableWriter:
             if now.get(partition) != before.get(partition):
                 raise FencedException(f"{partition} in table {self._own.name} was changed by another process, this one may no longer write")
 
-    def _stage(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
+    def _stage_changes(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
         """1 a branch that is missing begins at the head of main 2 rows of the keys go 3 data files come, in a snapshot that is there
         without any, too 4 the offset rows."""
         transaction, branch = self._transaction, self._own.branch
         if branch not in (MAIN, *self._table.metadata.refs):
-            _begin_branch(transaction, branch)  # 1
+            _create_branch(transaction, branch)  # 1
         if self._settings.is_upsert and self._rows and branch in transaction.table_metadata.refs and self._deleted.num_rows:
             self._delete(transaction)  # 2
         name, merged = property_name(self._connector, branch), dict(self.stored)
@@ -261,10 +257,10 @@ class TableWriter:
         schema, keys = transaction.table_metadata.schema(), Keys(transaction.table_metadata.schema(), self._deleted)
         replaced = []
         for task in transaction._scan(keys.row_filter).use_ref(self._own.branch).plan_files():
-            if not keys.may_be_in(task.file) or not keys.are_among(self._read(transaction, task, schema.select(*keys.names))):
+            if not keys.may_occur_in(task.file) or not keys.occur_in(self._read(transaction, task, schema.select(*keys.names))):
                 continue
             rows = self._read(transaction, task, schema)
-            replaced.append((task.file, self._written(transaction, keys.without(rows))))
+            replaced.append((task.file, self._write_files(transaction, keys.without(rows))))
         if not replaced:
             return
         with transaction.update_snapshot(branch=self._own.branch).overwrite() as overwrite:
@@ -278,7 +274,7 @@ class TableWriter:
         return ArrowScan(transaction.table_metadata, self._table.io, schema, AlwaysTrue()).to_table([task])
 
 
-def _begin_branch(transaction: Transaction, branch: str) -> None:
+def _create_branch(transaction: Transaction, branch: str) -> None:
     """The library commits to no branch but main while a table has no snapshot: then main gets an empty one."""
     if transaction.table_metadata.current_snapshot_id is None:
         with transaction.update_snapshot().fast_append():
@@ -303,15 +299,15 @@ class _WithoutCode:
 
     def validate(self, metadata: TableMetadata | None) -> None:
         if metadata is not None:
-            _refuse_code(self._name, metadata)
+            _reject_code(self._name, metadata)
 
 
-def _refuse_code(name: str, metadata: TableMetadata) -> None:
+def _reject_code(name: str, metadata: TableMetadata) -> None:
     if _RUNS_CODE in metadata.properties:
         raise ConfigException(f"Table {name} has the property {_RUNS_CODE}, which loads code: remove it from the table")
 
 
-def _refuse_tag(own: TableSettings, metadata: TableMetadata) -> None:
+def _reject_tag(own: TableSettings, metadata: TableMetadata) -> None:
     ref = metadata.refs.get(own.branch)
     if ref is not None and ref.snapshot_ref_type is not SnapshotRefType.BRANCH:
         raise ConfigException.of(BRANCH, own.branch, f"It is a tag of table {own.name}. Name a branch.")
@@ -320,7 +316,7 @@ def _refuse_tag(own: TableSettings, metadata: TableMetadata) -> None:
 # The keys whose rows an upsert removes from an Iceberg table, and which of the table's files may have such rows.
 class Keys:
     """The keys whose rows are removed. Files that may have such rows pass ``row_filter``, by which pyiceberg leaves out files,
-    and then ``may_be_in``: pyiceberg itself leaves out none for more than 200 keys."""
+    and then ``may_occur_in``: pyiceberg itself leaves out none for more than 200 keys."""
 
     def __init__(self, schema: Schema, keys: pa.Table) -> None:
         self.names: list[str] = keys.column_names
@@ -336,7 +332,7 @@ class Keys:
             self._sorted.append((field.field_id, field.field_type, values))
             self.row_filter = And(self.row_filter, _range_of(name, values))
 
-    def may_be_in(self, file: DataFile) -> bool:
+    def may_occur_in(self, file: DataFile) -> bool:
         """False: the bounds of a column leave no key out of which the file could have a row."""
         for id, type, values in self._sorted:
             lower, upper = (file.lower_bounds or {}).get(id), (file.upper_bounds or {}).get(id)
@@ -351,7 +347,7 @@ class Keys:
                 return False
         return True
 
-    def are_among(self, rows: pa.Table) -> bool:
+    def occur_in(self, rows: pa.Table) -> bool:
         """Whether a row has one of the keys."""
         return bool(self.without(rows).num_rows < rows.num_rows)
 

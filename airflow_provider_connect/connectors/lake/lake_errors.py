@@ -13,7 +13,7 @@ from typing import Final
 from airflow_provider_connect.errors import ConnectException, RetriableException
 
 _LONGEST: Final = 500
-_PASSING: Final = frozenset(
+_TRANSIENT: Final = frozenset(
     {
         *(errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ENOBUFS, errno.EPIPE),
         *(errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH),
@@ -22,7 +22,7 @@ _PASSING: Final = frozenset(
 )
 _NUMBER: Final = re.compile(r"(?:os error|errno) (\d{1,3})\b", re.IGNORECASE)
 _STATUS: Final = re.compile(r"(?:HTTP status|status code:?|non-2xx[^:]{0,20}:) ?(\d{3})\b")
-_AWAY: Final = re.compile(
+_UNREACHABLE: Final = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTLING)|SlowDown|InternalError"
     r"|ServiceUnavailable|error sending request|timed out|timeout|[Cc]onnection (?:error|refused|reset|closed|aborted)|[Cc]ouldn't connect"
     r"|[Cc]ould not (?:connect|resolve host)|dns error|error decoding response body|Temporary failure in name resolution"
@@ -39,20 +39,20 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def is_passing(error: Exception, text: str) -> bool:
+def is_transient(error: Exception, text: str) -> bool:
     """Whether an error of a file or a store, with all that is known of it as ``text``, may pass by itself."""
     number = error.errno if isinstance(error, OSError) else None
     if number is None and (found := _NUMBER.search(text)):
         number = int(found[1])
     if number is not None:
-        return number in _PASSING
+        return number in _TRANSIENT
     if found := _STATUS.search(text):
         return found[1] == "429" or found[1] >= "500"
-    return isinstance(error, ConnectionError | TimeoutError) or bool(_AWAY.search(text))
+    return isinstance(error, ConnectionError | TimeoutError) or bool(_UNREACHABLE.search(text))
 
 
-def of_store(error: Exception, text: str, what: str, setting: str) -> ConnectException:
+def store_error(error: Exception, text: str, what: str, setting: str) -> ConnectException:
     """RetriableException where the error may pass, else one that is final. ``what`` cannot be used, and ``setting`` leads to it."""
-    if is_passing(error, text):
+    if is_transient(error, text):
         return RetriableException(f"{what} cannot be used now ({setting}): {shortened(text)}")
     return ConnectException(f"{what} cannot be used ({setting}): {shortened(text)}. Remove the cause, and run again")

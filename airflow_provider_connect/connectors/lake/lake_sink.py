@@ -30,10 +30,10 @@ class Session(Protocol):
     def begin(self) -> None:
         """Forget what was written and not committed."""
 
-    def refuse_missing(self) -> None:
+    def reject_missing_tables(self) -> None:
         """Raise ConfigException where a table is missing that records go to, and that is not to be created."""
 
-    def create_home(self) -> None:
+    def create_home_table(self) -> None:
         """Create the table that keeps offsets, unless it exists."""
 
     def write(self, batch: Batch) -> None:
@@ -60,7 +60,7 @@ class Session(Protocol):
 
 
 class LakeSink(TransactionalSink):
-    """Calls its session. A sink defines ``open``, ``mistakes`` and ``explained``.
+    """Calls its session. A sink defines ``open``, ``mistakes`` and ``translate_library_error``.
 
     An error of a library that nothing is known of is final, with the records that it may be about: at once, or where
     ``errors.retry.timeout`` is above 0 once that time has passed without a commit; with -1 never.
@@ -68,7 +68,7 @@ class LakeSink(TransactionalSink):
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     retries_setting = MAX_RETRIES
-    _written: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # over all connections of a task
+    _write_files: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # over all connections of a task
     _taken: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # in the transaction under way: first and last offset
     _unknown_since: float | None = None  # the first error since the last commit that nothing is known of
 
@@ -89,7 +89,7 @@ class LakeSink(TransactionalSink):
         self.config = self.config_def.parse(config)
         try:
             with contextlib.closing(self.open()) as session:
-                session.refuse_missing()
+                session.reject_missing_tables()
         except Exception as error:
             known = self.translated(error)
             raise known from (None if known is error else error)
@@ -98,12 +98,12 @@ class LakeSink(TransactionalSink):
     def max_retries(self) -> int:  # type: ignore[override]  # by the config
         return int(self.config[MAX_RETRIES])
 
-    def explained(self, error: Exception) -> Exception:
+    def translate_library_error(self, error: Exception) -> Exception:
         """The exception of this package for one of the libraries; ``error`` itself where nothing is known of it."""
         raise NotImplementedError
 
     def translated(self, error: Exception) -> Exception:
-        known = self.explained(error)
+        known = self.translate_library_error(error)
         if isinstance(known, ConnectException | MemoryError):
             return known
         offsets = [f"{p.topic}-{p.partition}, offsets {first} to {last}" for p, (first, last) in sorted(self._taken.items())]
@@ -120,7 +120,7 @@ class LakeSink(TransactionalSink):
         return connection
 
     def create_offsets(self, connection: Session) -> None:
-        connection.create_home()
+        connection.create_home_table()
 
     def write(self, transaction: Session, batch: Batch) -> None:
         offsets, partition = batch.kafka_offsets, batch.topic_partition
@@ -143,10 +143,10 @@ class LakeSink(TransactionalSink):
     def commit(self, connection: Session) -> None:
         connection.commit()
         self._unknown_since = None
-        self._written = {**self._written, **connection.written}
+        self._write_files = {**self._write_files, **connection.written}
 
     def datasets(self) -> Iterable[Dataset]:
-        return [Dataset.at(address, columns) for address, columns in self._written.items()]
+        return [Dataset.at(address, columns) for address, columns in self._write_files.items()]
 
 
 def upsert_key(name: str) -> ConfigKey:

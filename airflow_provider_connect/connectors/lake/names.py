@@ -49,9 +49,9 @@ def _inner(type: pa.DataType) -> list[pa.Field]:
     return _inner(type.value_type) if pa.types.is_list(type) or pa.types.is_large_list(type) else []
 
 
-def renamed(rows: pa.Table, names: Names) -> pa.Table:
+def rename_fields(rows: pa.Table, names: Names) -> pa.Table:
     """``rows`` under the table's names. Copies no value. Raises DataException where two fields are one in the table."""
-    fields = _renamed_fields(list(rows.schema), names, "")
+    fields = _rename_fields(list(rows.schema), names, "")
     columns = [
         column if column.type.equals(each.type) else pa.chunked_array([chunk.view(each.type) for chunk in column.chunks], each.type)
         for column, each in zip(rows.columns, fields, strict=True)
@@ -59,7 +59,7 @@ def renamed(rows: pa.Table, names: Names) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields)) if columns else rows
 
 
-def _renamed_fields(fields: list[pa.Field], names: Names, path: str) -> list[pa.Field]:
+def _rename_fields(fields: list[pa.Field], names: Names, path: str) -> list[pa.Field]:
     found: dict[str, pa.Field] = {}
     for each in fields:
         name = names.of(each.name)
@@ -67,16 +67,16 @@ def _renamed_fields(fields: list[pa.Field], names: Names, path: str) -> list[pa.
         if key in found:
             other = fields[list(found).index(key)].name
             raise DataException(f"The fields {path}{other} and {path}{each.name} of a record are one column of the table: rename one")
-        found[key] = each.with_name(name).with_type(_renamed_type(each.type, names.below(name), f"{path}{each.name}."))
+        found[key] = each.with_name(name).with_type(_rename_type(each.type, names.below(name), f"{path}{each.name}."))
     return list(found.values())
 
 
-def _renamed_type(type: pa.DataType, names: Names, path: str) -> pa.DataType:
+def _rename_type(type: pa.DataType, names: Names, path: str) -> pa.DataType:
     """A map's keys keep their names."""
     if pa.types.is_struct(type):
-        return pa.struct(_renamed_fields(list(type), names, path))
+        return pa.struct(_rename_fields(list(type), names, path))
     if pa.types.is_map(type):
-        return pa.map_(type.key_field, type.item_field.with_type(_renamed_type(type.item_type, names, path)))
+        return pa.map_(type.key_field, type.item_field.with_type(_rename_type(type.item_type, names, path)))
     if pa.types.is_list(type):
-        return pa.list_(type.value_field.with_type(_renamed_type(type.value_type, names, path)))
+        return pa.list_(type.value_field.with_type(_rename_type(type.value_type, names, path)))
     return type

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from airflow_provider_connect.connectors.lake.conversions import converted
-from airflow_provider_connect.connectors.lake.names import Names, renamed
+from airflow_provider_connect.connectors.lake.conversions import convert
+from airflow_provider_connect.connectors.lake.names import Names, rename_fields
 from airflow_provider_connect.data.arrow import pa, pc, pl
 from airflow_provider_connect.data.schema import SchemaType
 from airflow_provider_connect.errors import DataException
@@ -71,20 +71,20 @@ def lake_field(field: pa.Field, *, knows_uuid: bool = False) -> pa.Field:
 def table_type(lake: str, field: pa.Field, convert: Callable[[pa.Field], _Type]) -> _Type:
     """What ``convert`` makes of a field. Raises DataException, with the innermost field that ``lake`` has no type for: one for which
     ``convert`` raises, whatever that is, or a struct without fields."""
-    if not any(map(_is_empty_struct, (each for _, each in _within(field.name, field)))):
+    if not any(map(_is_empty_struct, (each for _, each in _nested_fields(field.name, field)))):
         with contextlib.suppress(Exception):  # of several classes
             return convert(field)
-    path, found = next(each for each in _within(field.name, field) if _is_refused(each[1], convert))
+    path, found = next(each for each in _nested_fields(field.name, field) if _is_unsupported(each[1], convert))
     reason = "a struct without fields" if _is_empty_struct(found) else found.type
     raise DataException(f"{lake} has no type for the field {path} ({reason}): convert it, or leave it out")
 
 
-def _within(path: str, field: pa.Field) -> Iterator[tuple[str, pa.Field]]:
+def _nested_fields(path: str, field: pa.Field) -> Iterator[tuple[str, pa.Field]]:
     """The fields within a field, and then itself, with their paths."""
     type = field.type
     inner = [type.key_field, type.item_field] if pa.types.is_map(type) else [type.field(index) for index in range(type.num_fields)]
     for each in inner:
-        yield from _within(f"{path}.{each.name}", each)
+        yield from _nested_fields(f"{path}.{each.name}", each)
     yield path, field
 
 
@@ -92,7 +92,7 @@ def _is_empty_struct(field: pa.Field) -> bool:
     return bool(pa.types.is_struct(field.type) and not field.type.num_fields)
 
 
-def _is_refused(field: pa.Field, convert: Callable[[pa.Field], object]) -> bool:
+def _is_unsupported(field: pa.Field, convert: Callable[[pa.Field], object]) -> bool:
     try:
         convert(field)
     except Exception:
@@ -100,33 +100,33 @@ def _is_refused(field: pa.Field, convert: Callable[[pa.Field], object]) -> bool:
     return _is_empty_struct(field)
 
 
-def optional(field: pa.Field) -> pa.Field:
+def as_optional(field: pa.Field) -> pa.Field:
     """The field, which may be null, as may all within it but the keys of maps. Without metadata."""
     type, types = field.type, pa.types
     if types.is_struct(type):
-        type = pa.struct([optional(each) for each in type])
+        type = pa.struct([as_optional(each) for each in type])
     elif types.is_map(type):
-        type = pa.map_(optional(type.key_field).with_nullable(False), optional(type.item_field))
+        type = pa.map_(as_optional(type.key_field).with_nullable(False), as_optional(type.item_field))
     elif types.is_list(type):
-        type = pa.list_(optional(type.value_field))
+        type = pa.list_(as_optional(type.value_field))
     return pa.field(field.name, type, True)
 
 
-def with_fields_of(type: pa.DataType, given: pa.DataType) -> pa.DataType:
+def with_added_fields(type: pa.DataType, given: pa.DataType) -> pa.DataType:
     """``type`` with the fields of structs, in lists too, that only ``given`` has. They may be null, with all that is in them. Nothing else
     changes, nor do maps."""
     types = pa.types
     if types.is_struct(type) and types.is_struct(given):
-        added = [optional(field) for field in given if field.name not in type.names]
+        added = [as_optional(field) for field in given if field.name not in type.names]
         theirs = {field.name: field.type for field in given}
-        return pa.struct([field.with_type(with_fields_of(field.type, theirs.get(field.name, field.type))) for field in type] + added)
+        return pa.struct([field.with_type(with_added_fields(field.type, theirs.get(field.name, field.type))) for field in type] + added)
     if types.is_list(type) and types.is_list(given):
-        return pa.list_(type.value_field.with_type(with_fields_of(type.value_type, given.value_type)))
+        return pa.list_(type.value_field.with_type(with_added_fields(type.value_type, given.value_type)))
     return type
 
 
-def refuse_lost_fields(given: pa.Schema, schema: pa.Schema) -> None:
-    """Raise DataException where a value has a field that its column lacks: ``projected`` would leave it out."""
+def reject_lost_fields(given: pa.Schema, schema: pa.Schema) -> None:
+    """Raise DataException where a value has a field that its column lacks: ``project`` would leave it out."""
     for field in given:
         for name in _lost_fields(field.type, schema.field(field.name).type, field.name):
             raise DataException(f"The table cannot take the field {name}: within that map no field can be added")
@@ -143,7 +143,7 @@ def _lost_fields(given: pa.DataType, there: pa.DataType, name: str) -> Iterator[
         yield from _lost_fields(given.field(0).type, there.field(0).type, name)
 
 
-def projected(rows: pa.Table, schema: pa.Schema, count: int, *, decodes_base64: bool = False) -> pa.Table:
+def project(rows: pa.Table, schema: pa.Schema, count: int, *, decodes_base64: bool = False) -> pa.Table:
     """``rows`` as columns of ``schema``: what they lack is null, what only they have is left out, within structs too. ``decodes_base64``:
     a text is bytes in base64 where the column has bytes. Raises DataException for a value that does not fit, and for a null where the
     schema has none."""
@@ -167,7 +167,7 @@ def cast(column: pa.ChunkedArray, given: pa.Field, field: pa.Field, *, decodes_b
 
 
 def _cast(column: pa.ChunkedArray, given: pa.Field, type: pa.DataType, decodes_base64: bool) -> pa.ChunkedArray:
-    chunks = [converted(chunk, given, type, decodes_base64=decodes_base64).cast(type) for chunk in column.chunks]
+    chunks = [convert(chunk, given, type, decodes_base64=decodes_base64).cast(type) for chunk in column.chunks]
     return pa.chunked_array(chunks, type)
 
 
@@ -211,7 +211,7 @@ def column_at(rows: pa.Table, path: str) -> pa.ChunkedArray | None:
     return column_at(flat, rest)
 
 
-def keyed_rows(batch: Batch, rows: pa.Table, columns: KeyColumns | None, first: int) -> tuple[pa.Table, pa.Table | None]:
+def split_keys(batch: Batch, rows: pa.Table, columns: KeyColumns | None, first: int) -> tuple[pa.Table, pa.Table | None]:
     """The rows of the records with a value; with ``columns``, those of the key, also every record's key, in the form that ``last_changes``
     takes. ``first``: how many rows of values came before."""
     is_value = pc.is_valid(batch.value) if batch.value is not None else pa.nulls(len(batch), pa.bool_()).fill_null(False)
@@ -233,7 +233,7 @@ def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, column
         column = columns.of(rows, field)
         column = pa.chunked_array([pa.nulls(len(batch), field.type)]) if column is None else column
         if has_deletes:
-            column = pc.if_else(is_value, column, _of_key(batch, keys, field, columns))
+            column = pc.if_else(is_value, column, _key_column(batch, keys, field, columns))
         if column.null_count:
             raise DataException(f"The id column {field.name} of a record is null or absent: only a key identifies its row")
         found.append(column)
@@ -245,10 +245,10 @@ def _keys_of(batch: Batch, names: Names) -> pa.Table | None:
     key, schema = batch.key, batch.key_schema
     if key is None or schema is None or schema.type is not SchemaType.STRUCT or not schema.fields:
         return None
-    return renamed(pa.Table.from_arrays(key.flatten(), schema=pa.schema(list(key.type))), names)
+    return rename_fields(pa.Table.from_arrays(key.flatten(), schema=pa.schema(list(key.type))), names)
 
 
-def _of_key(batch: Batch, keys: pa.Table | None, field: pa.Field, columns: KeyColumns) -> pa.ChunkedArray:
+def _key_column(batch: Batch, keys: pa.Table | None, field: pa.Field, columns: KeyColumns) -> pa.ChunkedArray:
     column = None if keys is None else columns.of(keys, field)
     if column is None and batch.key is not None and len(columns.fields) == 1 and not pa.types.is_nested(batch.key.type):
         column = columns.of(pa.table([batch.key], names=[field.name]), field)

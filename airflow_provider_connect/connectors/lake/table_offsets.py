@@ -67,11 +67,11 @@ def stored_rows(metadata: Any, connector: str, branch: str = MAIN) -> StoredRows
     from ancestor to descendant. A table that was replaced begins a history of its own: it keeps the offsets, as it keeps the property.
     """
     name = property_name(connector, branch)
-    line = _line(metadata, branch)
+    line = _ancestors(metadata, branch)
     if name not in metadata.properties:
         return {partition: each for snapshot in reversed(line) for partition, each in _rows_of(snapshot, name).items()}
     rows = from_text(metadata.properties[name])
-    undone = _undone({(each.snapshot, each.sequence) for each in rows.values() if each.snapshot}, metadata, line)
+    undone = _undone_snapshots({(each.snapshot, each.sequence) for each in rows.values() if each.snapshot}, metadata, line)
     rolled_back = [partition for partition, each in rows.items() if each.snapshot in undone]
     if not rolled_back:
         return rows
@@ -81,7 +81,7 @@ def stored_rows(metadata: Any, connector: str, branch: str = MAIN) -> StoredRows
     }
 
 
-def _line(metadata: Any, branch: str) -> list[Any]:
+def _ancestors(metadata: Any, branch: str) -> list[Any]:
     """The head of a branch, its parent, and so on, as far as they have not expired."""
     snapshots = {each.snapshot_id: each for each in metadata.snapshots}
     ref = metadata.refs.get(branch)
@@ -93,7 +93,7 @@ def _line(metadata: Any, branch: str) -> list[Any]:
     return found
 
 
-def _undone(written: Collection[tuple[int, int]], metadata: Any, line: Sequence[Any]) -> set[int]:
+def _undone_snapshots(written: Collection[tuple[int, int]], metadata: Any, line: Sequence[Any]) -> set[int]:
     """Those of the snapshots, each with its sequence number, whose rows the newest of ``line`` does not have."""
     if not line:
         return set()  # the table was replaced by an empty one

@@ -13,14 +13,14 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, cast
 
-from airflow_provider_connect.connectors.logs.compressed import GzipContent
+from airflow_provider_connect.connectors.logs.gzip_content import GzipContent
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 
 PATHS: Final = "paths"
 COMPRESSED: Final = ".gz"
-MOST_LISTINGS: Final = 3
+MAX_LISTINGS: Final = 3
 QUIET_NS: Final = 20_000_000
 """A folder that has not changed for so long before a listing, and within it, is listed whole."""
 _WILDCARDS: Final = frozenset("*?[")
@@ -92,7 +92,7 @@ class PathPattern:
     def is_one_folder(self) -> bool:
         return not self.folders
 
-    def found_folders(self, allowed: AllowedPaths, failures: Failures) -> Iterator[AllowedFolder]:
+    def list_folders(self, allowed: AllowedPaths, failures: Failures) -> Iterator[AllowedFolder]:
         """The folders that there are now. Links below ``root`` are not followed. ``failures`` gets those that cannot be listed. Raises
         ConfigException where ``root`` is not allowed."""
         return _below(allowed.folder(PATHS, self.root), self.folders, failures)
@@ -110,7 +110,7 @@ class NameFilter:
         """The shortest included name that ``name`` is, or was before rotation added numbers, dates and ``.gz``; None: there is none."""
         if self.is_excluded(name):
             return None
-        return min(filter(self._is_included, _earlier_names(name)), key=len, default=None)
+        return min(filter(self._is_included, _unrotated_names(name)), key=len, default=None)
 
     def is_excluded(self, name: str) -> bool:
         return self.excluded is not None and self.excluded.matches(name)
@@ -119,7 +119,7 @@ class NameFilter:
         return any(each.matches(name) for each in self.patterns) and (self.included is None or self.included.matches(name))
 
 
-def text_of_path(path: str) -> str:
+def path_text(path: str) -> str:
     """Names are bytes: those that are not UTF-8 become text with replacement characters."""
     return os.fsencode(path).decode(errors="replace")
 
@@ -144,7 +144,7 @@ class FolderFiles:
         found: dict[tuple[int, int], LogFile] = {}
         stems: dict[str, str | None] = {}
         self.links = {}
-        for _ in range(MOST_LISTINGS):
+        for _ in range(MAX_LISTINGS):
             begun = time.time_ns()
             with _listed(folder) as (entries, descriptor):
                 for entry in entries:
@@ -170,7 +170,7 @@ class FolderFiles:
         if stem is None and entry.inode() in read and not self.names.is_excluded(name):
             stem = ""
         if stem and entry.is_symlink():
-            self.links[name] = _target_of(entry)
+            self.links[name] = _link_target(entry)
         if stem is None or not entry.is_file(follow_symlinks=False):
             return
         try:
@@ -185,7 +185,7 @@ class FolderFiles:
             found[key] = file
 
 
-def _target_of(link: os.DirEntry[str]) -> tuple[int, int]:
+def _link_target(link: os.DirEntry[str]) -> tuple[int, int]:
     """The device and inode of what a link leads to."""
     try:
         status = link.stat()
@@ -220,7 +220,7 @@ def _below(folder: AllowedFolder, patterns: Sequence[BoundedRegex | None], failu
         with _listed(folder) as (entries, _):
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError as error:
-        failures[text_of_path(folder.path)] = error
+        failures[path_text(folder.path)] = error
         return
     for name in names:
         if first is None or first.matches(name):
@@ -235,16 +235,16 @@ def _expression(pattern: str) -> BoundedRegex:
         raise ConfigException.of(PATHS, pattern, f"Not a pattern: {error}") from error
 
 
-def _earlier_names(name: str) -> Iterable[str]:
+def _unrotated_names(name: str) -> Iterable[str]:
     """``app.log``, ``app.log.1`` for ``app.log.1.gz``; ``app.log`` for ``app-20260102.log`` too."""
     plain = name.removesuffix(COMPRESSED)
     body, dot, ending = plain.rpartition(".")
-    yield from _without_marks(plain)
+    yield from _without_suffixes(plain)
     if dot:
-        yield from (f"{each}.{ending}" for each in _without_marks(body) if each)
+        yield from (f"{each}.{ending}" for each in _without_suffixes(body) if each)
 
 
-def _without_marks(text: str) -> Iterator[str]:
+def _without_suffixes(text: str) -> Iterator[str]:
     """``text``, and what is left of it when numbers and dates are cut off its end one after another."""
     yield text
     while (cut := max(text.rfind(mark) for mark in "-._")) > 0:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_provider_connect.connectors.time_zone import time_zone
 from airflow_provider_connect.data.arrow import pa, pl
 from airflow_provider_connect.data.arrow_schema import schema_of
 from airflow_provider_connect.data.schema import STRING_SCHEMA, Schema
@@ -186,7 +186,7 @@ def csv_pattern(fields: Sequence[str], delimiter: str) -> str:
     return "^" + mark.join(f'(?:"(?P<{name}>(?:[^"]|"")*)"|(?P<{name}_>[^"{mark}]*))' for name in fields) + "$"
 
 
-def groups_of(key: str, pattern: str) -> list[str]:
+def group_names(key: str, pattern: str) -> list[str]:
     """The names of a pattern's groups, numbers for those without. Raises ConfigException for what is no pattern or too large."""
     if len(pattern) > LONGEST_PATTERN:
         raise ConfigException.of(key, f"{pattern[:100]}…", f"A pattern has at most {LONGEST_PATTERN} characters.")
@@ -198,21 +198,18 @@ def groups_of(key: str, pattern: str) -> list[str]:
     return [each.name for each in found.dtype.fields]  # type: ignore[attr-defined]  # a struct
 
 
-def refuse_wrong_time(time: LineTime, form_key: str, zone_key: str) -> None:
+def check_time_format(time: LineTime, form_key: str, zone_key: str) -> None:
     """Raises ConfigException for a format that polars cannot read, or an unknown zone."""
-    try:
-        ZoneInfo(time.zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ConfigException.of(zone_key, time.zone[:100], "No time zone has this name. Set one such as Europe/Paris.") from None
+    time_zone(zone_key, time.zone)
     try:
         time.parsed(pl.Series(["2026-01-02 03:04:05"]))
         if time.form != ISO and time.form not in _UNITS:
-            _refuse_without_date(time, form_key)
+            _check_has_date(time, form_key)
     except pl.exceptions.PolarsError as error:
         raise ConfigException.of(form_key, time.form[:100], f"Not a format of times: {error}") from error
 
 
-def _refuse_without_date(line_time: LineTime, form_key: str) -> None:
+def _check_has_date(line_time: LineTime, form_key: str) -> None:
     """What the format writes of two days must read as two days."""
     noon = datetime.datetime.fromtimestamp(line_time.clock(), datetime.UTC).replace(hour=12, minute=0, second=0, microsecond=0)
     days = pl.Series([noon - datetime.timedelta(days=40), noon - datetime.timedelta(days=1)])
@@ -222,7 +219,7 @@ def _refuse_without_date(line_time: LineTime, form_key: str) -> None:
         raise ConfigException.of(form_key, line_time.form[:100], "A format needs the day and the month, such as %b %d %H:%M:%S.")
 
 
-def refuse_wrong_field(key: str, name: str) -> None:
+def check_field_name(key: str, name: str) -> None:
     """Raises ConfigException for a name that is no field's."""
     if _FIELD_NAME.fullmatch(name) is None:
         raise ConfigException.of(key, name[:100], "A field has letters, digits, points, - and _ in its name.")

@@ -9,16 +9,12 @@ import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_provider_connect.connectors.text_encoding import WIDE_ENCODINGS, encoding_name
 from airflow_provider_connect.data.arrow import np, pa, pc, pl
-from airflow_provider_connect.errors import ConfigException
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ENCODING: Final = "encoding"
-_WIDE: Final = {"utf-16": 2, "utf-16-le": 2, "utf-16-be": 2, "utf-32": 4, "utf-32-le": 4, "utf-32-be": 4}
-_OTHERS: Final = frozenset({"utf-8", "ascii", "big5", "euc_jp", "euc_kr", "gb18030", "gbk", "koi8-r", "koi8-u", "mac-roman", "shift_jis"})
-"""Of several bytes a character too, none of which is a line feed."""
 _MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -42,17 +38,11 @@ class Encoding:
 
     @classmethod
     def of(cls, given: str) -> Encoding:
-        """Raises ConfigException for what is no encoding of text, or one whose line feeds cannot be found."""
-        try:
-            name = codecs.lookup(given).name
-        except (LookupError, ValueError):
-            name = ""
-        if name not in _WIDE and name not in _OTHERS and not name.startswith(("iso8859-", "cp125", "cp437", "cp85")):
-            reason = "This is no encoding that log files are read in. Set utf-8, utf-16, iso-8859-1 (latin-1), windows-1252 or another."
-            raise ConfigException.of(ENCODING, given[:100], reason)
-        return cls(name, _WIDE.get(name, 1))
+        """Raises ConfigException for an unsupported encoding."""
+        name = encoding_name(given)
+        return cls(name, WIDE_ENCODINGS.get(name, 1))
 
-    def ordered(self, head: bytes) -> Encoding:
+    def with_byte_order(self, head: bytes) -> Encoding:
         """With the byte order that the first bytes of a file have: without a mark the machine's own, little endian."""
         if self.name not in ("utf-16", "utf-32"):
             return self
@@ -67,7 +57,7 @@ class Encoding:
         units = np.frombuffer(data, f"{order}u{self.width}", count=len(data) // self.width)
         return (np.flatnonzero(units == ord("\n")) + 1) * self.width
 
-    def decoded(self, data: bytes, ends: NDArray[np.int64], *, is_first: bool) -> pa.Array:
+    def decode(self, data: bytes, ends: NDArray[np.int64], *, is_first: bool) -> pa.Array:
         """The text of each line that ends at ``ends``, null where bytes are not text. ``is_first``: the file begins here, perhaps
         with a mark."""
         whole = data[: int(ends[-1])]
@@ -78,9 +68,9 @@ class Encoding:
             is_plain = self.name == "utf-8" and not begin and text.endswith(b"\n") and not has_returns
             return _column(text, begin, ends - 1 if is_plain else None)
         except (UnicodeError, pa.ArrowInvalid):
-            return pa.array(self._decoded_singly(whole, ends, is_first=is_first), pa.string())
+            return pa.array(self._decode_lines(whole, ends, is_first=is_first), pa.string())
 
-    def _decoded_singly(self, data: bytes, ends: NDArray[np.int64], *, is_first: bool) -> list[str | None]:
+    def _decode_lines(self, data: bytes, ends: NDArray[np.int64], *, is_first: bool) -> list[str | None]:
         lines: list[str | None] = []
         begin = 0
         for end in ends.tolist():
@@ -114,11 +104,11 @@ def _column(text: bytes, begin: int, ends: NDArray[np.int64] | None) -> pa.Array
 @dataclass(frozen=True, slots=True)
 class Entries:
     """Entries of several lines: one begins with each line in which ``start``, a pattern for polars, is found. One that has more than
-    ``most_lines`` or ``most_bytes`` is cut into several."""
+    ``max_lines`` or ``max_bytes`` is cut into several."""
 
     start: str
-    most_lines: int
-    most_bytes: int
+    max_lines: int
+    max_bytes: int
 
     def joined(self, lines: Lines, *, is_final: bool) -> Lines:
         """The complete entries: the last one is not, unless ``is_final``. An entry with a line that is no text is null."""
@@ -136,6 +126,6 @@ class Entries:
         """Long entries begin anew after so many lines, and where the bytes since their begin pass a multiple of the most."""
         rows = np.arange(len(begins))
         first = np.maximum.accumulate(np.where(begins, rows, 0))
-        share: NDArray[np.int64] = np.maximum((rows - first) // self.most_lines, (offsets - offsets[first]) // self.most_bytes)
+        share: NDArray[np.int64] = np.maximum((rows - first) // self.max_lines, (offsets - offsets[first]) // self.max_bytes)
         more: NDArray[np.bool_] = begins | ((share != np.append(0, share[:-1])) & (share > 0))
         return more

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from airflow_provider_connect.connectors.logs.compressed import DamagedException
 from airflow_provider_connect.connectors.logs.files import Content, LogFile
+from airflow_provider_connect.connectors.logs.gzip_content import DamagedException
 from airflow_provider_connect.errors import ConnectException
 
 FINGERPRINT_BYTES: Final = 1024
@@ -64,7 +64,7 @@ class Position:
         """Whether the file is as it was when its end was reached."""
         return (self.size, self.modified) == (file.size, file.modified)
 
-    def has_content_of(self, content: Content, *, as_far_as_readable: bool = False) -> bool:
+    def matches(self, content: Content, *, as_far_as_readable: bool = False) -> bool:
         """Whether ``content`` begins with what was read. An offset that was set by hand has no hashes, and fits all that is long enough.
         ``as_far_as_readable``: where damage lies before the position, the beginning decides."""
         length = min(self.bytes, FINGERPRINT_BYTES)
@@ -89,13 +89,13 @@ def at(content: Content, begin: int, length: int) -> bytes:
     return content.read(length)
 
 
-def positions_by_hand(offsets: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> dict[tuple[object, object], int]:
+def manual_positions(offsets: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> dict[tuple[object, object], int]:
     """The positions that a user has set, by device and inode: those of our commits have the hashes by which a run knows the file."""
     given = ((at, offset) for at, offset in offsets if offset and "inode" in at and not offset.get("head"))
     return {(at["device"], at["inode"]): position for at, offset in given if (position := Position.of(offset).bytes)}
 
 
-def refuse_beyond_end(wanted: Mapping[tuple[object, object], int], files: Iterable[LogFile]) -> None:
+def check_not_beyond_end(wanted: Mapping[tuple[object, object], int], files: Iterable[LogFile]) -> None:
     """Raise ConnectException for a position beyond the end of one of ``files``; of compressed ones it is not known."""
     for file in files:
         position = wanted.get((file.device, file.inode), 0)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_connect.connectors.logs.compressed import Damage, GzipContent
 from airflow_provider_connect.connectors.logs.files import Content
+from airflow_provider_connect.connectors.logs.folder_positions import Unread
+from airflow_provider_connect.connectors.logs.gzip_content import Damage, GzipContent
 from airflow_provider_connect.connectors.logs.lines import Encoding, Entries, Lines
 from airflow_provider_connect.connectors.logs.position import FINGERPRINT_BYTES, Position, fingerprint
-from airflow_provider_connect.connectors.logs.positions import Unread
 from airflow_provider_connect.data.arrow import np, pa
 from airflow_provider_connect.data.expansion import MOST_FAULTS
 
@@ -68,28 +68,28 @@ class LogReader:
         self._is_compressed = unread.file.is_compressed
         self._is_final = unread.is_final or self._is_compressed
         self._damage: Damage | None = None
-        self._head = self._taken(FINGERPRINT_BYTES)
-        self._encoding = encoding.ordered(self._head)
+        self._head = self._read_content(FINGERPRINT_BYTES)
+        self._encoding = encoding.with_byte_order(self._head)
         self._before = b""  # what lies before the position, as far as a hash needs it
         self._rest = b""  # read, and not yet returned
         self._skipped = len(self._head)
-        self._is_sought = False
+        self._is_at_position = False
 
     def next(self) -> Piece | None:
         """The next entries; None: not yet, call again. A piece whose position has a ``size`` is the last. Raises ReplacedException."""
-        if not self._is_sought and not self._seek():
+        if not self._is_at_position and not self._seek():
             return None
         wanted = max(self._limits.piece_bytes, len(self._rest) + self._limits.piece_bytes // 2)
         data, is_end = self._read(wanted)
         if not self._is_compressed and self._is_replaced():
             raise ReplacedException
         if self.position.is_inside:
-            return self._pass_over(data, is_end=is_end)
+            return self._skip_line(data, is_end=is_end)
         lines = self._lines(data, is_end=is_end)
         if lines is not None and len(lines):
             return self._piece(data, lines, is_end=is_end)
-        if len(data) > self._most_bytes:
-            return self._too_long(data)
+        if len(data) > self._max_entry_bytes:
+            return self._skip_long_line(data)
         self._rest = data
         return self._last() if is_end else None
 
@@ -104,8 +104,8 @@ class LogReader:
             self._content.seek(self._skipped)
             return False
         self._content.seek(before)
-        self._before = self._taken(self.position.bytes - before)
-        self._is_sought = True
+        self._before = self._read_content(self.position.bytes - before)
+        self._is_at_position = True
         return True
 
     def _read(self, wanted: int) -> tuple[bytes, bool]:
@@ -115,11 +115,11 @@ class LogReader:
         if not self._is_compressed:
             count = max(0, min(count, self.unread.file.size - begin))
             self._content.seek(begin)
-        more = self._taken(count)
+        more = self._read_content(count)
         is_end = len(more) < count if self._is_compressed else not more or begin + len(more) >= self.unread.file.size
         return self._rest + more, is_end
 
-    def _taken(self, count: int) -> bytes:
+    def _read_content(self, count: int) -> bytes:
         """The next bytes, as far as they can be read."""
         if not isinstance(self._content, GzipContent):
             return self._content.read(count)
@@ -130,10 +130,10 @@ class LogReader:
     def _is_replaced(self) -> bool:
         """Whether what was read is no longer there: as far as the position, and at position 0, of which there is no hash, the beginning."""
         self._content.seek(0)
-        return self._content.read(len(self._head)) != self._head or not self.position.has_content_of(self._content)
+        return self._content.read(len(self._head)) != self._head or not self.position.matches(self._content)
 
     @property
-    def _most_bytes(self) -> int:
+    def _max_entry_bytes(self) -> int:
         """Of entries cut to size there is always a whole one in so much."""
         return self._limits.line_bytes if self._entries is None else 3 * self._limits.line_bytes
 
@@ -148,16 +148,16 @@ class LogReader:
             ends = np.append(ends, len(data))  # no process will end it
         if not len(ends):
             return None
-        lines = Lines(self._encoding.decoded(data, ends, is_first=self.position.bytes == 0), ends)
+        lines = Lines(self._encoding.decode(data, ends, is_first=self.position.bytes == 0), ends)
         return lines if self._entries is None else self._entries.joined(lines, is_final=is_last)
 
     def _piece(self, data: bytes, lines: Lines, *, is_end: bool) -> Piece:
         end, first = int(lines.ends[-1]), self.position.bytes
         lengths = np.diff(lines.ends, prepend=0)
         bounds = self._limits.line_bytes if self._entries is None else 2 * self._limits.line_bytes
-        errors = {row: self._unreadable(first, lines, row) for row in _rows(~np.asarray(lines.text.is_valid()))[:MOST_FAULTS]}
+        errors = {row: self._decode_error(first, lines, row) for row in _rows(~np.asarray(lines.text.is_valid()))[:MOST_FAULTS]}
         long = _rows(lengths > bounds)
-        errors |= {row: self._long(first + int(lines.ends[row] - lengths[row]), int(lengths[row])) for row in long[:MOST_FAULTS]}
+        errors |= {row: self._length_error(first + int(lines.ends[row] - lengths[row]), int(lengths[row])) for row in long[:MOST_FAULTS]}
         errors |= dict.fromkeys(long[MOST_FAULTS:], "")
         position_at = self._positions(data)
         self._advance(data, end)
@@ -165,26 +165,26 @@ class LogReader:
             self.position = self._at_end()
         return Piece(lines.text, lines.ends + first, errors, self.position, position_at, self._damage_text if is_end else None)
 
-    def _pass_over(self, data: bytes, *, is_end: bool) -> Piece:
+    def _skip_line(self, data: bytes, *, is_end: bool) -> Piece:
         """The rest of a line that is too long."""
         ends = self._encoding.line_ends(data)
-        self._advance(data, int(ends[0]) if len(ends) else self._whole(data), is_inside=not len(ends))
-        return self._last() if is_end and not self._rest else self._moved({})
+        self._advance(data, int(ends[0]) if len(ends) else self._whole_characters(data), is_inside=not len(ends))
+        return self._last() if is_end and not self._rest else self._position_only({})
 
-    def _too_long(self, data: bytes) -> Piece:
-        begin, length = self.position.bytes, self._whole(data)
+    def _skip_long_line(self, data: bytes) -> Piece:
+        begin, length = self.position.bytes, self._whole_characters(data)
         self._advance(data, length, is_inside=True)
-        return self._moved({0: self._long(begin, length)})
+        return self._position_only({0: self._length_error(begin, length)})
 
-    def _whole(self, data: bytes) -> int:
+    def _whole_characters(self, data: bytes) -> int:
         """The bytes of all whole characters."""
         return len(data) - len(data) % self._encoding.width
 
     def _last(self) -> Piece:
         self.position = self._at_end()
-        return self._moved({}, self._damage_text)
+        return self._position_only({}, self._damage_text)
 
-    def _moved(self, errors: dict[int, str], damage: str | None = None) -> Piece:
+    def _position_only(self, errors: dict[int, str], damage: str | None = None) -> Piece:
         return Piece(pa.array([], pa.string()), [], errors, self.position, lambda _: self.position, damage)
 
     @property
@@ -193,7 +193,7 @@ class LogReader:
         if self._damage is None or not self.unread.is_final:
             return None
         read, left = self.position.bytes, len(self._rest)
-        return f"{self._damage.reason}, at its byte {self._damage.at}: {read} bytes of its content were read{_left(left)}"
+        return f"{self._damage.reason}, at its byte {self._damage.at}: {read} bytes of its content were read{_remainder_text(left)}"
 
     def _at_end(self) -> Position:
         file = self.unread.file
@@ -218,16 +218,16 @@ class LogReader:
         self._before = _last_bytes(self._before, data, length)
         self._rest = data[length:]
 
-    def _unreadable(self, first: int, lines: Lines, row: int) -> str:
+    def _decode_error(self, first: int, lines: Lines, row: int) -> str:
         begin = first + int(lines.ends[row - 1] if row else 0)
         return f"The line of {self.unread.file.name} at byte {begin} is not {self._encoding.name} (setting encoding)"
 
-    def _long(self, begin: int, length: int) -> str:
+    def _length_error(self, begin: int, length: int) -> str:
         limit = f"a line may have {self._limits.line_bytes} bytes (setting line.max.bytes)"
         return f"The line of {self.unread.file.name} at byte {begin} has {length} bytes or more: {limit}"
 
 
-def _left(count: int) -> str:
+def _remainder_text(count: int) -> str:
     return f", and {count} more are no whole line" if count else ""
 
 

@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Iterator
 from functools import partial
 
-from airflow_provider_connect.connectors.logs.config import COMPLETE_MS, END, ENTRY_START, KEEPS_MS, START, LogSettings
-from airflow_provider_connect.connectors.logs.files import Failures, FolderFiles, LogFile, PathPattern, text_of_path
-from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread
+from airflow_provider_connect.connectors.logs.files import Failures, FolderFiles, LogFile, PathPattern, path_text
+from airflow_provider_connect.connectors.logs.folder_positions import FolderPositions, Unread
+from airflow_provider_connect.connectors.logs.settings import COMPLETE_MS, END, ENTRY_START, KEEPS_MS, START, LogSettings
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import OffsetReader
@@ -38,7 +38,7 @@ class FolderScan:
             try:
                 files = self._files_of(path, patterns).listed(folder, positions.read_inodes)
             except OSError as error:
-                self.failures[text_of_path(path)] = error
+                self.failures[path_text(path)] = error
                 continue
             self.has_seen_files = self.has_seen_files or bool(files)
             unread = positions.unread(files, time.time_ns() // 1000, skips_old=self._config[START] == END)
@@ -49,7 +49,7 @@ class FolderScan:
         """The included names that are links to what no folder of this share has: they are not read."""
         read = {(file.device, file.inode) for files in self._files.values() for file in files.found}
         links = ((path, name, at) for path, files in self._files.items() for name, at in files.links.items())
-        return sorted(text_of_path(os.path.join(path, name)) for path, name, at in links if at not in read)
+        return sorted(path_text(os.path.join(path, name)) for path, name, at in links if at not in read)
 
     def has_files(self) -> bool:
         """Whether there is a file now, or a folder that cannot be listed, which a run reports. Reads no file and no offset."""
@@ -61,7 +61,7 @@ class FolderScan:
             try:
                 yield from self._files_of(path, patterns).listed(folder)
             except OSError as error:
-                self.failures[text_of_path(path)] = error
+                self.failures[path_text(path)] = error
 
     @property
     def folders(self) -> list[str]:
@@ -71,7 +71,7 @@ class FolderScan:
     def _folders(self) -> dict[str, tuple[AllowedFolder, list[PathPattern]]]:
         found: dict[str, tuple[AllowedFolder, list[PathPattern]]] = {}
         for pattern in self._settings.patterns:
-            for folder in pattern.found_folders(self._allowed, self.failures):
+            for folder in pattern.list_folders(self._allowed, self.failures):
                 found.setdefault(folder.path, (folder, []))[1].append(pattern)
         return found
 
@@ -88,9 +88,9 @@ class FolderScan:
                 path,
                 self._offset,
                 partial(LogFile.open, folder=folder),
-                keeps_for=config[KEEPS_MS] * 1000,
-                completes_after=config[COMPLETE_MS] * 1000,
-                flushes_open=config[ENTRY_START] is not None,
+                retention=config[KEEPS_MS] * 1000,
+                completion_time=config[COMPLETE_MS] * 1000,
+                completes_open_entries=config[ENTRY_START] is not None,
             )
             self._positions[path].load()
         return self._positions[path]

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow_provider_connect.connectors.logs.config import (
+from airflow_provider_connect.connectors.logs.files import PATHS
+from airflow_provider_connect.connectors.logs.folder_positions import FolderPositions, Unread, check_offset
+from airflow_provider_connect.connectors.logs.formats import Parsed
+from airflow_provider_connect.connectors.logs.position import Position, check_not_beyond_end, manual_positions
+from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
+from airflow_provider_connect.connectors.logs.scan import FolderScan
+from airflow_provider_connect.connectors.logs.settings import (
     CONFIG_DEF,
     FOLLOW,
     HEADER,
@@ -20,12 +26,6 @@ from airflow_provider_connect.connectors.logs.config import (
     LineSettings,
     LogSettings,
 )
-from airflow_provider_connect.connectors.logs.files import PATHS
-from airflow_provider_connect.connectors.logs.formats import Parsed
-from airflow_provider_connect.connectors.logs.position import Position, positions_by_hand, refuse_beyond_end
-from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread, refuse_wrong
-from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
-from airflow_provider_connect.connectors.logs.scan import FolderScan
 from airflow_provider_connect.data.arrow import np, pa
 from airflow_provider_connect.data.expansion import MOST_FAULTS
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_SCANS: Final = 5
+MAX_SCANS: Final = 5
 """Of a run that is bounded: files may be renamed while it reads."""
 SCAN_SHARE: Final = 100
 """A scan takes one part of so many of the time …"""
-MOST_INTERVALS: Final = 10
+MAX_INTERVALS: Final = 10
 """… unless that would be later than after so many intervals."""
 TOLERANCE: Final = "errors.tolerance"
 _REMEDY: Final = f"Replace it by a whole copy, or have the rest passed over by {TOLERANCE}=all"
 _ROTATE: Final = "Rotate by a rename within the folder, or run more often. Copies have the log's name with a number or a date, as app.log.1"
-MOST_NAMED: Final = 5
+MAX_NAMED: Final = 5
 """Of the paths that cannot be read, in one message."""
 
 
@@ -78,7 +78,7 @@ class LogSourceTask(SourceTask):
         self._ready: deque[Batch | Flaw | list[Batch]] = deque()
         self._unread: deque[tuple[AllowedFolder, FolderPositions, Unread]] = deque()
         self._opened: tuple[AllowedFolder, FolderPositions, Unread] | None = None
-        self._put_off: deque[tuple[Flaw, AllowedFolder, FolderPositions, Unread]] = deque()
+        self._deferred: deque[tuple[Flaw, AllowedFolder, FolderPositions, Unread]] = deque()
         self._links: set[str] = set()  # that were named
         self._scans, self._next_scan = 0, 0.0
         self._is_incomplete = True  # whether a scan has not found all that there was
@@ -106,7 +106,7 @@ class LogSourceTask(SourceTask):
             if self._ready:
                 ready = self._ready[0]
                 if isinstance(ready, Flaw) and self._unread and self._fails_at_errors:
-                    self._read_others_first(ready)
+                    self._defer(ready)
                     continue
                 self._ready.popleft()
                 if isinstance(ready, Flaw):
@@ -117,8 +117,8 @@ class LogSourceTask(SourceTask):
                     return []
             elif self._unread:
                 self._open(*self._unread.popleft())
-            elif self._put_off:
-                self._go_on(*self._put_off.popleft())
+            elif self._deferred:
+                self._resume(*self._deferred.popleft())
             elif self._scan.failures and (self._config[FOLLOW] or not self._is_due()):
                 raise self._failure()
             elif self._is_due():
@@ -126,14 +126,14 @@ class LogSourceTask(SourceTask):
             else:
                 return [] if self._config[FOLLOW] else None
 
-    def _read_others_first(self, flaw: Flaw) -> None:
+    def _defer(self, flaw: Flaw) -> None:
         """The error ends the run: it comes when all other files are read, and this one goes on behind it."""
         assert self._opened is not None
-        self._put_off.append((flaw, *self._opened))
+        self._deferred.append((flaw, *self._opened))
         self._ready.clear()
         self._close()
 
-    def _go_on(self, flaw: Flaw, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
+    def _resume(self, flaw: Flaw, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
         """Behind an error that was put off. Raises it."""
         self._opened = folder, positions, unread
         positions.known[unread.identity] = flaw.behind
@@ -146,15 +146,15 @@ class LogSourceTask(SourceTask):
     def _is_due(self) -> bool:
         if self._config[FOLLOW]:
             return time.monotonic() >= self._next_scan
-        return self._is_incomplete and self._scans < MOST_SCANS
+        return self._is_incomplete and self._scans < MAX_SCANS
 
     def _failure(self) -> ConnectException:
         """For what could not be read, when all else is. The next poll lists again."""
         failures, self._scan.failures = self._scan.failures, {}
         self._scans, self._next_scan, self._is_incomplete = 0, 0.0, True
         named = [f"{path} ({error.strerror or error})" for path, error in sorted(failures.items())]
-        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-        text = f"Cannot read {', '.join(named[:MOST_NAMED])}{more}, which {PATHS} names. Other files were read"
+        more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+        text = f"Cannot read {', '.join(named[:MAX_NAMED])}{more}, which {PATHS} names. Other files were read"
         is_refused = any(isinstance(error, PermissionError) for error in failures.values())
         return ConnectException(text) if is_refused else RetriableException(text)
 
@@ -162,7 +162,7 @@ class LogSourceTask(SourceTask):
         begun = time.thread_time()
         self._scans, self._is_incomplete = self._scans + 1, False
         for folder, positions, unread in self._scan.unread():
-            self._warn_of_lost(positions)
+            self._warn_lost(positions)
             if positions.changes:
                 changes, positions.changes = positions.changes, []
                 self._ready.append([self._marker(*change) for change in changes])
@@ -171,13 +171,13 @@ class LogSourceTask(SourceTask):
             self._links |= links
             log.warning("%s", links_text(sorted(links)))
         interval = self._config[POLL_MS] / 1000
-        wait = min(max(interval, SCAN_SHARE * (time.thread_time() - begun)), MOST_INTERVALS * interval)
+        wait = min(max(interval, SCAN_SHARE * (time.thread_time() - begun)), MAX_INTERVALS * interval)
         self._next_scan = time.monotonic() + wait
 
-    def _warn_of_lost(self, positions: FolderPositions) -> None:
+    def _warn_lost(self, positions: FolderPositions) -> None:
         lost, positions.lost = positions.lost, []
         if lost:
-            named = "; ".join(lost[:MOST_NAMED]) + (f"; and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else "")
+            named = "; ".join(lost[:MAX_NAMED]) + (f"; and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")
             log.warning("%d log files: %s. %s", len(lost), named, _ROTATE)
 
     def _open(self, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
@@ -235,7 +235,7 @@ class LogSourceTask(SourceTask):
             begin = min(row + 1, len(batch))
         if len(bad) > MOST_FAULTS:
             good = _without(batch, is_bad | is_blank, begin, len(batch))
-            yield from _many(piece, good.replace(source_partition=partition), path, len(bad) - MOST_FAULTS)
+            yield from _remaining_lines(piece, good.replace(source_partition=partition), path, len(bad) - MOST_FAULTS)
             begin = len(batch)
         rest = _without(batch, is_blank, begin, len(batch))
         if piece.damage is not None:
@@ -270,7 +270,7 @@ def _without(batch: Batch, is_dropped: NDArray[np.bool_], begin: int, end: int) 
     return part if is_kept.all() else part.filter(pa.array(is_kept))
 
 
-def _many(piece: Piece, good: Batch, path: str, count: int) -> Iterator[Batch | Flaw]:
+def _remaining_lines(piece: Piece, good: Batch, path: str, count: int) -> Iterator[Batch | Flaw]:
     """What is behind the errors that are reported singly."""
     end = piece.position_at(int(piece.ends[-1]))
     if len(good):
@@ -283,7 +283,7 @@ def links_text(links: Sequence[str]) -> str:
     """That ``links`` are not read, and what to do; empty where there are none."""
     if not links:
         return ""
-    named = ", ".join(links[:MOST_NAMED]) + (f" and {len(links) - MOST_NAMED} more" if len(links) > MOST_NAMED else "")
+    named = ", ".join(links[:MAX_NAMED]) + (f" and {len(links) - MAX_NAMED} more" if len(links) > MAX_NAMED else "")
     return f"Not read, as links are not followed: {named}. Name what they lead to in {PATHS}"
 
 
@@ -296,13 +296,13 @@ class LogSourceConnector(SourceConnector):
 
     def start(self, config: Config) -> None:
         super().start(config)
-        self._refuse_wrong(config)
+        self._check_settings(config)
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         values = super().validate(config)
         if not any(value.errors for value in values):
             try:
-                self._refuse_wrong(self.config_def.parse(config))
+                self._check_settings(self.config_def.parse(config))
             except ConfigException as error:
                 add_errors(values, [error], PATHS)
         return values
@@ -310,15 +310,15 @@ class LogSourceConnector(SourceConnector):
     def check(self, config: Mapping[str, str]) -> None:
         """Files may come later. A path out of what the worker allows is refused, and so is what is no pattern, format or encoding."""
         parsed = self.config_def.parse(config)
-        self._refuse_wrong(parsed)
+        self._check_settings(parsed)
         scan = FolderScan(parsed, self.allowed_paths, lambda _: None)
-        self._find_missing(parsed, scan, has_files=scan.has_files())
+        self._report_missing(parsed, scan, has_files=scan.has_files())
 
-    def _find_missing(self, config: Config, scan: FolderScan, *, has_files: bool) -> None:
+    def _report_missing(self, config: Config, scan: FolderScan, *, has_files: bool) -> None:
         text = f"There is no file like {', '.join(config[PATHS])}: nothing is read until there is"
         self.missing = None if has_files else links_text(scan.links()) or text
 
-    def _refuse_wrong(self, parsed: Config) -> None:
+    def _check_settings(self, parsed: Config) -> None:
         for pattern in LogSettings.of(parsed).patterns:
             self.allowed_paths.resolved(PATHS, pattern.root)
         LineSettings.of(parsed)
@@ -341,13 +341,13 @@ class LogSourceConnector(SourceConnector):
         scan = FolderScan(config, self.allowed_paths, offsets)
         if any(unread for _, _, unread in scan.unread()) or scan.failures:
             return True
-        self._find_missing(config, scan, has_files=scan.has_seen_files)
+        self._report_missing(config, scan, has_files=scan.has_seen_files)
         return False
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         pairs = list(offsets.items() if isinstance(offsets, Mapping) else offsets)
         for partition, offset in pairs:
-            refuse_wrong(partition, offset)
-        if wanted := positions_by_hand(pairs):
-            refuse_beyond_end(wanted, FolderScan(self.config_def.parse(config), self.allowed_paths, lambda _: None).files())
+            check_offset(partition, offset)
+        if wanted := manual_positions(pairs):
+            check_not_beyond_end(wanted, FolderScan(self.config_def.parse(config), self.allowed_paths, lambda _: None).files())
         return True

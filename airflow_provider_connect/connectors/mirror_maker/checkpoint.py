@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_provider_connect.connectors.mirror_maker.checkpoint_task import MirrorCheckpointTask
-from airflow_provider_connect.connectors.mirror_maker.client_config import validated
-from airflow_provider_connect.connectors.mirror_maker.cluster import clusters
-from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, chosen
-from airflow_provider_connect.connectors.mirror_maker.offsets import refuse_wrong_texts
-from airflow_provider_connect.connectors.mirror_maker.settings import CHECKPOINT, GROUPS, RAW_CONVERTERS, of_task
+from airflow_provider_connect.connectors.mirror_maker.client_config import validate_settings
+from airflow_provider_connect.connectors.mirror_maker.cluster import open_clusters
+from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, name_filter
+from airflow_provider_connect.connectors.mirror_maker.offsets import check_constant_offset
+from airflow_provider_connect.connectors.mirror_maker.settings import CHECKPOINT, GROUPS, RAW_CONVERTERS, task_config_def
 from airflow_provider_connect.sdk.config_def import ConfigValue
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
@@ -28,12 +28,12 @@ class MirrorCheckpointConnector(SourceConnector):
     default_settings = RAW_CONVERTERS
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        config = of_task(CHECKPOINT).parse(self.config)
+        config = task_config_def(CHECKPOINT).parse(self.config)
         if not (config["enabled"] and config["emit.checkpoints.enabled"] and config["emit.offset-syncs.enabled"]):
             return []
-        is_chosen = chosen(config, "groups")
+        is_chosen = name_filter(config, "groups")
         # (a comma would end the group's name in the task's config, which MirrorMaker reads too)
-        with clusters(config, self.allowed_paths) as (source, target):
+        with open_clusters(config, self.allowed_paths) as (source, target):
             groups = sorted(group for group in source.groups() if "," not in group and is_chosen(group))
             if groups and not self.context.is_preview:
                 target.ensure_compacted(ReplicationPolicy.of(config).checkpoints_topic(), config, "checkpoints.topic.replication.factor")
@@ -41,9 +41,9 @@ class MirrorCheckpointConnector(SourceConnector):
         return [{**self.config.originals, GROUPS: ",".join(groups[task::count]), "task.index": str(task)} for task in range(count)]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        return validated(CHECKPOINT, config, self.allowed_paths)
+        return validate_settings(CHECKPOINT, config, self.allowed_paths)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
-            refuse_wrong_texts(partition, offset, ("group", "topic", "partition"))
+            check_constant_offset(partition, offset, ("group", "topic", "partition"))
         return True

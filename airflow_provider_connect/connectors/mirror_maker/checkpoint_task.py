@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, client
-from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, chosen, offset_syncs_topic
+from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, name_filter, offset_syncs_topic
 from airflow_provider_connect.connectors.mirror_maker.offsets import ONLY_OFFSET
-from airflow_provider_connect.connectors.mirror_maker.settings import CHECKPOINT, GROUPS, of_task
+from airflow_provider_connect.connectors.mirror_maker.settings import CHECKPOINT, GROUPS, task_config_def
 from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint, OffsetSync
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.records import TopicPartition
@@ -54,23 +54,23 @@ class MirrorCheckpointTask(SourceTask):
     partition ``{"group", "topic", "partition"}``, offset ``{"offset": 0}``."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorCheckpointTask"
-    config_def = of_task(CHECKPOINT, ConfigKey(GROUPS, Type.LIST))
+    config_def = task_config_def(CHECKPOINT, ConfigKey(GROUPS, Type.LIST))
 
     def start(self, config: Config) -> None:
         self._config = config
         self._source = Cluster(config, "source", self.allowed_paths)
         self._target = Cluster(config, "target", self.allowed_paths)
         self._policy = ReplicationPolicy.of(config)
-        self._is_mirrored = chosen(config, "topics")
+        self._is_mirrored = name_filter(config, "topics")
         self._checkpoints: dict[str, list[Checkpoint]] | None = None
 
     def poll(self) -> Sequence[Batch] | None:
         if self._checkpoints is None:
-            checkpoints = self._translated()
-            known = self._known()
-            news = [one for of_group in checkpoints.values() for one in of_group if _is_news(one, known.get(_key(one)))]
+            checkpoints = self._translate()
+            known = self._last_checkpoints()
+            news = [one for of_group in checkpoints.values() for one in of_group if _is_newer(one, known.get(_key(one)))]
             self._checkpoints = checkpoints
-            return [*map(self._batch_of, news)]  # 1
+            return [*map(self._checkpoint_batch, news)]  # 1
         if self._config["sync.group.offsets.enabled"] and not self.context.is_preview:
             for group, of_group in self._checkpoints.items():  # 2
                 self._sync_group(group, of_group)
@@ -80,7 +80,7 @@ class MirrorCheckpointTask(SourceTask):
         self._source.close()
         self._target.close()
 
-    def _translated(self) -> dict[str, list[Checkpoint]]:
+    def _translate(self) -> dict[str, list[Checkpoint]]:
         """Checkpoints of all groups of this task, by group; of offsets that can be translated."""
         translation = OffsetTranslation()
         holder = self._source if self._config["offset-syncs.topic.location"] == "source" else self._target
@@ -89,16 +89,16 @@ class MirrorCheckpointTask(SourceTask):
                 translation.add(OffsetSync.of(key, value))
             except DataException as error:
                 log.warning("A record of the offset-syncs topic is skipped: %s", error)
-        return {group: [*self._of_group(group, translation)] for group in self._config[GROUPS]}
+        return {group: [*self._group_checkpoints(group, translation)] for group in self._config[GROUPS]}
 
-    def _of_group(self, group: str, translation: OffsetTranslation) -> Iterator[Checkpoint]:
+    def _group_checkpoints(self, group: str, translation: OffsetTranslation) -> Iterator[Checkpoint]:
         for partition, (offset, metadata) in self._source.group_offsets(group).items():
             downstream = translation.downstream(partition, offset) if self._is_mirrored(partition.topic) else None
             if downstream is not None:
                 topic = self._policy.remote_checkpoint_topic(partition.topic)
                 yield Checkpoint(group, topic, partition.partition, offset, downstream, metadata)
 
-    def _known(self) -> dict[_Key, Checkpoint]:
+    def _last_checkpoints(self) -> dict[_Key, Checkpoint]:
         """The last checkpoint of each group and partition."""
         found = {}
         for key, value in self._records(self._target, self._policy.checkpoints_topic()):
@@ -129,7 +129,7 @@ class MirrorCheckpointTask(SourceTask):
         finally:
             reader.close()
 
-    def _batch_of(self, checkpoint: Checkpoint) -> Batch:
+    def _checkpoint_batch(self, checkpoint: Checkpoint) -> Batch:
         return Batch(
             self._policy.checkpoints_topic(),
             pa.array([checkpoint.value()], pa.binary()),
@@ -147,7 +147,7 @@ class MirrorCheckpointTask(SourceTask):
         What fails is logged, and retried by the next run."""
         admin_client = self._target.admin_client
         try:
-            described = self._target.answer(admin_client.describe_consumer_groups([group])[group], f"describing group {group}")
+            described = self._target.result_of(admin_client.describe_consumer_groups([group])[group], f"describing group {group}")
             if described.state not in (client.ConsumerGroupState.EMPTY, client.ConsumerGroupState.DEAD):
                 return
             there = self._target.group_offsets(group)
@@ -155,7 +155,7 @@ class MirrorCheckpointTask(SourceTask):
             if ahead:
                 offsets = [client.TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in ahead]
                 altered = admin_client.alter_consumer_group_offsets([client.ConsumerGroupTopicPartitions(group, offsets)])
-                self._target.answer(altered[group], f"setting the offsets of group {group}")
+                self._target.result_of(altered[group], f"setting the offsets of group {group}")
         except ConnectException as error:
             log.warning("The offsets of group %s could not be synced: %s", group, error)
 
@@ -164,6 +164,6 @@ def _key(checkpoint: Checkpoint) -> _Key:
     return checkpoint.group, checkpoint.topic, checkpoint.partition
 
 
-def _is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
+def _is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
     """Whether the group is further in the target cluster, or has gone back in the source cluster: the target never goes back else."""
     return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.mirror_maker.names import POLICIES, chosen
-from airflow_provider_connect.connectors.mirror_maker.settings import of_task
+from airflow_provider_connect.connectors.mirror_maker.names import POLICIES, name_filter
+from airflow_provider_connect.connectors.mirror_maker.settings import task_config_def
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.kafka_client.settings import FILES, NO_JAVA, ClientKind, librdkafka_config, names_java_code
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
@@ -22,7 +22,7 @@ _OTHER_MECHANISM: Final = (
 )
 _MECHANISM: Final = "sasl.mechanism"
 _ISOLATION: Final = "isolation.level"
-_OWN: Final = frozenset({"group.id", "group.instance.id", "group.protocol", "transactional.id", "enable.auto.commit"})
+_CONSUMER_SETTINGS: Final = frozenset({"group.id", "group.instance.id", "group.protocol", "transactional.id", "enable.auto.commit"})
 """The consumer assigns partitions, joins no group and commits nothing; librdkafka wants a group's name all the same."""
 
 
@@ -39,7 +39,7 @@ def client_config(config: Config, side: str, kind: ClientKind, allowed: AllowedP
         raise ConfigException.of(bootstrap_key(side), "null", "It has no default value. Name host:port of the cluster's brokers.")
     for name in FILES & java.keys():
         java[name] = allowed.resolved(keys[name], java[name].strip()) if java[name].strip() else ""
-    java = {"client.id": "connect-mirror", **{name: text for name, text in java.items() if name not in _OWN}}
+    java = {"client.id": "connect-mirror", **{name: text for name, text in java.items() if name not in _CONSUMER_SETTINGS}}
     if kind is ClientKind.CONSUMER:
         java = {"auto.offset.reset": "earliest", _ISOLATION: "read_committed", **java, "group.id": "mirror"}
     return dict(librdkafka_config(java, kind))
@@ -50,18 +50,18 @@ def isolation_level(config: Config, side: str = "source") -> str:
     return _java(config.originals, side, ClientKind.CONSUMER)[1].get(_ISOLATION, "read_committed").strip()
 
 
-def validated(definition: ConfigDef, config: Mapping[str, str], allowed: AllowedPaths) -> list[ConfigValue]:
+def validate_settings(definition: ConfigDef, config: Mapping[str, str], allowed: AllowedPaths) -> list[ConfigValue]:
     """The values of a connector's settings with all errors; a client's setting with an error has a value of its own, never shown."""
     values = definition.validate(config)
     found = {value.name: value for value in values}
-    for key, only in _ONLY.items():
+    for key, only in _FIXED_VALUES.items():
         if key in found and not found[key].errors and found[key].value not in only:
             found[key].errors.append(ConfigException.of(key, found[key].value, f"There is only {' or '.join(only)} here.").message)
     try:
-        parsed = of_task(definition).parse(config)
+        parsed = task_config_def(definition).parse(config)
         for key in ("topics", "groups"):
             if key in parsed:
-                chosen(parsed, key)
+                name_filter(parsed, key)
     except ConfigException as error:
         for key in set(error.keys) & found.keys():
             found[key].errors += [text for text in error.errors if text not in found[key].errors]
@@ -73,7 +73,7 @@ def validated(definition: ConfigDef, config: Mapping[str, str], allowed: Allowed
     return [*values, *refused.values()]
 
 
-_ONLY: Final[Mapping[str, tuple[str, ...]]] = {
+_FIXED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "replication.policy.class": tuple(POLICIES),
     "forwarding.admin.class": ("org.apache.kafka.clients.admin.ForwardingAdmin",),
     "topic.filter.class": ("org.apache.kafka.connect.mirror.DefaultTopicFilter",),

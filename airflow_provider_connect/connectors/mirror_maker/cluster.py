@@ -28,10 +28,10 @@ else:  # validation and the catalog import connectors without the client
     client = LazyModule("confluent_kafka")
     admin = LazyModule("confluent_kafka.admin")
 
-__all__ = ["NO_AUTHORIZER", "Cluster", "admin", "client", "clusters"]
+__all__ = ["NO_AUTHORIZER", "Cluster", "admin", "client", "open_clusters"]
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-_REFUSED: Final = frozenset(
+_ACCESS_ERRORS: Final = frozenset(
     {
         "_AUTHENTICATION",
         "_SSL",
@@ -53,7 +53,7 @@ _NO_LEADER: Final = frozenset(
 )
 """The answers about a partition that is new or about to move."""
 _NO_COORDINATOR: Final = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
-_MAY_COME: Final = (
+_TRANSIENT: Final = (
     _NO_LEADER
     | _NO_COORDINATOR
     | {
@@ -74,7 +74,7 @@ _MAY_COME: Final = (
 """What Java's clients call a RetriableException, of what requests of mirrors are answered."""
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
 _COMPACTED: Final = {"cleanup.policy": "compact"}
-MOST_MS: Final = 3_600_000
+MAX_MS: Final = 3_600_000
 """Of a time-out: librdkafka's requests take no longer one. Kafka's settings have no limit."""
 
 
@@ -85,7 +85,7 @@ class Cluster:
         self.alias: str = config[f"{side}.cluster.alias"]
         self.isolation = isolation_level(config, side)
         self._config, self._side, self._allowed = config, side, allowed
-        self._seconds = min(max(config["admin.timeout.ms"], 0), MOST_MS) / 1000
+        self._seconds = min(max(config["admin.timeout.ms"], 0), MAX_MS) / 1000
         self._admin: admin.AdminClient | None = None
         self._producer: client.Producer | None = None
         self._error: client.KafkaError | None = None
@@ -96,18 +96,18 @@ class Cluster:
     @property
     def admin_client(self) -> admin.AdminClient:
         if self._admin is None:
-            config = {**self.client_config(ClientKind.ADMIN), "error_cb": self._note, "logger": _silent()}
-            with self.translated("creating a client"):
+            config = {**self.client_config(ClientKind.ADMIN), "error_cb": self._record_error, "logger": _librdkafka_logger()}
+            with self.translate_errors("creating a client"):
                 self._admin = admin.AdminClient(config)
         return self._admin
 
-    def answer(self, future: Future[_T], stage: str) -> _T:
+    def result_of(self, future: Future[_T], stage: str) -> _T:
         """The result of an admin request; ``stage`` names it for messages."""
-        with self.translated(stage):
+        with self.translate_errors(stage):
             return future.result(self._seconds + 1)
 
     @contextmanager
-    def translated(self, stage: str) -> Iterator[None]:
+    def translate_errors(self, stage: str) -> Iterator[None]:
         """Errors of the client as ours: RetriableException where a later try may succeed, else ConnectException."""
         try:
             yield
@@ -117,21 +117,21 @@ class Cluster:
             raise self._failure(client.KafkaError(client.KafkaError._TIMED_OUT), stage) from error
 
     def _failure(self, error: client.KafkaError, stage: str) -> ConnectException:
-        cause = self._error if self._error is not None and self._error.name() in _REFUSED else error
+        cause = self._error if self._error is not None and self._error.name() in _ACCESS_ERRORS else error
         where = f"the {self._side} cluster {self.alias}"
-        if cause.name() in _REFUSED:
+        if cause.name() in _ACCESS_ERRORS:
             return ConnectException(
                 f"{where} refused {stage}: {cause.str()}. Check {self._side}.cluster.security.protocol, {self._side}.cluster.sasl.* and "
                 f"{self._side}.cluster.ssl.*, and the rights of that user"
             )
-        if error.retriable() or error.code() < 0 or error.name() in _MAY_COME:
+        if error.retriable() or error.code() < 0 or error.name() in _TRANSIENT:
             last = "" if self._error is None else f". Last error of the client: {self._error.str()}"
             return RetriableException(f"{where} did not answer while {stage}: {error.str()}; is {bootstrap_key(self._side)} right?{last}")
         return ConnectException(f"{where} refused {stage}: {error.str()} ({error.name()})")
 
     def topics(self) -> dict[str, int]:
         """How many partitions each topic has."""
-        with self.translated("listing topics"):
+        with self.translate_errors("listing topics"):
             found = self.admin_client.list_topics(timeout=self._seconds).topics
         return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
 
@@ -152,7 +152,7 @@ class Cluster:
 
     def groups(self) -> list[str]:
         """The ids of all consumer groups."""
-        with self.translated("listing consumer groups"):
+        with self.translate_errors("listing consumer groups"):
             found = self.admin_client.list_consumer_groups(request_timeout=self._seconds).result(self._seconds + 1)
         return [group.group_id for group in found.valid]
 
@@ -161,7 +161,7 @@ class Cluster:
         self._await_coordinator(group)
         asked = [client.ConsumerGroupTopicPartitions(group)]
         future = self.admin_client.list_consumer_group_offsets(asked, request_timeout=self._seconds)[group]
-        found = self.answer(future, f"listing the offsets of group {group}").topic_partitions or []
+        found = self.result_of(future, f"listing the offsets of group {group}").topic_partitions or []
         return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found if p.offset >= 0}
 
     def _await_coordinator(self, group: str) -> None:
@@ -193,7 +193,7 @@ class Cluster:
         left = {client.TopicPartition(*partition) for partition in partitions}
         deadline = time.monotonic() + self._seconds
         while left:
-            with self.translated("listing offsets"):
+            with self.translate_errors("listing offsets"):
                 futures = self.admin_client.list_offsets(
                     {partition: spec() for partition in left}, isolation_level=level, request_timeout=self._seconds
                 )
@@ -252,7 +252,7 @@ class Cluster:
         new = [admin.NewPartitions(topic, count) for topic, count in counts.items()]
         for topic, future in self.admin_client.create_partitions(new).items() if new else ():
             try:
-                self.answer(future, f"adding partitions to topic {topic}")
+                self.result_of(future, f"adding partitions to topic {topic}")
             except RetriableException:
                 raise
             except ConnectException as failure:
@@ -273,9 +273,9 @@ class Cluster:
     def produce(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
         """Write keys and values to partition 0; returns when they are acknowledged."""
         failures: list[client.KafkaError] = []
-        with self.translated(f"writing to topic {topic}"):
+        with self.translate_errors(f"writing to topic {topic}"):
             if self._producer is None:
-                own = {"error_cb": self._note, "logger": _silent(), "acks": "all", "linger.ms": 0}
+                own = {"error_cb": self._record_error, "logger": _librdkafka_logger(), "acks": "all", "linger.ms": 0}
                 self._producer = client.Producer({**self.client_config(ClientKind.PRODUCER), **own})
             for key, value in records:
                 self._producer.produce(topic, value, key, 0, on_delivery=lambda error, _: failures.append(error) if error else None)
@@ -286,13 +286,13 @@ class Cluster:
     def close(self) -> None:
         self._admin = self._producer = None
 
-    def _note(self, error: client.KafkaError) -> None:
+    def _record_error(self, error: client.KafkaError) -> None:
         if self._error is None or error.code() != client.KafkaError._ALL_BROKERS_DOWN:  # which is less exact than the error before it
             self._error = error
 
 
 @contextmanager
-def clusters(config: Config, allowed: AllowedPaths) -> Iterator[tuple[Cluster, Cluster]]:
+def open_clusters(config: Config, allowed: AllowedPaths) -> Iterator[tuple[Cluster, Cluster]]:
     """Source and target cluster for the time of the block."""
     source, target = Cluster(config, "source", allowed), Cluster(config, "target", allowed)
     try:
@@ -302,7 +302,7 @@ def clusters(config: Config, allowed: AllowedPaths) -> Iterator[tuple[Cluster, C
         target.close()
 
 
-def _silent() -> logging.Logger:
+def _librdkafka_logger() -> logging.Logger:
     """librdkafka's own lines; errors that matter are raised."""
     logger = logging.getLogger(f"{__name__}.librdkafka")
     logger.disabled = not _log.isEnabledFor(logging.DEBUG)

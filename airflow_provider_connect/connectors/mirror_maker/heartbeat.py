@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from airflow_provider_connect.connectors.mirror_maker.client_config import validated
-from airflow_provider_connect.connectors.mirror_maker.cluster import clusters
+from airflow_provider_connect.connectors.mirror_maker.client_config import validate_settings
+from airflow_provider_connect.connectors.mirror_maker.cluster import open_clusters
 from airflow_provider_connect.connectors.mirror_maker.names import HEARTBEATS
-from airflow_provider_connect.connectors.mirror_maker.offsets import ONLY_OFFSET, refuse_wrong_texts
-from airflow_provider_connect.connectors.mirror_maker.settings import HEARTBEAT, RAW_CONVERTERS, of_task
+from airflow_provider_connect.connectors.mirror_maker.offsets import ONLY_OFFSET, check_constant_offset
+from airflow_provider_connect.connectors.mirror_maker.settings import HEARTBEAT, RAW_CONVERTERS, task_config_def
 from airflow_provider_connect.connectors.mirror_maker.wire import Heartbeat
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.schema import BYTES_SCHEMA
@@ -24,7 +24,7 @@ class MirrorHeartbeatTask(SourceTask):
     """One record. Source partition: both aliases, offset ``{"offset": 0}``."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatTask"
-    config_def = of_task(HEARTBEAT)
+    config_def = task_config_def(HEARTBEAT)
 
     def start(self, config: Config) -> None:
         self._aliases = config["source.cluster.alias"], config["target.cluster.alias"]
@@ -58,16 +58,16 @@ class MirrorHeartbeatConnector(SourceConnector):
     default_settings = RAW_CONVERTERS
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        config = of_task(HEARTBEAT).parse(self.config)
+        config = task_config_def(HEARTBEAT).parse(self.config)
         if not (config["enabled"] and config["emit.heartbeats.enabled"]):
             return []
         if not self.context.is_preview:
-            with clusters(config, self.allowed_paths) as (_, target):
+            with open_clusters(config, self.allowed_paths) as (_, target):
                 target.ensure_compacted(HEARTBEATS, config, "heartbeats.topic.replication.factor")
         return [self.config]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        return validated(HEARTBEAT, config, self.allowed_paths)
+        return validate_settings(HEARTBEAT, config, self.allowed_paths)
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str]:
         return [HEARTBEATS]
@@ -77,5 +77,5 @@ class MirrorHeartbeatConnector(SourceConnector):
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
-            refuse_wrong_texts(partition, offset, ("sourceClusterAlias", "targetClusterAlias"))
+            check_constant_offset(partition, offset, ("sourceClusterAlias", "targetClusterAlias"))
         return True

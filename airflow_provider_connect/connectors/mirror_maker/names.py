@@ -101,15 +101,15 @@ def offset_syncs_topic(config: Config) -> str:
     return policy.offset_syncs_topic(policy.target if config["offset-syncs.topic.location"] == "source" else policy.source)
 
 
-def chosen(config: Config, key: str) -> Callable[[str], bool]:
+def name_filter(config: Config, key: str) -> Callable[[str], bool]:
     """Whether a name is chosen by the lists of expressions ``key`` and ``key.exclude``, each for the whole name; excluded goes first.
 
     Raises ConfigException, naming the setting, for what is not an expression; so does the result for one that takes too long."""
-    is_included, is_excluded = matching(config, key), matching(config, f"{key}.exclude")
+    is_included, is_excluded = name_matcher(config, key), name_matcher(config, f"{key}.exclude")
     return lambda name: not is_excluded(name) and is_included(name)
 
 
-def matching(config: Config, key: str) -> Callable[[str], bool]:
+def name_matcher(config: Config, key: str) -> Callable[[str], bool]:
     """Whether the whole of a name matches one of the list of expressions ``key``."""
     expressions = config[key]
     if not expressions:

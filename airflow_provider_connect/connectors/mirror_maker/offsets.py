@@ -28,17 +28,17 @@ def source_offset(last: int, topic_id: str | None) -> dict[str, object]:
     return {"offset": last} | ({} if topic_id is None else {TOPIC_ID: topic_id})
 
 
-def is_of_other_topic(offset: Mapping[str, object] | None, topic_id: str | None) -> bool:
+def is_from_other_topic(offset: Mapping[str, object] | None, topic_id: str | None) -> bool:
     """Whether the topic was created anew since. An offset without an id, as MirrorMaker's, is of any topic."""
     return not may_be_same_topic(str((offset or {}).get(TOPIC_ID) or ""), topic_id or "")
 
 
-def refuse_wrong(partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:
+def check_offset(partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:
     """Raises ConnectException, in MirrorMaker's words, for what is no source partition, or no offset, of a mirrored partition."""
     if partition is None:
         raise ConnectException("Source partitions may not be null")
     for key, kind, named in (("cluster", str, "a string"), ("topic", str, "a string"), ("partition", int, "an integer")):
-        refuse_missing(partition, key)
+        check_present(partition, key)
         if not isinstance(partition[key], kind) or isinstance(partition[key], bool):
             raise ConnectException(
                 f"Source partition {partition} has an invalid value {partition[key]} for the '{key}' key, which must be {named}"
@@ -47,22 +47,24 @@ def refuse_wrong(partition: Mapping[str, object], offset: Mapping[str, object] |
         raise ConnectException(
             f"Source partition {partition} has an invalid value {partition['partition']} for the 'partition' key, which cannot be negative"
         )
-    _refuse_offset(partition, offset, least=0)
+    _check_offset_value(partition, offset, least=0)
 
 
-def refuse_missing(partition: Mapping[str, object], key: str) -> None:
+def check_present(partition: Mapping[str, object], key: str) -> None:
     if partition is None or partition.get(key) is None:
         raise ConnectException(f"Source partition {partition} is missing the '{key}' key, which is required")
 
 
-def refuse_wrong_texts(partition: Mapping[str, object], offset: Mapping[str, object] | None, keys: tuple[str, ...]) -> None:
-    """As ``refuse_wrong``, for checkpoints and heartbeats: ``keys`` are there, and the offset is 0."""
+def check_constant_offset(partition: Mapping[str, object], offset: Mapping[str, object] | None, keys: tuple[str, ...]) -> None:
+    """As ``check_offset``, for checkpoints and heartbeats: ``keys`` are there, and the offset is 0."""
     for key in keys:
-        refuse_missing(partition, key)
-    _refuse_offset(partition, offset, only=0)
+        check_present(partition, key)
+    _check_offset_value(partition, offset, only=0)
 
 
-def _refuse_offset(partition: object, offset: Mapping[str, object] | None, *, least: int | None = None, only: int | None = None) -> None:
+def _check_offset_value(
+    partition: object, offset: Mapping[str, object] | None, *, least: int | None = None, only: int | None = None
+) -> None:
     if offset is None:
         return
     about = f"Source offset {offset} for source partition {partition}"

@@ -38,7 +38,7 @@ def _names(name: str, default: str, doc: str) -> ConfigKey:
     return ConfigKey(name, Type.LIST, default, importance=_HIGH, doc=doc)
 
 
-def _of_every_client() -> Iterator[ConfigKey]:
+def _shared_client_keys() -> Iterator[ConfigKey]:
     """Those that Kafka defines for the connector itself, where no client reads them."""
     doc = "Not used: the clusters' clients have their own, under `source.cluster.` and `target.cluster.`."
     yield ConfigKey("security.protocol", Type.STRING, "PLAINTEXT", doc=doc)
@@ -76,7 +76,7 @@ _SHARED: Final = (
     ),
     _class("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin", "Only the default class is supported."),
     ConfigKey("metric.reporters", Type.LIST, "org.apache.kafka.common.metrics.JmxReporter", importance=_LOW, doc=_NO_METRICS),
-    *_of_every_client(),
+    *_shared_client_keys(),
 )
 
 SOURCE: Final = ConfigDef(
@@ -132,7 +132,7 @@ HEARTBEAT: Final = ConfigDef(
 )
 
 
-def of_task(connector: ConfigDef, *more: ConfigKey) -> ConfigDef:
+def task_config_def(connector: ConfigDef, *more: ConfigKey) -> ConfigDef:
     """The settings of a task: also those that are read and not part of Kafka's definition, among them the clients'."""
     prefixes = (*CLIENTS, "consumer", "producer", "admin")
     clients = (ConfigKey(f"{prefix}.{name}", Type.STRING, None) for prefix in prefixes for name in sorted(HAVE_COUNTERPART))

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from airflow_provider_connect.connectors.mirror_maker.client_config import isolation_level, validated
-from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, clusters
+from airflow_provider_connect.connectors.mirror_maker.client_config import isolation_level, validate_settings
+from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, open_clusters
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
-from airflow_provider_connect.connectors.mirror_maker.offsets import is_of_other_topic, next_offset, refuse_wrong, source_partition
-from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, RAW_CONVERTERS, SOURCE, of_task
+from airflow_provider_connect.connectors.mirror_maker.offsets import check_offset, is_from_other_topic, next_offset, source_partition
+from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, RAW_CONVERTERS, SOURCE, task_config_def
 from airflow_provider_connect.connectors.mirror_maker.source_task import MirrorSourceTask
 from airflow_provider_connect.connectors.mirror_maker.topics import TopicSync, mirrored_topics
 from airflow_provider_connect.data.records import TopicPartition
@@ -37,8 +37,8 @@ class MirrorSourceConnector(SourceConnector):
         dealt out."""
         if not self.config["enabled"]:
             return []
-        config = of_task(SOURCE).parse(self.config)
-        with clusters(config, self.allowed_paths) as (source, target):
+        config = task_config_def(SOURCE).parse(self.config)
+        with open_clusters(config, self.allowed_paths) as (source, target):
             topics = self._topics(source, config)  # 1
             if not self.context.is_preview:  # 2
                 topics = TopicSync(source, target, config, topics).run()
@@ -63,13 +63,13 @@ class MirrorSourceConnector(SourceConnector):
         return found
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        return validated(SOURCE, config, self.allowed_paths)
+        return validate_settings(SOURCE, config, self.allowed_paths)
 
     def check(self, config: Mapping[str, str]) -> None:
         """Whether there are topics to mirror. A cluster that is away fails the run."""
         parsed = self.config_def.parse(config)
         if parsed["enabled"]:
-            with suppress(ConnectException), clusters(parsed, self.allowed_paths) as (source, _):
+            with suppress(ConnectException), open_clusters(parsed, self.allowed_paths) as (source, _):
                 self._topics(source, parsed)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
@@ -82,18 +82,18 @@ class MirrorSourceConnector(SourceConnector):
         cluster."""
         if not config["enabled"]:
             return False
-        with clusters(config, self.allowed_paths) as (source, _):
+        with open_clusters(config, self.allowed_paths) as (source, _):
             partitions = partitions_of(self._topics(source, config))
             ends = source.ends(partitions)
             ids = source.topic_ids(partition.topic for partition in partitions)
         known = {partition: offsets(source_partition(source.alias, partition)) for partition in partitions}
-        if any(is_of_other_topic(known[partition], ids.get(partition.topic)) for partition in ends):
+        if any(is_from_other_topic(known[partition], ids.get(partition.topic)) for partition in ends):
             return True
         return any((start := next_offset(known[partition])) is None or start != end for partition, end in ends.items())
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
-            refuse_wrong(partition, offset)
+            check_offset(partition, offset)
         return True
 
 

@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from airflow_provider_connect.connectors.mirror_maker.cluster import MOST_MS, Cluster, admin
+from airflow_provider_connect.connectors.mirror_maker.cluster import MAX_MS, Cluster, admin
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
 from airflow_provider_connect.connectors.mirror_maker.offsets import (
-    is_of_other_topic,
+    is_from_other_topic,
     next_offset,
     source_offset,
     source_partition,
 )
-from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, SOURCE, of_task
+from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, SOURCE, task_config_def
 from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
 from airflow_provider_connect.data.records import Distance, TopicPartition
 from airflow_provider_connect.errors import DataException, RetriableException
@@ -26,7 +26,7 @@ from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
 
 log = logging.getLogger(__name__)
-SILENCE_SECONDS: Final = 60.0
+READ_TIMEOUT_SECONDS: Final = 60.0
 
 
 class MirrorSourceTask(SourceTask):
@@ -35,7 +35,7 @@ class MirrorSourceTask(SourceTask):
     behind the last record of a run it covers transaction markers too."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorSourceTask"
-    config_def = of_task(SOURCE, ConfigKey(PARTITIONS, Type.LIST))
+    config_def = task_config_def(SOURCE, ConfigKey(PARTITIONS, Type.LIST))
 
     def start(self, config: Config) -> None:
         self._reader: RangeReader | None = None
@@ -43,8 +43,8 @@ class MirrorSourceTask(SourceTask):
         self._source = Cluster(config, "source", self.allowed_paths)
         self._target = Cluster(config, "target", self.allowed_paths)
         self._policy = ReplicationPolicy.of(config)
-        self._poll_seconds = min(max(config["consumer.poll.timeout.ms"], 0), MOST_MS) / 1000
-        partitions = [_partition_of(text) for text in config[PARTITIONS]]
+        self._poll_seconds = min(max(config["consumer.poll.timeout.ms"], 0), MAX_MS) / 1000
+        partitions = [_parse_partition(text) for text in config[PARTITIONS]]
         self._ids = self._source.topic_ids(partition.topic for partition in partitions)
         ranges = self._ranges(partitions)
         self._returned = {partition: start for partition, (start, _) in ranges.items()}  # the next offset of each
@@ -52,7 +52,7 @@ class MirrorSourceTask(SourceTask):
         self._unseen = {partition for partition in ranges if not self._has_position(partition)}
         self._syncs = OffsetSyncs(self._source, self._target, config) if config["emit.offset-syncs.enabled"] else None
         if self._syncs is not None:
-            self._warn_of_lost(self._syncs.begin(self._returned))
+            self._warn_lost(self._syncs.begin(self._returned))
         self._last_read = time.monotonic()
         consumer = self._source.client_config(ClientKind.CONSUMER)
         self._servers = str(consumer.get("bootstrap.servers", ""))
@@ -61,16 +61,16 @@ class MirrorSourceTask(SourceTask):
     def poll(self) -> Sequence[Batch] | None:
         assert self._reader is not None
         if not self._waiting:
-            self._waiting += [piece for batch in self._reader.read(self._poll_seconds) for piece in _readable(batch)]
+            self._waiting += [piece for batch in self._reader.read(self._poll_seconds) for piece in _split_at_unreadable(batch)]
         if self._waiting:
             self._last_read = time.monotonic()
             return self._next()
         if self._reader.exhausted:
             return self._positions() or None
-        if time.monotonic() - self._last_read > SILENCE_SECONDS:
+        if time.monotonic() - self._last_read > READ_TIMEOUT_SECONDS:
             self._last_read = time.monotonic()
             raise RetriableException(
-                f"The source cluster {self._source.alias} has sent nothing for {SILENCE_SECONDS:g} s, although it has more records"
+                f"The source cluster {self._source.alias} has sent nothing for {READ_TIMEOUT_SECONDS:g} s, although it has more records"
             )
         return []
 
@@ -80,7 +80,7 @@ class MirrorSourceTask(SourceTask):
         taken, self._waiting = self._waiting[: max(1, count)], self._waiting[max(1, count) :]
         if isinstance(taken[0], DataException):
             raise taken[0]
-        return [self._mirrored(batch) for batch in taken if isinstance(batch, Batch)]
+        return [self._mirror(batch) for batch in taken if isinstance(batch, Batch)]
 
     def commit(self) -> None:
         if self._syncs is not None:
@@ -115,7 +115,7 @@ class MirrorSourceTask(SourceTask):
             first, high = firsts[partition], highs.get(partition, ends[partition])
             offset, topic_id = self.context.offset(self._position_key(partition)), self._ids.get(partition.topic)
             start = next_offset(offset)
-            if is_of_other_topic(offset, topic_id):
+            if is_from_other_topic(offset, topic_id):
                 log.warning("Topic %s was created anew: partition %d is mirrored from its first record", *partition)
                 start = first
             if start is not None and not first <= start <= high:
@@ -126,7 +126,7 @@ class MirrorSourceTask(SourceTask):
             ranges[partition] = (start, max(start, ends[partition]))
         return ranges
 
-    def _warn_of_lost(self, begins: Iterable[OffsetSync]) -> None:
+    def _warn_lost(self, begins: Iterable[OffsetSync]) -> None:
         """Name partitions of the target that no longer hold what was mirrored to them: what follows would be all that they have."""
         for sync in begins:
             if sync.upstream > 0 and sync.downstream == 0 and self._has_position(TopicPartition(sync.topic, sync.partition)):
@@ -136,7 +136,7 @@ class MirrorSourceTask(SourceTask):
                     *(sync.partition, self._policy.remote_topic(sync.topic), sync.topic, sync.upstream),
                 )
 
-    def _mirrored(self, batch: Batch) -> Batch:
+    def _mirror(self, batch: Batch) -> Batch:
         partition = batch.topic_partition
         assert batch.next_offset is not None
         self._returned[partition] = batch.next_offset
@@ -166,7 +166,7 @@ class MirrorSourceTask(SourceTask):
 
     def _has_position(self, partition: TopicPartition) -> bool:
         offset = self.context.offset(self._position_key(partition))
-        return offset is not None and not is_of_other_topic(offset, self._ids.get(partition.topic))
+        return offset is not None and not is_from_other_topic(offset, self._ids.get(partition.topic))
 
     def _position_key(self, partition: TopicPartition) -> Mapping[str, object]:
         return source_partition(self._source.alias, partition)
@@ -208,7 +208,7 @@ class OffsetSyncs:
         return {p: OffsetSync(p.topic, p.partition, offset, ends.get(remote[p], 0)) for p, offset in positions.items()}
 
 
-def _readable(batch: Batch) -> Iterator[Batch | DataException]:
+def _split_at_unreadable(batch: Batch) -> Iterator[Batch | DataException]:
     """The batch, cut at records whose headers cannot be read: none of them may be mirrored without."""
     if batch.headers is None or not batch.headers.null_count:
         yield batch
@@ -227,6 +227,6 @@ def _readable(batch: Batch) -> Iterator[Batch | DataException]:
         yield batch.slice(start)
 
 
-def _partition_of(text: str) -> TopicPartition:
+def _parse_partition(text: str) -> TopicPartition:
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from airflow_provider_connect.connectors.mirror_maker.cluster import NO_AUTHORIZER, Cluster, admin, client
-from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, chosen, matching
+from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, name_filter, name_matcher
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.config_def import Config
 
@@ -17,7 +17,7 @@ _Configs = Mapping[str, "admin.ConfigEntry"]
 
 def mirrored_topics(source: Cluster, config: Config) -> dict[str, int]:
     """The topics to mirror with their partition counts, in the order of their names."""
-    policy, is_chosen = ReplicationPolicy.of(config), chosen(config, "topics")
+    policy, is_chosen = ReplicationPolicy.of(config), name_filter(config, "topics")
     with_heartbeats = config["heartbeats.replication.enabled"]
 
     def is_mirrored(topic: str) -> bool:
@@ -33,7 +33,7 @@ class TopicSync:
 
     def __init__(self, source: Cluster, target: Cluster, config: Config, topics: Mapping[str, int]) -> None:
         self._source, self._target, self._config, self._topics = source, target, config, dict(topics)
-        self._is_excluded = matching(config, "config.properties.exclude")
+        self._is_excluded = name_matcher(config, "config.properties.exclude")
         policy = ReplicationPolicy.of(config)
         self._remote = {topic: policy.remote_topic(topic) for topic in topics}
         self._heartbeats = {topic for topic in topics if policy.is_heartbeats(topic)}
@@ -44,14 +44,14 @@ class TopicSync:
         Returns the topics and partitions that can be mirrored. Those that the target cluster refuses are logged. Raises the refusal where
         it refuses all but heartbeats."""
         known = self._target.topics()
-        of_source = _described(self._source, self._topics)
+        of_source = _describe_configs(self._source, self._topics)
         self._create(known, of_source)  # 1
         self._add_partitions(known)
         if self._config["sync.topic.configs.enabled"]:  # 2
-            with _logged("settings"):
+            with _log_failure("settings"):
                 self._sync_configs(of_source)
         if self._config["sync.topic.acls.enabled"]:
-            with _logged("rights"):
+            with _log_failure("rights"):
                 self._sync_acls()
         return self._topics
 
@@ -87,7 +87,7 @@ class TopicSync:
                 log.info("Topic %s has %d partitions now, as in the source cluster", remote, count)
 
     def _sync_configs(self, of_source: Mapping[str, _Configs]) -> None:
-        of_target = _described(self._target, self._remote.values())
+        of_target = _describe_configs(self._target, self._remote.values())
         resources = []
         for topic, remote in self._remote.items():
             changes = [*self._changes(of_source[topic], of_target.get(remote, {}))]
@@ -95,7 +95,7 @@ class TopicSync:
                 resources.append(admin.ConfigResource(admin.ResourceType.TOPIC, remote, incremental_configs=changes))
         if resources:
             for resource, future in self._target.admin_client.incremental_alter_configs(resources).items():
-                self._target.answer(future, f"setting the configs of topic {resource.name}")
+                self._target.result_of(future, f"setting the configs of topic {resource.name}")
 
     def _changes(self, source: _Configs, target: _Configs) -> Iterator[admin.ConfigEntry]:
         """Set what the source's topic has of its own, take back what only the target's has."""
@@ -128,10 +128,10 @@ class TopicSync:
                 raise
             log.info("The source cluster %s has no authorizer, so no rights are synced", self._source.alias)
             return
-        wanted = [self._target_acl(acl) for acl in found if acl.name in self._topics and not _lets_write(acl)]
+        wanted = [self._target_acl(acl) for acl in found if acl.name in self._topics and not _allows_write(acl)]
         if wanted:
             for acl, future in self._target.admin_client.create_acls(wanted).items():
-                self._target.answer(future, f"creating a right on topic {acl.name}")
+                self._target.result_of(future, f"creating a right on topic {acl.name}")
 
     def _target_acl(self, acl: admin.AclBinding) -> admin.AclBinding:
         is_all = acl.permission_type == admin.AclPermissionType.ALLOW and acl.operation == admin.AclOperation.ALL
@@ -144,23 +144,23 @@ def _source_of(entry: admin.ConfigEntry) -> str:
     return admin.ConfigSource(entry.source).name  # the client leaves it a number
 
 
-def _lets_write(acl: admin.AclBinding) -> bool:
+def _allows_write(acl: admin.AclBinding) -> bool:
     return acl.permission_type == admin.AclPermissionType.ALLOW and acl.operation == admin.AclOperation.WRITE
 
 
-def _described(cluster: Cluster, topics: Iterable[str]) -> dict[str, _Configs]:
+def _describe_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, _Configs]:
     """The settings of topics; of those that do not exist, none."""
     asked = [admin.ConfigResource(admin.ResourceType.TOPIC, topic) for topic in topics]
     if not asked:
         return {}
     found: dict[str, _Configs] = {}
     for resource, future in cluster.admin_client.describe_configs(asked).items():
-        found[resource.name] = cluster.answer(future, f"describing the settings of topic {resource.name}")
+        found[resource.name] = cluster.result_of(future, f"describing the settings of topic {resource.name}")
     return found
 
 
 @contextmanager
-def _logged(what: str) -> Iterator[None]:
+def _log_failure(what: str) -> Iterator[None]:
     """Records go on where ``what`` cannot be synced."""
     try:
         yield

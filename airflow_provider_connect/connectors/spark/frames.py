@@ -39,7 +39,7 @@ def open_session(rows: int = 10_000) -> SparkSession:
 
 
 @contextmanager
-def explained(settings: FrameSettings, key: str = FORMAT) -> Iterator[None]:
+def translate_errors(settings: FrameSettings, key: str = FORMAT) -> Iterator[None]:
     """ConfigException for what Spark refuses before it reads or writes: a path that is not there, an option, a class, a column."""
     try:
         yield
@@ -49,7 +49,7 @@ def explained(settings: FrameSettings, key: str = FORMAT) -> Iterator[None]:
         raise ConnectException(f"Spark needs a package for this: {error}. Run: pip install 'airflow-provider-connect[frames]'") from error
 
 
-def opened(session: SparkSession, settings: FrameSettings, schema: str | None) -> DataFrame:
+def open_frame(session: SparkSession, settings: FrameSettings, schema: str | None) -> DataFrame:
     """The frame of the format, the path and the options. ``schema``: columns and types as Spark's DDL; None: the format's own."""
     reader = session.read.format(settings.format).options(**settings.options)
     if schema:
@@ -57,7 +57,7 @@ def opened(session: SparkSession, settings: FrameSettings, schema: str | None) -
     return reader.load(settings.url) if settings.url else reader.load()
 
 
-def appended(session: SparkSession, settings: FrameSettings, rows: pa.Table) -> None:
+def append_rows(session: SparkSession, settings: FrameSettings, rows: pa.Table) -> None:
     """Append rows to the destination, as one partition: one file, or one transaction of a database."""
     writer = session.createDataFrame(rows).coalesce(1).write.format(settings.format).options(**settings.options).mode("append")
     writer.save(settings.url) if settings.url else writer.save()
@@ -94,16 +94,16 @@ def _literal(text: str, type: DataType) -> Column:
     return functions.lit(text).cast(type)
 
 
-def batches_of(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+def read_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     """The rows in the frame's order, a partition after another. The driver holds two partitions at most: the one at hand, and the next."""
     names = frame.columns
     plain = frame.toDF(*(f"c{number}" for number in range(len(names))))  # mapInArrow takes dots and backticks for syntax
-    for row in plain.mapInArrow(packed, "rows binary").toLocalIterator(prefetchPartitions=True):
+    for row in plain.mapInArrow(pack_batches, "rows binary").toLocalIterator(prefetchPartitions=True):
         with pa.ipc.open_stream(row[0]) as reader:
             yield from (batch.rename_columns(names) for batch in reader)
 
 
-def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pack_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Each batch as a row of one column, which holds it as an Arrow stream. Called in executors."""
     for batch in batches:
         sink = pa.BufferOutputStream()

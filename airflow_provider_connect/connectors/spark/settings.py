@@ -58,7 +58,7 @@ class FrameSettings:
         """Raises ConfigException for a path outside of the allowed folders, now that it is about to be opened."""
         PACKAGES.require(FORMAT, config[FORMAT])
         given = config[PATH]
-        url = f"file://{_checked_path(given, allowed)}" if given else ""
+        url = f"file://{_check_path(given, allowed)}" if given else ""
         return cls(config[FORMAT], url, options_of(config.originals))
 
 
@@ -72,23 +72,23 @@ def add_errors(values: Sequence[ConfigValue], texts: Mapping[str, str], connecto
     found = [value for value in values if value.name != "option.*"]
     found += [ConfigValue(f"{OPTION}{name}", text) for name, text in options_of(texts).items()]
     by_name: dict[str, Any] = {value.name: value for value in found}
-    for mistake in _mistakes(texts, connector):
+    for mistake in _config_errors(texts, connector):
         by_name[mistake.keys[0] if mistake.keys[0] in by_name else FORMAT].errors += mistake.errors
     return found
 
 
-def _mistakes(texts: Mapping[str, str], connector: Connector) -> Iterator[ConfigException]:
+def _config_errors(texts: Mapping[str, str], connector: Connector) -> Iterator[ConfigException]:
     yield from PACKAGES.mistakes(FORMAT, texts.get(FORMAT))
     if FORMAT in texts:
         yield from connector.allowed_spark.mistakes(FORMAT, texts[FORMAT], OPTION, options_of(texts))
     try:
         if texts.get(PATH):
-            _checked_path(texts[PATH], connector.allowed_paths)
+            _check_path(texts[PATH], connector.allowed_paths)
     except ConfigException as error:
         yield error
 
 
-def _checked_path(given: str, allowed: AllowedPaths) -> str:
+def _check_path(given: str, allowed: AllowedPaths) -> str:
     """The path without links. Spark follows links and patterns by itself, so that neither may be in it or below it."""
     real = allowed.resolved(PATH, given) if given.startswith("/") else ""
     if not real or not _PATTERN.isdisjoint(real):

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
-from airflow_provider_connect.connectors.lake.rows import lake_field, projected, value_rows
+from airflow_provider_connect.connectors.lake.rows import lake_field, project, value_rows
 from airflow_provider_connect.connectors.spark.settings import KEYS, FrameSettings, add_errors
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.records import TopicPartition
@@ -34,7 +34,7 @@ class SparkSinkTask(SinkTask):
         self._writing = threading.Lock()
         self._rows: list[pa.Table] = []
         self._bytes = 0
-        self._most_bytes = config[FLUSH_BYTES]
+        self._max_bytes = config[FLUSH_BYTES]
         self._settings = FrameSettings.of(config, self.allowed_paths)
         self._session = open_session()
 
@@ -48,7 +48,7 @@ class SparkSinkTask(SinkTask):
                 self._append()
             self._rows.append(rows)
             self._bytes += rows.nbytes
-            if self._bytes >= self._most_bytes:
+            if self._bytes >= self._max_bytes:
                 self._append()
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -63,12 +63,12 @@ class SparkSinkTask(SinkTask):
         """Rows that no flush has appended come again."""
 
     def _append(self) -> None:
-        from airflow_provider_connect.connectors.spark.frames import appended, explained
+        from airflow_provider_connect.connectors.spark.frames import append_rows, translate_errors
 
         if not self._rows:
             return
-        with explained(self._settings):
-            appended(self._session, self._settings, pa.concat_tables(self._rows))
+        with translate_errors(self._settings):
+            append_rows(self._session, self._settings, pa.concat_tables(self._rows))
         self._rows.clear()
         self._bytes = 0
 
@@ -114,4 +114,4 @@ def _table(batch: Batch) -> pa.Table:
     for field in schema:
         if pa.types.is_time(field.type) or pa.types.is_decimal256(field.type):
             raise DataException(f"Spark has no type for the field {field.name} ({field.type}). Convert it, or leave it out.")
-    return projected(rows, schema, rows.num_rows).filter(pc.is_valid(batch.value))
+    return project(rows, schema, rows.num_rows).filter(pc.is_valid(batch.value))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TOPIC, COLUMN, SCHEMA = "topic", "incremental.column", "schema"
 VALUE: Final = "value"
-MOST_BYTES: Final = 256 << 20
+MAX_BYTES: Final = 256 << 20
 """Of rows that have one value of the column: they are one batch."""
 
 
@@ -44,7 +44,7 @@ class SparkSourceTask(SourceTask):
             raise ConfigException.of("connector.class", "SparkSource", "It has no preview: Spark would have to start for that.")
         self._config = config
         self._topic, self._column = config[TOPIC], config[COLUMN]
-        self._partition = None if not self._column else partition_of(config)
+        self._partition = None if not self._column else source_partition(config)
         found = None if self._partition is None else self.context.offset(self._partition)
         self._after = None if found is None else value_of(found)
 
@@ -77,7 +77,7 @@ class SparkSourceTask(SourceTask):
     def _next(self) -> pa.Table | None:
         """The next rows, up to the end of a value; None: there are no more."""
         if self._rows is None:
-            self._rows = self._opened()
+            self._rows = self._open_batches()
         for batch in self._rows:
             if self._is_stopped:
                 return None
@@ -92,26 +92,26 @@ class SparkSourceTask(SourceTask):
             self._held = held.slice(start)
             if start:
                 return held.slice(0, start)
-            if held.nbytes > MOST_BYTES:
-                reason = f"More than {MOST_BYTES >> 20} MiB of rows have the value {text_of(column[-1])}. Name a column with more values."
+            if held.nbytes > MAX_BYTES:
+                reason = f"More than {MAX_BYTES >> 20} MiB of rows have the value {text_of(column[-1])}. Name a column with more values."
                 raise ConfigException.of(COLUMN, self._column, reason)
         rest, self._held = self._held, None
         return rest
 
-    def _opened(self) -> Iterator[pa.RecordBatch]:
-        from airflow_provider_connect.connectors.spark.frames import Range, batches_of, explained, open_session, opened
+    def _open_batches(self) -> Iterator[pa.RecordBatch]:
+        from airflow_provider_connect.connectors.spark.frames import Range, open_frame, open_session, read_batches, translate_errors
 
         settings = FrameSettings.of(self._config, self.allowed_paths)
         session = open_session(self._config[ROWS])
-        with explained(settings):
-            frame: DataFrame = opened(session, settings, self._config[SCHEMA])
+        with translate_errors(settings):
+            frame: DataFrame = open_frame(session, settings, self._config[SCHEMA])
             if self._column:
                 range = Range(frame, COLUMN, self._column)
                 newest = range.newest()
                 if newest is None:
                     return iter(())
                 frame = range.between(self._after, newest)
-            batches = batches_of(frame)
+            batches = read_batches(frame)
             first = next(batches, None)  # here Spark refuses what it does not find
             return chain(() if first is None else (first,), batches)
 
@@ -165,7 +165,7 @@ class SparkSourceConnector(SourceConnector):
         return True
 
 
-def partition_of(config: Mapping[str, Any]) -> dict[str, object]:
+def source_partition(config: Mapping[str, Any]) -> dict[str, object]:
     """The source partition. Options are no part of it: they may hold passwords."""
     return {FORMAT: config[FORMAT], PATH: config[PATH], "column": config[COLUMN]}
 

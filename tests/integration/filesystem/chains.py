@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
-from airflow_provider_connect.connectors.filesystem.source.archive import archive
+from airflow_provider_connect.connectors.filesystem.source.task import archive
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, open_store
 from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED

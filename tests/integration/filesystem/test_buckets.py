@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
-from airflow_provider_connect.connectors.filesystem.source.archive import archive
+from airflow_provider_connect.connectors.filesystem.source.task import archive
 from airflow_provider_connect.connectors.filesystem.stores.object_store import ObjectStore
 from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.errors import ConfigException, FencedException

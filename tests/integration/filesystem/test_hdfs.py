@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
-from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, ends_in_names, location_of
+from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, names_have_last_offset, parse_location
 from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
 from airflow_provider_connect.sdk.config_def import ConfigDef
@@ -80,8 +80,8 @@ def test_a_cluster_that_is_away_is_retriable() -> None:
 @pytest.mark.parametrize("key", ["url", "hdfs.url", "store.url"])
 def test_addresses_of_the_well_known_sinks(key: str) -> None:
     config = ConfigDef(*STORE_KEYS).parse({key: "hdfs://name-node:8020/data"})
-    location = location_of(config)
-    assert (location.key, location.host, location.folder, ends_in_names(config)) == (key, "name-node:8020", "data", True)
+    location = parse_location(config)
+    assert (location.key, location.host, location.folder, names_have_last_offset(config)) == (key, "name-node:8020", "data", True)
 
 
 @pytest.mark.soak
@@ -116,7 +116,7 @@ def test_two_name_nodes_take_turns() -> None:
 @pytest.mark.parametrize("nodes", ["a:0,b:1", "a,", ",a", "a:x,b", "user@a,b"])
 def test_name_nodes_that_are_none_are_refused(nodes: str) -> None:
     with pytest.raises(ConfigException, match="url"):
-        location_of(ConfigDef(*STORE_KEYS).parse({"url": f"webhdfs://{nodes}/data"}))
+        parse_location(ConfigDef(*STORE_KEYS).parse({"url": f"webhdfs://{nodes}/data"}))
 
 
 @pytest.mark.soak

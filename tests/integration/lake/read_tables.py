@@ -28,11 +28,11 @@ def _iceberg_rows(session: Any, folder: str) -> list[dict[str, Any]]:
     found = []
     while rows.hasNext():
         row = rows.next()
-        found.append({name: _plain(row.get(index)) for index, name in enumerate(names)})
+        found.append({name: _convert_plain(row.get(index)) for index, name in enumerate(names)})
     return found
 
 
-def _plain(value: Any) -> Any:
+def _convert_plain(value: Any) -> Any:
     """Of an object of Java its text, of a buffer its bytes."""
     if not isinstance(value, JavaObject):
         return value

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from deltalake.exceptions import DeltaError
 
-from airflow_provider_connect.connectors.lake.delta_errors import translated
+from airflow_provider_connect.connectors.lake.delta_errors import translate_error
 from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
@@ -146,10 +146,10 @@ def test_a_server_that_goes_away_within_a_commit_is_a_reason_to_try_again(
         session.commit()
         session.write(batches([note(2)])[0])
         server.stop()
-        monkeypatch.setattr(DeltaSession, "_refuse_another_table", lambda _: None)  # which asks the server first
+        monkeypatch.setattr(DeltaSession, "_check_same_table", lambda _: None)  # which asks the server first
         with pytest.raises(DeltaError) as raised:
             session.commit()
-        assert isinstance(translated(raised.value, "s3://bucket/lake/notes"), RetriableException)
+        assert isinstance(translate_error(raised.value, "s3://bucket/lake/notes"), RetriableException)
 
 
 def test_wrong_keys_are_named_without_their_secret(server: S3Server, config: dict[str, str]) -> None:

@@ -127,7 +127,7 @@ def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[dict[st
 @contextmanager
 def within_a_commit(change: Callable[[], Any], times: int = 1) -> Iterator[None]:
     """``change`` comes after the sink has read the table, and before its commit reaches the catalog."""
-    left, real = times, TableWriter._stage
+    left, real = times, TableWriter._stage_changes
 
     def staged(writer: TableWriter, *arguments: Any) -> None:
         nonlocal left
@@ -137,7 +137,7 @@ def within_a_commit(change: Callable[[], Any], times: int = 1) -> Iterator[None]
             change()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TableWriter, "_stage", staged)
+        patch.setattr(TableWriter, "_stage_changes", staged)
         yield
     assert not left
 

@@ -222,7 +222,7 @@ def test_of_two_zombies_neither_writes(tmp_path: Path) -> None:
         opened(settings, 2)
 
 
-@pytest.mark.parametrize("attempt", ["_stage", "flush"])
+@pytest.mark.parametrize("attempt", ["_stage_changes", "flush"])
 def test_a_zombie_that_wakes_within_its_commit_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: str) -> None:
     """The newer claim comes after the zombie has read the claims and before its change reaches the catalog."""
     from airflow_provider_connect.connectors.lake.iceberg_table import TableWriter

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import NO_VALUE, FieldPartitioner, TimePartitioner
-from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import divided as shares_of
+from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import split_by_folder as shares_of
 from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
 from airflow_provider_connect.connectors.filesystem.partitioners.time_path import TimePath
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Extractor, Timestamps
@@ -173,7 +173,7 @@ def test_a_period_that_begins_before_the_calendar_refuses_its_record() -> None:
         partitioner.folders(batch(structs({"t": -1})))
 
 
-def divided(rotation: Rotation, times: list[int]) -> list[list[int]]:
+def split_times(rotation: Rotation, times: list[int]) -> list[list[int]]:
     """The times in each file, as the loop of ``PartitionFiles`` takes them."""
     files: list[list[int]] = [[]]
     rest = batch(pa.nulls(len(times)), times)
@@ -196,10 +196,10 @@ def divided(rotation: Rotation, times: list[int]) -> list[list[int]]:
 def test_files_end_by_count_and_by_the_time_of_records() -> None:
     times = [0, 5, 9, 10, 11, 12, 13, 30, 1, 40]
     record = Timestamps(Extractor.RECORD)
-    assert divided(Rotation(record, lambda: 0, BERLIN, most_records=4), times) == [times[:4], times[4:8], times[8:]]
-    assert divided(Rotation(record, lambda: 0, BERLIN, interval_ms=10), times) == [[0, 5, 9], [10, 11, 12, 13], [30, 1], [40]]
-    both = Rotation(record, lambda: 0, BERLIN, most_records=2, interval_ms=10)
-    assert divided(both, times) == [[0, 5], [9, 10], [11, 12], [13], [30, 1], [40]]
+    assert split_times(Rotation(record, lambda: 0, BERLIN, max_records=4), times) == [times[:4], times[4:8], times[8:]]
+    assert split_times(Rotation(record, lambda: 0, BERLIN, interval_ms=10), times) == [[0, 5, 9], [10, 11, 12, 13], [30, 1], [40]]
+    both = Rotation(record, lambda: 0, BERLIN, max_records=2, interval_ms=10)
+    assert split_times(both, times) == [[0, 5], [9, 10], [11, 12], [13], [30, 1], [40]]
 
 
 def test_a_schedule_counts_from_midnight_of_its_zone() -> None:

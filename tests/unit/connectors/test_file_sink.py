@@ -463,7 +463,7 @@ def test_several_tasks_of_an_older_claim_are_fenced(tasks: Tasks, path: Path) ->
 
 
 def test_much_waiting_asks_for_a_commit(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.connectors.file_sink.WAITING_BYTES", 10)
+    monkeypatch.setattr("airflow_provider_connect.connectors.file_sink.MAX_BUFFERED_BYTES", 10)
     task = tasks.opened(1, tasks=2)
     task.put(batch("short"))
     assert task.context.commit_requests == 0  # type: ignore[attr-defined]

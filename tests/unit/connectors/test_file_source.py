@@ -271,7 +271,7 @@ def test_a_position_beyond_the_end_is_refused_where_the_file_is_at_hand(path: Pa
 
 @pytest.fixture
 def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_source, "MOST_LINE_BYTES", 16)
+    monkeypatch.setattr(file_source, "MAX_LINE_BYTES", 16)
     defaults = FileReader.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "chunk_bytes", 8)

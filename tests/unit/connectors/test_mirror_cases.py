@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_connect.connectors.mirror_maker.checkpoint_task import OffsetTranslation
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy
-from airflow_provider_connect.connectors.mirror_maker.offsets import refuse_wrong, refuse_wrong_texts
+from airflow_provider_connect.connectors.mirror_maker.offsets import check_constant_offset, check_offset
 from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
@@ -95,18 +95,18 @@ def test_offsets_are_translated_and_never_skip() -> None:
 @pytest.mark.parametrize("offset", ["nan", None, {}, 3.14, -420, "-420", "10", True])
 def test_an_altered_offset_is_a_whole_number(offset: Any) -> None:
     with pytest.raises(ConnectException):
-        refuse_wrong({"cluster": "a", "topic": "t", "partition": 0}, {"offset": offset})
+        check_offset({"cluster": "a", "topic": "t", "partition": 0}, {"offset": offset})
     with pytest.raises(ConnectException):
-        refuse_wrong_texts({"group": "g", "topic": "t", "partition": 0}, {"offset": offset}, ("group", "topic"))
+        check_constant_offset({"group": "g", "topic": "t", "partition": 0}, {"offset": offset}, ("group", "topic"))
 
 
 @pytest.mark.parametrize("offset", [10, 2**31])
 def test_an_offset_of_a_checkpoint_is_zero(offset: int) -> None:
-    refuse_wrong({"cluster": "a", "topic": "t", "partition": 0}, {"offset": offset})
+    check_offset({"cluster": "a", "topic": "t", "partition": 0}, {"offset": offset})
     with pytest.raises(ConnectException):
-        refuse_wrong_texts({"group": "g", "topic": "t"}, {"offset": offset}, ("group", "topic"))
-    refuse_wrong_texts({"group": "g", "topic": "t"}, {"offset": 0}, ("group", "topic"))
-    refuse_wrong_texts({"group": "g", "topic": "t"}, None, ("group", "topic"))
+        check_constant_offset({"group": "g", "topic": "t"}, {"offset": offset}, ("group", "topic"))
+    check_constant_offset({"group": "g", "topic": "t"}, {"offset": 0}, ("group", "topic"))
+    check_constant_offset({"group": "g", "topic": "t"}, None, ("group", "topic"))
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_an_offset_of_a_checkpoint_is_zero(offset: int) -> None:
 )
 def test_an_altered_partition_has_its_keys(partition: dict[str, Any]) -> None:
     with pytest.raises(ConnectException):
-        refuse_wrong(partition, {"offset": 1})
+        check_offset(partition, {"offset": 1})

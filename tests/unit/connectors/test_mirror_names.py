@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_connect.connectors.mirror_maker.checkpoint_task import OffsetTranslation
 from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy
-from airflow_provider_connect.connectors.mirror_maker.offsets import is_of_other_topic, next_offset, refuse_wrong, source_offset
+from airflow_provider_connect.connectors.mirror_maker.offsets import check_offset, is_from_other_topic, next_offset, source_offset
 from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint, Heartbeat, OffsetSync
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import DataException
@@ -101,9 +101,9 @@ def test_translation_never_skips_a_record() -> None:
 def test_an_offset_is_of_another_topic_where_both_ids_are_known_and_differ() -> None:
     assert source_offset(9, "new") == {"offset": 9, "topicId": "new"}
     assert source_offset(9, None) == {"offset": 9}
-    assert is_of_other_topic(source_offset(9, "old"), "new")
+    assert is_from_other_topic(source_offset(9, "old"), "new")
     for offset in (source_offset(9, "new"), source_offset(9, None), None):
-        assert not is_of_other_topic(offset, "new")
-    assert not is_of_other_topic(source_offset(9, "old"), None)
+        assert not is_from_other_topic(offset, "new")
+    assert not is_from_other_topic(source_offset(9, "old"), None)
     assert next_offset(source_offset(9, "new")) == 10
-    refuse_wrong({"cluster": "a", "topic": "t", "partition": 0}, source_offset(9, "old"))
+    check_offset({"cluster": "a", "topic": "t", "partition": 0}, source_offset(9, "old"))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from airflow_provider_connect.connectors.dead_letters.settings import REPLAY, edits_of
+from airflow_provider_connect.connectors.dead_letters.settings import REPLAY, parse_edits
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
 from airflow_provider_connect.runtime.config.config_providers import variables
 from airflow_provider_connect.runtime.config.masking import Mask
@@ -77,7 +77,7 @@ def test_nothing_in_an_edit_is_a_variable() -> None:
     text = "${airflow:registry:login} $1 ${x:y}"
     config = made(ReplayRequest(edits={"0:1": {"value": text}}))
     assert variables(config) == []
-    assert edits_of(REPLAY.parse(config)["dead.letters.edits"]) == {(0, 1): {"value": text.encode()}}
+    assert parse_edits(REPLAY.parse(config)["dead.letters.edits"]) == {(0, 1): {"value": text.encode()}}
 
 
 def test_a_secret_with_a_dollar_sign_is_hidden_too() -> None:

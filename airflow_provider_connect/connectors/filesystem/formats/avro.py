@@ -20,12 +20,12 @@ from airflow_provider_connect.codecs.avro.encoder import AvroWriting, encode_rec
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
     BROKEN,
     FORMAT,
-    CountedFile,
-    KeptOpen,
+    CountingFile,
+    NonClosingFile,
     Piece,
     Split,
     check_codec,
-    unreadable,
+    unreadable_error,
 )
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.columns import cast_to_schema
@@ -41,7 +41,7 @@ _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 1 << 20
 _FREE_BYTES: Final = 8 << 20  # of a block, whatever it is compressed to
 _RECORDS_AT_ONCE: Final = _BLOCK_BYTES // 64
-_MOST_RECORDS: Final = 1 << 20  # of a block whose records have no bytes
+_MAX_RECORDS: Final = 1 << 20  # of a block whose records have no bytes
 _EMPTY_A_BYTE: Final = 16  # values without bytes in a block, for each of its bytes
 
 
@@ -63,7 +63,7 @@ class Avro:
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
         """Blocks that are not larger than they need be are read together. Damage of a block costs its records behind the damage alone."""
-        kept = KeptOpen(file)
+        kept = NonClosingFile(file)
         try:
             header = _Header(kept)
             schema = connect_schema(header.type)
@@ -75,10 +75,10 @@ class Avro:
                     yield from values.pieces(waiting)
                     waiting = []
                 if block.error is not None:
-                    yield unreadable(kept, block.error, block.part)
+                    yield unreadable_error(kept, block.error, block.part)
             yield from values.pieces(waiting)
         except (pa.ArrowException, zlib.error, *BROKEN) as error:
-            yield unreadable(kept, error)
+            yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         return [Split(0, size)]
@@ -121,12 +121,12 @@ def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
         raise DataException(
             "Avro files hold values with a schema, and these have none. Use a converter that reads schemas, or the format json"
         )
-    _refuse_unreadable(schema, "value")
+    _reject_unreadable(schema, "value")
     text = avro_schema_text(schema)
     return schema, text, parse_avro(text)
 
 
-def _refuse_unreadable(schema: Schema, path: str) -> None:
+def _reject_unreadable(schema: Schema, path: str) -> None:
     """Avro's readers refuse a schema with a decimal whose scale is below zero or above its precision, and names of other characters than
     letters, digits and underscores."""
     if schema.logical_name == DECIMAL:
@@ -138,10 +138,10 @@ def _refuse_unreadable(schema: Schema, path: str) -> None:
         if not _NAME.fullmatch(name):
             raise DataException(f"Avro files cannot hold the name {name!r} of or in {path}: no reader in Java takes it. Rename it")
     for field in schema.fields:
-        _refuse_unreadable(field.schema, f"{path}.{field.name}")
+        _reject_unreadable(field.schema, f"{path}.{field.name}")
     for name, inner in (("key", schema.key_schema), ("item", schema.value_schema)):
         if inner is not None:
-            _refuse_unreadable(inner, f"{path}.{name}")
+            _reject_unreadable(inner, f"{path}.{name}")
 
 
 class AvroWriter:
@@ -149,16 +149,16 @@ class AvroWriter:
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema | None) -> None:
         self._schema, text, self._type = _written_type(schema)
-        self._counted = CountedFile(file)
+        self._file = CountingFile(file)
         self._pack = PACK[codec]
         self._sync = os.urandom(_SYNC_BYTES)
         metadata = {b"avro.schema": text.encode(), b"avro.codec": codec.encode()}
-        entries = b"".join(_sized(key) + _sized(value) for key, value in metadata.items())
-        self._counted.write(_MAGIC + _varint(len(metadata)) + entries + _varint(0) + self._sync)
+        entries = b"".join(_with_size(key) + _with_size(value) for key, value in metadata.items())
+        self._file.write(_MAGIC + _varint(len(metadata)) + entries + _varint(0) + self._sync)
 
     @property
     def bytes_written(self) -> int:
-        return self._counted.count
+        return self._file.count
 
     def write(self, values: pa.Array) -> None:
         column = cast_to_schema(values, self._schema)
@@ -168,7 +168,7 @@ class AvroWriter:
             block = records.slice(start, rows)
             offsets = memoryview(block.buffers()[1]).cast("i")[block.offset : block.offset + len(block) + 1]
             data = self._pack(block.buffers()[2].slice(offsets[0], offsets[-1] - offsets[0]).to_pybytes())
-            self._counted.write(b"".join((_varint(len(block)), _sized(data), self._sync)))
+            self._file.write(b"".join((_varint(len(block)), _with_size(data), self._sync)))
 
     def close(self) -> None:
         """A block is whole when it is written."""
@@ -187,32 +187,32 @@ class _Block:
 class _Header:
     """What a file begins with. Raises an exception of those that ``read`` names for a file that is not Avro."""
 
-    def __init__(self, file: KeptOpen) -> None:
+    def __init__(self, file: NonClosingFile) -> None:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise DataException("It does not begin as an Avro file does")
         metadata: dict[bytes, bytes] = {}
         while count := _read_varint(file):
             if count < 0:  # the block's size follows
                 _read_varint(file)
-            metadata |= {_read_sized(file): _read_sized(file) for _ in range(min(abs(count), _MOST_RECORDS))}
+            metadata |= {_read_sized(file): _read_sized(file) for _ in range(min(abs(count), _MAX_RECORDS))}
         text = metadata[b"avro.schema"].decode()
         self.type = parse_avro(text)
-        _refuse_empty_entries(self.type)
+        _reject_empty_entries(self.type)
         self._empty = _empty_values(self.type)
         self._unpack = UNPACK.get(metadata.get(b"avro.codec", b"null").decode())
         if self._unpack is None:
             raise DataException(f"Its codec {metadata[b'avro.codec']!r} is not one of {', '.join(UNPACK)}")
         self._sync = _read_exactly(file, _SYNC_BYTES)
-        schema = _bare(json.loads(text) if text.lstrip().startswith(("{", "[", '"')) else text)
+        schema = _without_annotations(json.loads(text) if text.lstrip().startswith(("{", "[", '"')) else text)
         AVRO_PACKAGES.require(FORMAT, "avro")
         fastavro = import_module("fastavro")
         self._skip: Callable[..., Any] = fastavro.schemaless_reader
         try:
-            self._schemas = fastavro.parse_schema(schema), fastavro.parse_schema(_bare(schema, keeps_fields=False))
+            self._schemas = fastavro.parse_schema(schema), fastavro.parse_schema(_without_annotations(schema, keeps_fields=False))
         except fastavro.schema.SchemaParseException as error:
             raise DataException(f"Its schema cannot be read: {error}") from error
 
-    def blocks(self, file: KeptOpen) -> Iterator[_Block]:
+    def blocks(self, file: NonClosingFile) -> Iterator[_Block]:
         """Behind a block that is damaged they go on with the one behind the next mark."""
         while first := file.read(1):
             begin = file.tell()
@@ -223,7 +223,7 @@ class _Header:
                     raise DataException("It does not end with the file's mark")
             except BROKEN as error:
                 yield _Block([], 0, f"The block at byte {begin - 1}", error)
-                if not self._is_sought(file, begin):
+                if not self._seek_marker(file, begin):
                     return
                 continue
             yield from self._block(count, data, begin - 1)
@@ -237,7 +237,7 @@ class _Header:
         try:
             data = self._unpack(packed)
             check_unpacked(len(packed), len(data), _FREE_BYTES)
-            if not 0 <= count <= max(len(data), _MOST_RECORDS) or count * self._empty > _MOST_RECORDS + _EMPTY_A_BYTE * len(data):
+            if not 0 <= count <= max(len(data), _MAX_RECORDS) or count * self._empty > _MAX_RECORDS + _EMPTY_A_BYTE * len(data):
                 raise DataException(f"A block of {len(data)} bytes cannot have {count} records")
             stream, begun, start = io.BytesIO(data), 0, 0
             for number in range(count):
@@ -256,7 +256,7 @@ class _Header:
             return
         yield _Block(records, start - begun)
 
-    def _is_sought(self, file: KeptOpen, begin: int) -> bool:
+    def _seek_marker(self, file: NonClosingFile, begin: int) -> bool:
         """Go behind the next mark; False: there is none."""
         file.seek(begin)
         data = b""
@@ -269,25 +269,31 @@ class _Header:
         return False
 
 
-def _bare(schema: Any, *, keeps_fields: bool = True) -> Any:  # Any: an Avro schema in JSON
+def _without_annotations(schema: Any, *, keeps_fields: bool = True) -> Any:  # Any: an Avro schema in JSON
     """What of a schema decides how many bytes a value has: the library would make a decimal of a megabyte for hours, to pass over it."""
     if isinstance(schema, list):
-        return [_bare(branch, keeps_fields=keeps_fields) for branch in schema]
+        return [_without_annotations(branch, keeps_fields=keeps_fields) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: _bare(schema[key]) for key in ("type", "name", "namespace", "symbols", "size", "items", "values") if key in schema}
+    found = {
+        key: _without_annotations(schema[key])
+        for key in ("type", "name", "namespace", "symbols", "size", "items", "values")
+        if key in schema
+    }
     if "fields" in schema:
-        found["fields"] = [{"name": field["name"], "type": _bare(field["type"])} for field in schema["fields"]] if keeps_fields else []
+        found["fields"] = (
+            [{"name": field["name"], "type": _without_annotations(field["type"])} for field in schema["fields"]] if keeps_fields else []
+        )
     return found
 
 
-def _refuse_empty_entries(type: AvroType) -> None:
+def _reject_empty_entries(type: AvroType) -> None:
     """Entries without bytes could be more than any file has."""
     inner = [field.type for field in type.fields] + list(type.branches) + ([] if type.items is None else [type.items])
     if type.kind == "array" and type.items is not None and _is_empty(type.items):
         raise DataException("An array of values that have no bytes cannot be read")
     for each in inner:
-        _refuse_empty_entries(each)
+        _reject_empty_entries(each)
 
 
 def _is_empty(type: AvroType) -> bool:
@@ -311,11 +317,11 @@ def _varint(number: int) -> bytes:
     return bytes((*found, number))
 
 
-def _sized(data: bytes) -> bytes:
+def _with_size(data: bytes) -> bytes:
     return _varint(len(data)) + data
 
 
-def _read_varint(file: KeptOpen, first: bytes = b"") -> int:
+def _read_varint(file: NonClosingFile, first: bytes = b"") -> int:
     number = shift = 0
     byte = (first or _read_exactly(file, 1))[0]
     while byte > 0x7F:
@@ -328,14 +334,14 @@ def _read_varint(file: KeptOpen, first: bytes = b"") -> int:
     return (number >> 1) ^ -(number & 1)
 
 
-def _read_sized(file: KeptOpen) -> bytes:
+def _read_sized(file: NonClosingFile) -> bytes:
     size = _read_varint(file)
     if not 0 <= size <= MOST_BYTES:
         raise DataException(f"It has a part of {size} bytes: at most {MOST_BYTES} are read")
     return _read_exactly(file, size)
 
 
-def _read_exactly(file: KeptOpen, size: int) -> bytes:
+def _read_exactly(file: NonClosingFile, size: int) -> bytes:
     found = bytearray()
     while len(found) < size:
         piece = file.read(min(size - len(found), 1 << 20))
@@ -345,7 +351,7 @@ def _read_exactly(file: KeptOpen, size: int) -> bytes:
     return bytes(found)
 
 
-def _deflated(data: bytes) -> bytes:
+def _deflate(data: bytes) -> bytes:
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(data) + packer.flush()
 
@@ -354,35 +360,35 @@ def _snappy(data: bytes) -> bytes:
     return bytes(pa.compress(data, codec="snappy", asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
 
 
-def _unsnappy(data: bytes) -> bytes:
+def _decompress_snappy(data: bytes) -> bytes:
     size, shift = 0, 0
     for byte in data[:5]:  # the data begins with its length
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte <= 0x7F:
             break
-    found = bytes(pa.decompress(data[:-4], decompressed_size=_bounded(size), codec="snappy", asbytes=True))
+    found = bytes(pa.decompress(data[:-4], decompressed_size=_check_size(size), codec="snappy", asbytes=True))
     if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
         raise DataException("The checksum of a block is another one")
     return found
 
 
-def _unzstd(data: bytes) -> bytes:
+def _decompress_zstd(data: bytes) -> bytes:
     found = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(MOST_BYTES + 1)
-    _bounded(len(found))
+    _check_size(len(found))
     return bytes(found)
 
 
-def _inflated(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: one of two libraries that are alike
+def _decompressor(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: one of two libraries that are alike
     def unpack(data: bytes) -> bytes:
         found = unpacker().decompress(data, MOST_BYTES + 1)
-        _bounded(len(found))
+        _check_size(len(found))
         return bytes(found)
 
     return unpack
 
 
-def _bounded(size: int) -> int:
+def _check_size(size: int) -> int:
     if size > MOST_BYTES:
         raise DataException(f"A block has more than {MOST_BYTES} bytes after its compression")
     return size
@@ -390,15 +396,15 @@ def _bounded(size: int) -> int:
 
 PACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "null": lambda data: data,
-    "deflate": _deflated,
+    "deflate": _deflate,
     "snappy": _snappy,
     "zstandard": lambda data: bytes(pa.compress(data, codec="zstd", asbytes=True)),
     "bzip2": bz2.compress,
 }
 UNPACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "null": lambda data: data,
-    "deflate": _inflated(lambda: zlib.decompressobj(-15)),
-    "snappy": _unsnappy,
-    "zstandard": _unzstd,
-    "bzip2": _inflated(bz2.BZ2Decompressor),
+    "deflate": _decompressor(lambda: zlib.decompressobj(-15)),
+    "snappy": _decompress_snappy,
+    "zstandard": _decompress_zstd,
+    "bzip2": _decompressor(bz2.BZ2Decompressor),
 }

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.content import NONE
-from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen, Piece, Split, check_codec, unreadable
-from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter, byte_splits, texts_of
+from airflow_provider_connect.connectors.filesystem.formats.contract import NonClosingFile, Piece, Split, check_codec, unreadable_error
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter, byte_splits, read_texts
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.columns import is_json
 from airflow_provider_connect.data.schema import BYTES_SCHEMA, Schema
@@ -41,12 +41,12 @@ class RawBytes:
         return BytesWriter(file, self._codec, self._separator)
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        kept = KeptOpen(file)
+        kept = NonClosingFile(file)
         try:
-            for texts in texts_of(kept, self._codec, self._separator, split):
+            for texts in read_texts(kept, self._codec, self._separator, split):
                 yield texts if isinstance(texts, DataException) else (texts, BYTES_SCHEMA)
         except (pa.ArrowException, OSError) as error:
-            yield unreadable(kept, error)
+            yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         return byte_splits(size, wanted_bytes if len(self._separator) == 1 else size, self._codec)

@@ -9,13 +9,12 @@ import codecs
 import io
 from typing import Final
 
-from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen
+from airflow_provider_connect.connectors.filesystem.formats.contract import NonClosingFile
+from airflow_provider_connect.connectors.text_encoding import UTF_8, encoding_name
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.expansion import check_unpacked
-from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.errors import DataException
 
-ENCODING: Final = "encoding"
-UTF_8: Final = "utf-8"
 NONE: Final = "none"
 _STEP_BYTES: Final = 256 << 10  # uncompressed at once
 _SMALLER: Final = 512  # by which factor steps become smaller before a fault: each begins the file anew
@@ -26,32 +25,18 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_WITHOUT_MARK: Final = {"utf-8-sig": UTF_8, "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
-_OTHERS: Final = frozenset(
-    {
-        *("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "ascii"),
-        *("big5", "euc_jp", "euc_kr", "gb18030", "gbk", "koi8-r", "koi8-u", "mac-roman", "shift_jis"),
-    }
-)
-_FAMILIES: Final = ("iso8859-", "cp125", "cp437", "cp85")
+_WITHOUT_MARK: Final = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 _UNREADABLE: Final = "connect.unreadable"
 _SURROGATE: Final = "\udc80"  # whose three bytes are not UTF-8, so that the record that has them is refused alone
 
 
-def checked_encoding(given: str) -> str:
-    """The name of an encoding, with a byte order. Raises ConfigException for what is no encoding of text."""
-    try:
-        name = codecs.lookup(given.strip()).name
-    except (LookupError, ValueError):
-        name = ""
-    name = _WITHOUT_MARK.get(name, name)
-    if name not in _OTHERS and not name.startswith(_FAMILIES):
-        reason = "This is no encoding of text files. Set utf-8, utf-16, iso-8859-1 (latin-1), windows-1252 or another."
-        raise ConfigException.of(ENCODING, given[:100], reason)
-    return name
+def content_encoding(given: str) -> str:
+    """The name of an encoding, with the byte order of files without a mark. Raises ConfigException for an unsupported encoding."""
+    name = encoding_name(given)
+    return _WITHOUT_MARK.get(name, name)
 
 
-def marked_encoding(head: bytes) -> tuple[bytes, str] | None:
+def encoding_of_mark(head: bytes) -> tuple[bytes, str] | None:
     """The byte-order mark that a file begins with and the encoding that it stands for; None: there is none."""
     return next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), None)
 
@@ -63,9 +48,9 @@ class Content:
     raised. Bytes that are not of the encoding become bytes that are not UTF-8.
     """
 
-    def __init__(self, file: KeptOpen, codec: str, encoding: str | None) -> None:
+    def __init__(self, file: NonClosingFile, codec: str, encoding: str | None) -> None:
         file.seek(0)
-        self._stream = _Uncompressed(file, codec)
+        self._stream = _Decompressor(file, codec)
         self._encoding = encoding
         self._decoder: codecs.IncrementalDecoder | None = None
         self._is_begun = False
@@ -83,7 +68,7 @@ class Content:
         """About so many bytes; none at the end."""
         data = self._stream.read(size)
         if not self._is_begun:
-            data = self._begun(data)
+            data = self._strip_mark(data)
         while self._decoder is not None:
             text = self._decoder.decode(data, final=not data and self.fault is None)
             if text or not data:
@@ -91,21 +76,21 @@ class Content:
             data = self._stream.read(size)
         return data
 
-    def _begun(self, data: bytes) -> bytes:
+    def _strip_mark(self, data: bytes) -> bytes:
         """What follows the mark. An empty piece would be the end of the content."""
         self._is_begun = True
         if self._encoding is None:
             return data
         while len(data) < len(codecs.BOM_UTF32_LE) and (more := self._stream.read(_STEP_BYTES)):
             data += more
-        mark, name = marked_encoding(data) or (b"", self._encoding)
+        mark, name = encoding_of_mark(data) or (b"", self._encoding)
         if name != UTF_8:
             self._decoder = codecs.getincrementaldecoder(name)(_UNREADABLE)
         return data[len(mark) :] or (self._stream.read(_STEP_BYTES) if mark else b"")
 
 
-class _Uncompressed:
-    def __init__(self, file: KeptOpen, codec: str) -> None:
+class _Decompressor:
+    def __init__(self, file: NonClosingFile, codec: str) -> None:
         self._file, self._codec = file, codec
         self._source = _Source(file)
         self._stream = None if codec == NONE else _stream(self._source, codec)
@@ -164,7 +149,7 @@ class _Source(io.RawIOBase):
     read returns one byte.
     """
 
-    def __init__(self, file: KeptOpen, single_from: int | None = None) -> None:
+    def __init__(self, file: NonClosingFile, single_from: int | None = None) -> None:
         super().__init__()
         self._file, self._single_from = file, single_from
         self.position = self.before = 0

@@ -78,7 +78,7 @@ class FileFormat(Protocol):
         ...
 
 
-class CountedFile(io.RawIOBase):
+class CountingFile(io.RawIOBase):
     """Passes bytes on to a file and counts them. It can be closed without the file."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -97,7 +97,7 @@ class CountedFile(io.RawIOBase):
         return view.nbytes
 
 
-class KeptOpen(io.RawIOBase):
+class NonClosingFile(io.RawIOBase):
     """A file from its beginning, for a library that closes what it has read. ``error`` is what a read has raised: a library may hide it."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -129,13 +129,13 @@ class KeptOpen(io.RawIOBase):
         """It is read again, and its file is the caller's."""
 
 
-def splits_of_groups(file: BinaryIO, wanted_bytes: int, sizes_of: Callable[[KeptOpen], list[int]]) -> list[Split]:
-    """The groups of a file, neighbours together up to ``wanted_bytes``; at least one split. ``sizes_of`` returns their bytes."""
-    kept = KeptOpen(file)
+def group_splits(file: BinaryIO, wanted_bytes: int, read_sizes: Callable[[NonClosingFile], list[int]]) -> list[Split]:
+    """The groups of a file, neighbours together up to ``wanted_bytes``; at least one split. ``read_sizes`` returns their bytes."""
+    kept = NonClosingFile(file)
     try:
-        sizes = sizes_of(kept)
+        sizes = read_sizes(kept)
     except (pa.ArrowException, *BROKEN) as error:
-        unreadable(kept, error)  # raises what the store has raised
+        unreadable_error(kept, error)  # raises what the store has raised
         return [Split(0, 1)]  # its reader reports what is wrong
     found, begin, total = [], 0, 0
     for number, size in enumerate(sizes):
@@ -175,7 +175,7 @@ def struct_columns(values: pa.Array, schema: Schema, name: str) -> list[pa.Array
     return columns
 
 
-def unreadable(file: KeptOpen, error: Exception, part: str = "The rest of the file") -> DataException:
+def unreadable_error(file: NonClosingFile, error: Exception, part: str = "The rest of the file") -> DataException:
     """The exception for what of a file is not of its format. An error of the store is raised instead: a later try may succeed."""
     if file.error is not None:
         raise file.error

@@ -12,18 +12,19 @@ from typing import BinaryIO, Final
 from airflow_provider_connect.codecs.json.base64_column import base64_text
 from airflow_provider_connect.codecs.json.values import JsonRules
 from airflow_provider_connect.codecs.json.writer import column_text
-from airflow_provider_connect.connectors.filesystem.formats.content import ENCODING, NONE, UTF_8, checked_encoding
+from airflow_provider_connect.connectors.filesystem.formats.content import NONE, content_encoding
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
-    KeptOpen,
+    NonClosingFile,
     Piece,
     Split,
     check_codec,
     check_struct,
     struct_columns,
-    unreadable,
+    unreadable_error,
 )
 from airflow_provider_connect.connectors.filesystem.formats.csv_rows import CsvRows
 from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter
+from airflow_provider_connect.connectors.text_encoding import ENCODING, UTF_8
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.arrow_schema import arrow_type
 from airflow_provider_connect.data.schema import STRING_SCHEMA, Schema, SchemaType
@@ -45,7 +46,7 @@ class Csv:
         if header not in ("true", "false"):
             raise ConfigException.of(HEADER, header, "Set true or false.")
         self._has_header = header == "true"
-        self._encoding = checked_encoding(options.get(ENCODING, UTF_8))
+        self._encoding = content_encoding(options.get(ENCODING, UTF_8))
 
     @property
     def extension(self) -> str:
@@ -59,7 +60,7 @@ class Csv:
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
         """A row with too few or too many columns, or that is not text, is an exception of its own, behind the rows of its block."""
-        kept = KeptOpen(file)
+        kept = NonClosingFile(file)
         rows = CsvRows(kept, self._codec, self._encoding, self._delimiter)
         try:
             names: list[str] | None = None
@@ -71,13 +72,13 @@ class Csv:
                 schema = Schema.struct({name: STRING_SCHEMA.as_optional() for name in names})
                 if columns.num_rows:
                     yield pa.StructArray.from_arrays(columns.columns, fields=list(arrow_type(schema))), schema
-                yield from rows.take_bad()
-            yield from rows.take_bad()
+                yield from rows.take_errors()
+            yield from rows.take_errors()
             if rows.fault is not None:
-                yield unreadable(kept, rows.fault)
+                yield unreadable_error(kept, rows.fault)
         except (pa.ArrowException, OSError, DataException) as error:
-            yield from rows.take_bad()
-            yield unreadable(kept, error)
+            yield from rows.take_errors()
+            yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         """One: a line break may be within quotes, which only those know who read from the beginning."""

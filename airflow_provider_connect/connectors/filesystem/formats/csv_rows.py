@@ -11,14 +11,14 @@ from importlib import import_module
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.content import Content
-from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, KeptOpen
+from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, NonClosingFile
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.expansion import MOST_COLUMNS, MOST_FAULTS, bounded_faults, hopeless, is_hopeless
 from airflow_provider_connect.errors import DataException
 
 _HEAD_BYTES: Final = 1 << 16
 _ROWS_ALONE: Final = 64
-_MOST_BYTES: Final = 2 * CHUNK_BYTES
+_MAX_ROW_BYTES: Final = 2 * CHUNK_BYTES
 """Of a row: the library reads none of more than two of its blocks."""
 _TOO_LONG: Final = "straddl"
 """In the library's error for a row that is too long."""
@@ -29,13 +29,13 @@ class CsvRows:
     """Iterated once. Rows are batches of texts, null where a field is empty without quotes. In files of one column an empty line is a null,
     in others it is no row."""
 
-    def __init__(self, file: KeptOpen, codec: str, encoding: str, delimiter: str) -> None:
+    def __init__(self, file: NonClosingFile, codec: str, encoding: str, delimiter: str) -> None:
         self._file, self._codec, self._encoding, self._delimiter = file, codec, encoding, delimiter
         self._bad: list[DataException] = []  # the first of those that were left out since the last call of take_bad
         self._bad_count = 0
         self._passed = 0  # rows that were returned
-        self._left_out = 0  # rows that were not
-        self._is_hopeless = False
+        self._skipped_rows = 0  # rows that were not
+        self._has_too_many_errors = False
         self._is_second = False  # whether the file is read again, without the rows that are too long for the library
         self._again = (0, 0)  # rows that were returned, and left out, in the first reading
         self._source = _Source(Content(file, codec, encoding))
@@ -45,7 +45,7 @@ class CsvRows:
         """What is wrong with the rest of the file."""
         return self._source.content.fault
 
-    def take_bad(self) -> Iterator[DataException]:
+    def take_errors(self) -> Iterator[DataException]:
         """The rows that were left out since the last call."""
         bad, count = self._bad, self._bad_count
         self._bad, self._bad_count = [], 0
@@ -60,12 +60,12 @@ class CsvRows:
         try:
             yield from self._batches(ignores_empty=columns > 1)
         except pa.ArrowInvalid as error:
-            if self._is_hopeless:
-                raise hopeless(self._left_out, self._passed) from None
+            if self._has_too_many_errors:
+                raise hopeless(self._skipped_rows, self._passed) from None
             if _TOO_LONG not in str(error):
                 raise
-            self._is_second, self._again = True, (self._passed, self._left_out)
-            self._passed = self._left_out = 0
+            self._is_second, self._again = True, (self._passed, self._skipped_rows)
+            self._passed = self._skipped_rows = 0
             yield from self._batches(ignores_empty=columns > 1)
 
     def _batches(self, *, ignores_empty: bool) -> Iterator[pa.RecordBatch]:
@@ -87,7 +87,7 @@ class CsvRows:
             return batch
         is_row = last == self._source.end and batch.num_columns == 1
         if not is_row and self.fault is None:
-            number = self._passed + self._left_out + batch.num_rows
+            number = self._passed + self._skipped_rows + batch.num_rows
             self._leave_out(lambda: f"Row {number} has a quote that is not closed: it goes on to the end of the file")
         return batch.slice(0, batch.num_rows - 1)
 
@@ -97,10 +97,10 @@ class CsvRows:
         try:
             texts = pa.RecordBatch.from_arrays([column.cast(pa.string()) for column in batch.columns], names)
         except pa.ArrowInvalid:
-            first = self._passed + self._left_out + 1
+            first = self._passed + self._skipped_rows + 1
             wrong = sorted(self._not_text(batch))
             for row in wrong:
-                self._leave_out(partial(_no_text, first + row, batch, row))
+                self._leave_out(partial(_not_text_message, first + row, batch, row))
             mask = pc.invert(pc.is_in(pa.array(range(batch.num_rows)), pa.array(wrong)))
             batch = batch.filter(mask)
             texts = pa.RecordBatch.from_arrays([column.cast(pa.string()) for column in batch.columns], names)
@@ -113,14 +113,14 @@ class CsvRows:
         for column in batch.columns:
             for row in _not_text(column, 0):
                 found.add(row)
-                bad = self._left_out + len(found)
+                bad = self._skipped_rows + len(found)
                 if is_hopeless(bad, good := self._passed + row + 1 - len(found)):
                     raise hopeless(bad, good)
         return found
 
     def _leave_out(self, message: Callable[[], str]) -> None:
-        self._left_out += 1
-        if self._left_out > self._again[1]:
+        self._skipped_rows += 1
+        if self._skipped_rows > self._again[1]:
             self._add_bad(message)
 
     def _add_bad(self, message: Callable[[], str]) -> None:
@@ -131,7 +131,7 @@ class CsvRows:
     def _reader(self, *, ignores_empty: bool) -> Any:  # Any: pyarrow has no types
         csv = import_module("pyarrow.csv")
         content = Content(self._file, self._codec, self._encoding)
-        self._source = _Source(ShortRows(content, self._delimiter, _MOST_BYTES, self._report_long) if self._is_second else content)
+        self._source = _Source(ShortRows(content, self._delimiter, _MAX_ROW_BYTES, self._report_long) if self._is_second else content)
 
         def note(row: Any) -> str:
             if self._source.is_over and self._source.end.decode() in row.text:
@@ -139,14 +139,14 @@ class CsvRows:
                 if text and self.fault is None:
                     self._leave_out(lambda: f"Row {row.number} has a quote that is not closed: {text[:100]}")
                 return "skip"
-            self._leave_out(lambda: _wrong_columns(row))
-            self._is_hopeless = is_hopeless(self._left_out, self._passed)
-            return "error" if self._is_hopeless else "skip"
+            self._leave_out(lambda: _wrong_columns_message(row))
+            self._has_too_many_errors = is_hopeless(self._skipped_rows, self._passed)
+            return "error" if self._has_too_many_errors else "skip"
 
         return csv.open_csv(
             pa.PythonFile(self._source, "r"),
             read_options=csv.ReadOptions(
-                use_threads=False, block_size=_MOST_BYTES if self._is_second else CHUNK_BYTES, autogenerate_column_names=True
+                use_threads=False, block_size=_MAX_ROW_BYTES if self._is_second else CHUNK_BYTES, autogenerate_column_names=True
             ),
             parse_options=csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=ignores_empty, invalid_row_handler=note
@@ -161,7 +161,7 @@ class CsvRows:
 
     def _report_long(self, begin: int, length: int) -> None:
         reason = "Split it, or have it passed over (errors.tolerance=all)"
-        self._add_bad(lambda: f"The row at byte {begin} has {length} bytes, and rows of up to {_MOST_BYTES} are read. {reason}")
+        self._add_bad(lambda: f"The row at byte {begin} has {length} bytes, and rows of up to {_MAX_ROW_BYTES} are read. {reason}")
 
 
 class _Source(io.RawIOBase):
@@ -191,7 +191,7 @@ class _Source(io.RawIOBase):
         return data + end
 
 
-def _wrong_columns(row: Any) -> str:  # Any: pyarrow has no types
+def _wrong_columns_message(row: Any) -> str:  # Any: pyarrow has no types
     where = "" if row.number is None else f" {row.number}"
     return f"Row{where} has {row.actual_columns} columns, not {row.expected_columns}: {row.text[:100]}"
 
@@ -230,7 +230,7 @@ def _is_text(data: bytes | None) -> bool:
         return False
 
 
-def _no_text(number: int, batch: pa.RecordBatch, row: int) -> str:
+def _not_text_message(number: int, batch: pa.RecordBatch, row: int) -> str:
     shown = str([column[row].as_py() for column in batch.columns])[:100]
     return f"Row {number} is not text in the encoding of the file: {shown}"
 

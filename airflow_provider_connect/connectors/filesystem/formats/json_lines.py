@@ -9,9 +9,10 @@ from typing import BinaryIO, Final, NoReturn
 from airflow_provider_connect.codecs.json.reader import LETTER_OUTSIDE_STRINGS, NotPlain, check_documents, json_column
 from airflow_provider_connect.codecs.json.values import JsonRules, write_value
 from airflow_provider_connect.codecs.json.writer import column_text
-from airflow_provider_connect.connectors.filesystem.formats.content import ENCODING, NONE, UTF_8, checked_encoding, marked_encoding
-from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen, Piece, Split, check_codec, unreadable
-from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter, byte_splits, texts_of
+from airflow_provider_connect.connectors.filesystem.formats.content import NONE, content_encoding, encoding_of_mark
+from airflow_provider_connect.connectors.filesystem.formats.contract import NonClosingFile, Piece, Split, check_codec, unreadable_error
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, TextWriter, byte_splits, read_texts
+from airflow_provider_connect.connectors.text_encoding import ENCODING, UTF_8
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.arrow_schema import schema_of
 from airflow_provider_connect.data.columns import cast_to_schema, is_json
@@ -38,7 +39,7 @@ class JsonLines:
         if fills not in ("true", "false"):
             raise ConfigException.of(REPLACE_NULL, fills, "Set true or false.")
         self._rules = JsonRules(is_numeric=decimals == "NUMERIC", fills_defaults=fills == "true")
-        self._encoding = checked_encoding(options.get(ENCODING, UTF_8))
+        self._encoding = content_encoding(options.get(ENCODING, UTF_8))
 
     @property
     def extension(self) -> str:
@@ -51,20 +52,20 @@ class JsonLines:
         return JsonWriter(file, self._codec, schema, self._rules)
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        kept, lines = KeptOpen(file), _Lines()
+        kept, lines = NonClosingFile(file), _Lines()
         try:
-            for texts in texts_of(kept, self._codec, b"\n", split, self._encoding):
+            for texts in read_texts(kept, self._codec, b"\n", split, self._encoding):
                 if isinstance(texts, DataException):
                     yield texts
                 else:
                     yield from lines.pieces(texts)
         except (pa.ArrowException, OSError, DataException) as error:
-            yield unreadable(kept, error)
+            yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         """One, where characters are not UTF-8: a range of bytes may begin within one."""
         file.seek(0)
-        _, encoding = marked_encoding(file.read(4)) or (b"", self._encoding)
+        _, encoding = encoding_of_mark(file.read(4)) or (b"", self._encoding)
         return byte_splits(size, wanted_bytes if encoding == UTF_8 else size, self._codec)
 
 
@@ -84,7 +85,7 @@ def _texts(values: pa.Array, schema: Schema | None, rules: JsonRules) -> pa.Arra
     if schema is not None:
         return column_text(schema, cast_to_schema(values, schema), rules)
     if is_json(values.type):
-        texts = _numbers_quoted(values.storage.fill_null("null"), rules)
+        texts = _quote_non_finite(values.storage.fill_null("null"), rules)
         is_broken = pc.any(pc.match_substring_regex(texts, "[\\r\\n]")).as_py()  # line breaks between tokens are white space
         return pc.replace_substring_regex(texts, "[\\r\\n]", " ") if is_broken else texts
     if pa.types.is_null(values.type):
@@ -93,7 +94,7 @@ def _texts(values: pa.Array, schema: Schema | None, rules: JsonRules) -> pa.Arra
     return column_text(found, cast_to_schema(values, found), rules)
 
 
-def _numbers_quoted(texts: pa.Array, rules: JsonRules) -> pa.Array:
+def _quote_non_finite(texts: pa.Array, rules: JsonRules) -> pa.Array:
     """JSON texts in which infinities and NaN, which Python prints as bare words, are quoted as JsonConverter writes them."""
     is_odd = pc.match_substring_regex(texts, LETTER_OUTSIDE_STRINGS)
     if not pc.any(is_odd).as_py():

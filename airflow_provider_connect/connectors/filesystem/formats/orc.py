@@ -9,27 +9,28 @@ from typing import Any, BinaryIO, Final
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
     BROKEN,
     CHUNK_BYTES,
-    CountedFile,
-    KeptOpen,
+    CountingFile,
+    NonClosingFile,
     Piece,
     Split,
     check_codec,
     check_struct,
-    splits_of_groups,
+    group_splits,
     struct_columns,
-    unreadable,
+    unreadable_error,
 )
 from airflow_provider_connect.connectors.filesystem.formats.file_columns import struct_pieces, table_schema
 from airflow_provider_connect.connectors.filesystem.formats.orc_rows import StripeRows, Tail, stripe_rows
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.arrow_schema import arrow_field
+from airflow_provider_connect.data.columns import with_children
 from airflow_provider_connect.data.expansion import MOST_MADE, check_unpacked
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
 
 _CODECS: Final = {"none": "uncompressed", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "zstd": "zstd"}
-_MOST_DIGITS: Final = 38
-_MOST_MS: Final = (1 << 63) // 1_000_000
+_MAX_DIGITS: Final = 38
+_MAX_MS: Final = (1 << 63) // 1_000_000
 """How far from 1970 an instant may be: Arrow reads ORC's timestamps in nanoseconds, in 64 bits."""
 
 
@@ -52,7 +53,7 @@ class Orc:
         return OrcWriter(file, _CODECS[self._codec], check_struct(schema, "ORC"))
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        kept = KeptOpen(file)
+        kept = NonClosingFile(file)
         try:
             tail = Tail(kept)
             source = _opened(kept)
@@ -71,22 +72,22 @@ class Orc:
                             yield from struct_pieces(piece.columns, schema, first, f"stripe {stripe.number}, ")
                             first += piece.num_rows
                 except (pa.ArrowException, *BROKEN) as error:
-                    yield unreadable(kept, error, f"Stripe {stripe.number}{_unreadable_column(source, stripe)}")
+                    yield unreadable_error(kept, error, f"Stripe {stripe.number}{_find_unreadable_column(source, stripe)}")
         except (pa.ArrowException, *BROKEN) as error:
-            yield unreadable(kept, error)
+            yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         """Stripes, as many together as have ``wanted_bytes``, if all are of one size."""
 
-        def stripe_sizes(file: KeptOpen) -> list[int]:
+        def stripe_sizes(file: NonClosingFile) -> list[int]:
             Tail(file)  # the library reads any
             count = _opened(file).nstripes
             return [size // max(count, 1)] * count
 
-        return splits_of_groups(file, wanted_bytes, stripe_sizes)
+        return group_splits(file, wanted_bytes, stripe_sizes)
 
 
-def _unreadable_column(source: Any, stripe: StripeRows) -> str:
+def _find_unreadable_column(source: Any, stripe: StripeRows) -> str:
     """The first column that alone cannot be read, for a message. ``source``: pyarrow has no types."""
     if not stripe.is_whole:
         return ""
@@ -98,7 +99,7 @@ def _unreadable_column(source: Any, stripe: StripeRows) -> str:
     return ""
 
 
-def _opened(file: KeptOpen) -> Any:  # Any: pyarrow has no types
+def _opened(file: NonClosingFile) -> Any:  # Any: pyarrow has no types
     return import_module("pyarrow.orc").ORCFile(file)
 
 
@@ -107,8 +108,8 @@ def _stored(type: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_time(type):
         return pa.int32()
-    if types.is_decimal(type) and (types.is_decimal256(type) or not 0 <= type.scale <= _MOST_DIGITS):
-        raise DataException(f"ORC files hold decimals of up to {_MOST_DIGITS} digits, and here is one of {type}")
+    if types.is_decimal(type) and (types.is_decimal256(type) or not 0 <= type.scale <= _MAX_DIGITS):
+        raise DataException(f"ORC files hold decimals of up to {_MAX_DIGITS} digits, and here is one of {type}")
     if types.is_struct(type):
         if not type.num_fields:
             raise DataException("ORC files hold structs with at least one field, and here is one that has none")
@@ -122,11 +123,11 @@ def _stored_field(field: pa.Field) -> pa.Field:
     return field.with_type(_stored(field.type))
 
 
-def _refuse_far_times(column: pa.Array, path: str) -> None:
+def _reject_far_times(column: pa.Array, path: str) -> None:
     """Raises DataException for an instant that no reader of Arrow's would read again."""
     if pa.types.is_timestamp(column.type):
         numbers = column.cast(pa.int64())
-        far = numbers.filter(pc.or_(pc.greater(numbers, _MOST_MS), pc.less(numbers, -_MOST_MS)))
+        far = numbers.filter(pc.or_(pc.greater(numbers, _MAX_MS), pc.less(numbers, -_MAX_MS)))
         if len(far):
             raise DataException(
                 f"ORC files hold timestamps of the years 1678 to 2261, and the field {path} has {far[0].as_py()} ms from 1970. Use another "
@@ -134,29 +135,29 @@ def _refuse_far_times(column: pa.Array, path: str) -> None:
             )
     elif pa.types.is_struct(column.type):
         for number, child in enumerate(column.flatten()):
-            _refuse_far_times(child, f"{path}.{column.type.field(number).name}")
+            _reject_far_times(child, f"{path}.{column.type.field(number).name}")
     elif pa.types.is_map(column.type):
         first, last = column.offsets[0].as_py(), column.offsets[len(column)].as_py()
-        _refuse_far_times(column.keys.slice(first, last - first), f"{path}.key")
-        _refuse_far_times(column.items.slice(first, last - first), f"{path}.value")
+        _reject_far_times(column.keys.slice(first, last - first), f"{path}.key")
+        _reject_far_times(column.items.slice(first, last - first), f"{path}.value")
     elif pa.types.is_list(column.type):
-        _refuse_far_times(column.flatten(), f"{path}.item")
+        _reject_far_times(column.flatten(), f"{path}.item")
 
 
-def _masked(column: pa.Array) -> pa.Array:
+def _mask_nulls(column: pa.Array) -> pa.Array:
     """The column with null in each field of a struct that is null: Arrow's writer takes what is there for the value of the next struct."""
     type = column.type
     if pa.types.is_struct(type):
-        children = [_masked(child) for child in column.flatten()]
+        children = [_mask_nulls(child) for child in column.flatten()]
         fields = [field.with_type(child.type).with_nullable(True) for field, child in zip(type, children, strict=True)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null() if column.null_count else None)
     if pa.types.is_map(type) or pa.types.is_list(type):
-        entries = _masked(column.values)
+        entries = _mask_nulls(column.values)
         if pa.types.is_map(type):
             masked = pa.map_(entries.type.field(0).with_nullable(False), entries.type.field(1))
         else:
             masked = pa.list_(type.value_field.with_type(entries.type))
-        return pa.Array.from_buffers(masked, len(column), column.buffers()[:2], offset=column.offset, children=[entries])
+        return with_children(column, masked, entries)
     return column
 
 
@@ -166,19 +167,19 @@ class OrcWriter:
     def __init__(self, file: BinaryIO, codec: str, schema: Schema) -> None:
         self._schema = schema
         self._columns = pa.schema(list(_stored(arrow_field("value", schema).type)))
-        self._counted = CountedFile(file)
-        self._writer = import_module("pyarrow.orc").ORCWriter(self._counted, compression=codec)
+        self._file = CountingFile(file)
+        self._writer = import_module("pyarrow.orc").ORCWriter(self._file, compression=codec)
         self._is_empty = True
 
     @property
     def bytes_written(self) -> int:
-        return self._counted.count
+        return self._file.count
 
     def write(self, values: pa.Array) -> None:
         columns = struct_columns(values, self._schema, "ORC")
         for column, field in zip(columns, self._columns, strict=True):
-            _refuse_far_times(column, field.name)
-        stored = [_masked(column.cast(field.type)) for column, field in zip(columns, self._columns, strict=True)]
+            _reject_far_times(column, field.name)
+        stored = [_mask_nulls(column.cast(field.type)) for column, field in zip(columns, self._columns, strict=True)]
         try:
             fields = [field.with_type(column.type) for column, field in zip(stored, self._columns, strict=True)]
             self._writer.write(pa.Table.from_arrays(stored, schema=pa.schema(fields)))

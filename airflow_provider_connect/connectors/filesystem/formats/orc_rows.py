@@ -14,7 +14,7 @@ from importlib import import_module
 from itertools import accumulate
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.filesystem.formats.contract import BROKEN, CHUNK_BYTES, KeptOpen
+from airflow_provider_connect.connectors.filesystem.formats.contract import BROKEN, CHUNK_BYTES, NonClosingFile
 from airflow_provider_connect.connectors.filesystem.formats.orc_runs import all_runs, varint
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.expansion import MOST_BYTES, MOST_LEVELS, check_fields
@@ -43,12 +43,12 @@ class StripeRows:
     pieces: Iterator[Any]  # Any: pyarrow has no types
 
 
-def stripe_rows(source: Any, file: KeptOpen, tail: Tail, stripes: range) -> Iterator[StripeRows]:
+def stripe_rows(source: Any, file: NonClosingFile, tail: Tail, stripes: range) -> Iterator[StripeRows]:
     """Each of the stripes. One that may be more than ``MOST_BYTES`` is read some rows at a time, and is an exception where a single row
     may be: its lists may all be in one."""
     measures = _measures(tail, stripes)
     large = [measure for measure in measures.values() if measure.bytes > MOST_BYTES]
-    scanned = _Scanned(file, min((max(1, int(_MADE_BYTES * each.rows / each.bytes)) for each in large), default=1))
+    scanned = _Scanner(file, min((max(1, int(_MADE_BYTES * each.rows / each.bytes)) for each in large), default=1))
     for number in stripes:
         measure = measures.get(number)
         if measure is None or measure.bytes <= MOST_BYTES:
@@ -61,7 +61,7 @@ def _whole(source: Any, stripe: int) -> Iterator[Any]:
     yield source.read_stripe(stripe)
 
 
-def _in_pieces(scanned: _Scanned, measure: _Measure) -> Iterator[Any]:
+def _in_pieces(scanned: _Scanner, measure: _Measure) -> Iterator[Any]:
     if measure.error:
         raise DataException(f"its lengths are not as the format has them: {measure.error}") from measure.error
     if measure.listed > MOST_BYTES:
@@ -95,10 +95,10 @@ class _Measure:
     error: Exception | None = None
 
 
-class _Scanned:
+class _Scanner:
     """The rows of a file from its first on, so many at a time: the library reads parts of stripes in no other way."""
 
-    def __init__(self, file: KeptOpen, rows: int) -> None:
+    def __init__(self, file: NonClosingFile, rows: int) -> None:
         self._file = file
         self._size = rows
         self._batches: Iterator[Any] | None = None
@@ -122,7 +122,7 @@ class Tail:
     """What the end of a file describes: types and stripes. Raises DataException for an end that is not ORC's, and for one that describes
     more than is read: the library builds it all, and calls itself for each level of types."""
 
-    def __init__(self, file: KeptOpen) -> None:
+    def __init__(self, file: NonClosingFile) -> None:
         self._file = file
         self.size = file.seek(0, 2)
         self.stripes: list[dict[int, int]] = []

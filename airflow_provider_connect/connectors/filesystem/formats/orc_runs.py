@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 _BITS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _PATCH_BITS: Final = (*_BITS, 128)
 _SHORTEST_RUN: Final = 3
-_MOST_SHIFT: Final = 63
+_MAX_SHIFT: Final = 63
 
 
 class Run(NamedTuple):
@@ -38,7 +38,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     """A number of a varying size, and where what follows it begins. Raises ValueError for one of more than 64 bits."""
     number = shift = 0
     while data[at] & 128:
-        if shift > _MOST_SHIFT:
+        if shift > _MAX_SHIFT:
             raise ValueError("a number of it has more than 64 bits")
         number |= (data[at] & 127) << shift
         at, shift = at + 1, shift + 7

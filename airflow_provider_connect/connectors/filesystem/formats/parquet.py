@@ -10,15 +10,15 @@ from typing import Any, BinaryIO, Final
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
     BROKEN,
     CHUNK_BYTES,
-    CountedFile,
-    KeptOpen,
+    CountingFile,
+    NonClosingFile,
     Piece,
     Split,
     check_codec,
     check_struct,
-    splits_of_groups,
+    group_splits,
     struct_columns,
-    unreadable,
+    unreadable_error,
 )
 from airflow_provider_connect.connectors.filesystem.formats.file_columns import struct_metadata, struct_pieces, table_schema
 from airflow_provider_connect.connectors.filesystem.formats.orc_runs import varint
@@ -44,7 +44,7 @@ class Parquet:
 
     def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
         check_struct(schema, "Parquet")
-        refused = _refused(arrow_type, "value")
+        refused = _unsupported_part(arrow_type, "value")
         if refused:
             raise DataException(f"Parquet files cannot hold {refused}")
 
@@ -53,7 +53,7 @@ class Parquet:
         return ParquetWriter(file, self._codec, check_struct(schema, "Parquet"))
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        kept = KeptOpen(file)
+        kept = NonClosingFile(file)
         try:
             source = _opened(kept)
             schema = table_schema(source.schema_arrow)
@@ -63,14 +63,14 @@ class Parquet:
                 yield from _group_pieces(kept, source, group, schema, first)
                 first += source.metadata.row_group(group).num_rows
         except (pa.ArrowException, *BROKEN) as error:
-            yield unreadable(kept, error)
+            yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
         """Row groups, as many together as have ``wanted_bytes``."""
-        return splits_of_groups(file, wanted_bytes, _group_sizes)
+        return group_splits(file, wanted_bytes, _group_sizes)
 
 
-def _group_pieces(file: KeptOpen, source: Any, group: int, schema: Schema, first_row: int) -> Iterator[Piece]:
+def _group_pieces(file: NonClosingFile, source: Any, group: int, schema: Schema, first_row: int) -> Iterator[Piece]:
     """The rows of one group. Damage of a group costs its other rows, and no other group."""
     found = source.metadata.row_group(group)
     end, packed, made = first_row + found.num_rows, compressed_bytes(source, group), 0
@@ -81,25 +81,25 @@ def _group_pieces(file: KeptOpen, source: Any, group: int, schema: Schema, first
             yield from struct_pieces(batch.columns, schema, first_row)
             first_row += batch.num_rows
     except (pa.ArrowException, *BROKEN) as error:
-        yield unreadable(file, error, f"Row group {group}, rows {first_row} to {end - 1},")
+        yield unreadable_error(file, error, f"Row group {group}, rows {first_row} to {end - 1},")
 
 
-def _group_sizes(file: KeptOpen) -> list[int]:
+def _group_sizes(file: NonClosingFile) -> list[int]:
     metadata = _opened(file).metadata
     return [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
 
 
-def _opened(file: KeptOpen) -> Any:  # Any: pyarrow has no types
+def _opened(file: NonClosingFile) -> Any:  # Any: pyarrow has no types
     return import_module("pyarrow.parquet").ParquetFile(file, arrow_extensions_enabled=False)
 
 
-def _refused(type: pa.DataType, path: str) -> str | None:
+def _unsupported_part(type: pa.DataType, path: str) -> str | None:
     """What Parquet has no type for: structs without fields, decimals with digits before the point left out."""
     if pa.types.is_struct(type) and not type.num_fields:
         return f"the struct {path}, which has no fields"
     if pa.types.is_decimal(type) and (type.scale < 0 or type.scale > type.precision):
         return f"the decimal {path} of scale {type.scale}"
-    found = (_refused(type.field(index).type, f"{path}.{type.field(index).name}") for index in range(type.num_fields))
+    found = (_unsupported_part(type.field(index).type, f"{path}.{type.field(index).name}") for index in range(type.num_fields))
     return next((each for each in found if each), None)
 
 
@@ -110,14 +110,14 @@ class ParquetWriter:
         field = arrow_field("value", schema)
         self._columns = pa.schema(list(field.type), metadata=struct_metadata(schema, field.metadata or {}))
         self._schema = schema
-        self._counted = CountedFile(file)
-        self._writer = import_module("pyarrow.parquet").ParquetWriter(self._counted, self._columns, compression=codec)
+        self._file = CountingFile(file)
+        self._writer = import_module("pyarrow.parquet").ParquetWriter(self._file, self._columns, compression=codec)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
 
     @property
     def bytes_written(self) -> int:
-        return self._counted.count + self._waiting_bytes
+        return self._file.count + self._waiting_bytes
 
     def write(self, values: pa.Array) -> None:
         batch = pa.RecordBatch.from_arrays(struct_columns(values, self._schema, "Parquet"), schema=self._columns)
@@ -149,7 +149,7 @@ _PROBED_BYTES: Final = 4 << 20  # of a group: a larger one is what it seems to b
 _BY_PREFIX: Final = "DELTA_BYTE_ARRAY"
 
 
-def rows_at_once(source: Any, file: KeptOpen, group: int) -> int:  # Any: pyarrow has no types
+def rows_at_once(source: Any, file: NonClosingFile, group: int) -> int:  # Any: pyarrow has no types
     """Rows of about ``CHUNK_BYTES`` of the file, and of not many more in memory.
 
     Raises DataException for a group whose lists may have more than ``MOST_BYTES``: one row may have them all."""
@@ -177,7 +177,7 @@ def compressed_bytes(source: Any, group: int) -> int:
     return sum(found.column(number).total_compressed_size for number in range(found.num_columns))
 
 
-def _longest(file: KeptOpen, source: Any, group: int, columns: list[Any], rows: int) -> dict[str, int]:
+def _longest(file: NonClosingFile, source: Any, group: int, columns: list[Any], rows: int) -> dict[str, int]:
     """At most how many bytes a value of each column has, for those with values that are shared or begin as others do."""
     if rows * sum(column.total_uncompressed_size for column in columns) <= _MADE_BYTES:
         return {}
@@ -211,10 +211,10 @@ def _longest_entry(column: pa.Array) -> int:
 _UNPACKED, _PACKED = 2, 3  # fields of a header
 _FLAGS: Final = (1, 2)
 _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = 3, (4, 5, 6), 7, 8, 12
-_MOST_LEVELS: Final = 20
+_MAX_LEVELS: Final = 20
 
 
-def unpacked_bytes(file: KeptOpen, column: Any) -> int:  # Any: pyarrow has no types
+def unpacked_bytes(file: NonClosingFile, column: Any) -> int:  # Any: pyarrow has no types
     """The bytes of all pages of a column of a row group. Reads the whole column. Raises DataException for invalid headers."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
@@ -243,7 +243,7 @@ def _header(data: bytes, at: int) -> tuple[int, int, int]:
             if number & 1:
                 raise ValueError("a size below zero")
         else:
-            at = _skipped(data, at, kind, 0)
+            at = _skip_value(data, at, kind, 0)
     return sizes[_UNPACKED], sizes[_PACKED], at + 1
 
 
@@ -255,9 +255,9 @@ def _field(data: bytes, at: int, before: int, head: int) -> tuple[int, int, int]
     return number >> 1, head & 15, at
 
 
-def _skipped(data: bytes, at: int, kind: int, level: int) -> int:
+def _skip_value(data: bytes, at: int, kind: int, level: int) -> int:
     """Where a value ends."""
-    if level > _MOST_LEVELS:
+    if level > _MAX_LEVELS:
         raise ValueError("levels without end")
     if kind in _FLAGS:
         return at
@@ -272,6 +272,6 @@ def _skipped(data: bytes, at: int, kind: int, level: int) -> int:
         field = 0
         while head := data[at]:
             field, inner, at = _field(data, at, field, head)
-            at = _skipped(data, at, inner, level + 1)
+            at = _skip_value(data, at, inner, level + 1)
         return at + 1
     raise ValueError("a kind that no header has")

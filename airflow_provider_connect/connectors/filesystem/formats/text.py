@@ -6,27 +6,32 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.content import NONE, Content
-from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, CountedFile, KeptOpen, Split, unreadable
+from airflow_provider_connect.connectors.filesystem.formats.contract import (
+    CHUNK_BYTES,
+    CountingFile,
+    NonClosingFile,
+    Split,
+    unreadable_error,
+)
+from airflow_provider_connect.connectors.lines import MAX_LINE_BYTES
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import DataException
 
 EXTENSIONS: Final = {NONE: "", "gzip": ".gz", "zstd": ".zst", "lz4": ".lz4", "bz2": ".bz2"}
 """The codecs of text files, each with the end of its file names."""
-MOST_BYTES: Final = 32 << 20
-"""Of one record of a text file: no broker that is set up as usual takes a tenth of it."""
 
 
 class TextWriter:
     """Joins texts with a separator behind each, and compresses them."""
 
     def __init__(self, file: BinaryIO, codec: str, separator: bytes) -> None:
-        self._counted = CountedFile(file)
+        self._file = CountingFile(file)
         self._separator = separator
-        self.stream = self._counted if codec == NONE else pa.CompressedOutputStream(self._counted, codec)
+        self.stream = self._file if codec == NONE else pa.CompressedOutputStream(self._file, codec)
 
     @property
     def bytes_written(self) -> int:
-        return self._counted.count
+        return self._file.count
 
     def write_texts(self, texts: pa.Array) -> None:
         """Texts (string or binary, no nulls)."""
@@ -37,7 +42,7 @@ class TextWriter:
         self.stream.write(self._separator)
 
     def close(self) -> None:
-        if self.stream is not self._counted:
+        if self.stream is not self._file:
             self.stream.close()
 
 
@@ -48,14 +53,14 @@ def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
     return [Split(begin, min(begin + wanted_bytes, size)) for begin in range(0, size, wanted_bytes)]
 
 
-def texts_of(
-    file: KeptOpen, codec: str, separator: bytes, split: Split | None, encoding: str | None = None
+def read_texts(
+    file: NonClosingFile, codec: str, separator: bytes, split: Split | None, encoding: str | None = None
 ) -> Iterator[pa.Array | DataException]:
     """What stands between separators, as binary columns; behind the last one, where that is not empty. Of a file that is damaged from some
     point on, the texts before it, and a DataException. ``encoding`` as for ``Content``.
 
     A split has the texts that begin in it: it passes over what the split before ends with, and reads its own last text to its end. Its
-    separator is one byte. A text of more than ``MOST_BYTES`` is a DataException.
+    separator is one byte. A text of more than ``MAX_LINE_BYTES`` is a DataException.
     """
     begin, end = (0, None) if split is None or codec != NONE else (split.begin, split.end)
     base = max(begin - 1, 0)  # a text that begins at ``begin`` has a separator before it
@@ -72,7 +77,7 @@ def texts_of(
                 base, rest = base + len(data), b""
                 continue
             if long is not None:
-                yield _too_long(long, base + at - len(separator))
+                yield _length_error(long, base + at - len(separator))
             data, base, is_passing, long = data[at:], base + at, False, None
         if end is not None and base >= end:
             return
@@ -83,17 +88,17 @@ def texts_of(
             if stop >= 0:
                 return
             data, base = data[cut + len(separator) :], base + cut + len(separator)
-        if len(data) > MOST_BYTES:
+        if len(data) > MAX_LINE_BYTES:
             data, base, is_passing, long = b"", base + len(data), True, base
         rest = data
     if long is not None:
-        yield _too_long(long, base)
+        yield _length_error(long, base)
     if stream.fault is not None:
-        yield unreadable(file, stream.fault)
+        yield unreadable_error(file, stream.fault)
     elif rest:
         yield pa.array([rest], pa.binary())
 
 
-def _too_long(begin: int, end: int) -> DataException:
+def _length_error(begin: int, end: int) -> DataException:
     reason = "Split it, or have it passed over (errors.tolerance=all)"
-    return DataException(f"The record at byte {begin} has {end - begin} bytes, and records of up to {MOST_BYTES} are read. {reason}")
+    return DataException(f"The record at byte {begin} has {end - begin} bytes, and records of up to {MAX_LINE_BYTES} are read. {reason}")

@@ -39,7 +39,7 @@ class DefaultPartitioner:
     """``partition=«number»``."""
 
     def folders(self, batch: Batch) -> pa.DictionaryArray:
-        return _one_folder(f"partition={batch.topic_partition.partition}", batch)
+        return _repeat_folder(f"partition={batch.topic_partition.partition}", batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class FieldPartitioner:
         kind = values.type
         if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)):
             raise DataException(f"The field {name} of type {kind} names no folder: it must hold text, whole numbers, booleans or dates")
-        return _each(values.cast(pa.string()), lambda text: _folder_of_value(name, text))
+        return _encode_folders(values.cast(pa.string()), lambda text: _value_folder(name, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ class TimePartitioner:
     def folders(self, batch: Batch) -> pa.DictionaryArray:
         times = self.timestamps.of(batch)
         if times is None:
-            return _one_folder(self._folder(local_ms(self.now_ms(), self.zone) // self.duration_ms), batch)
+            return _repeat_folder(self._folder(local_ms(self.now_ms(), self.zone) // self.duration_ms), batch)
         zoned = times.cast(pa.timestamp("ms", self.zone.key))
         local = pc.local_timestamp(zoned).cast(pa.int64())
         periods = pc.floor(pc.divide(local.cast(pa.float64()), float(self.duration_ms))).cast(pa.int64())
-        return _each(periods, self._folder)
+        return _encode_folders(periods, self._folder)
 
     def _folder(self, period: int) -> str:
         try:
@@ -90,25 +90,25 @@ class TimePartitioner:
             ) from None
 
 
-def _folder_of_value(name: str, text: str | None) -> str:
+def _value_folder(name: str, text: str | None) -> str:
     folder = f"{path_part(name)}={path_part(text) if text else NO_VALUE}"
     if len(folder.encode()) > LONGEST_NAME:
         raise DataException(f"A value of the field {name} has {len(folder)} characters: too many for the name of a folder")
     return folder
 
 
-def _one_folder(folder: str, batch: Batch) -> pa.DictionaryArray:
+def _repeat_folder(folder: str, batch: Batch) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), batch.num_records), [folder])
 
 
-def _each(values: pa.Array, folder: Callable[..., str]) -> pa.DictionaryArray:
+def _encode_folders(values: pa.Array, folder: Callable[..., str]) -> pa.DictionaryArray:
     """The folder of each value, made once for equal ones; those of others may be equal."""
     encoded = values.dictionary_encode(null_encoding="encode")
     names = pa.array(map(folder, encoded.dictionary.to_pylist()), pa.string()).dictionary_encode()
     return pa.DictionaryArray.from_arrays(names.indices.take(encoded.indices), names.dictionary)
 
 
-def divided(batch: Batch, folders: pa.DictionaryArray) -> list[Share]:
+def split_by_folder(batch: Batch, folders: pa.DictionaryArray) -> list[Share]:
     """The batch by the folders of its records."""
     found = pc.unique(folders.indices)
     names = folders.dictionary.take(found).to_pylist()
@@ -117,7 +117,7 @@ def divided(batch: Batch, folders: pa.DictionaryArray) -> list[Share]:
     return [Share(name, batch.filter(pc.equal(folders.indices, index))) for name, index in zip(names, found, strict=True)]
 
 
-def count_within(folders: pa.DictionaryArray, known: Collection[str], most: int) -> int:
+def count_up_to_folders(folders: pa.DictionaryArray, known: Collection[str], most: int) -> int:
     """How many of the first records have no more than ``most`` folders, those that are ``known`` among them."""
     names, room = folders.dictionary.to_pylist(), max(most - len(known), 0)
     if len(names) <= room:

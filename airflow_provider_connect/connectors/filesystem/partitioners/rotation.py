@@ -21,8 +21,8 @@ class Rotation:
     timestamps: Timestamps
     now_ms: Callable[[], int]
     zone: ZoneInfo
-    most_records: int = NO_LIMIT
-    most_bytes: int = NO_LIMIT
+    max_records: int = NO_LIMIT
+    max_bytes: int = NO_LIMIT
     interval_ms: int = NO_LIMIT
     schedule_ms: int = NO_LIMIT
     _records: int = 0
@@ -38,8 +38,8 @@ class Rotation:
         if self.is_due():
             return 0
         count = batch.num_records
-        if self.most_records > 0:
-            count = min(count, self.most_records - self._records)
+        if self.max_records > 0:
+            count = min(count, self.max_records - self._records)
         if self.interval_ms > 0:
             count = min(count, self._in_interval(batch))
         return count
@@ -56,7 +56,7 @@ class Rotation:
 
     def is_full(self, bytes_written: int) -> bool:
         """Whether the open files end behind what was written."""
-        return 0 < self.most_records <= self._records or 0 < self.most_bytes <= bytes_written
+        return 0 < self.max_records <= self._records or 0 < self.max_bytes <= bytes_written
 
     def is_due(self) -> bool:
         """Whether the open files end by the wall clock."""

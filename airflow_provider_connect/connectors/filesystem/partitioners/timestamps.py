@@ -74,7 +74,7 @@ def _milliseconds(values: pa.Array, field: str) -> pa.Array:
         if types.is_timestamp(kind) or types.is_date(kind):
             return _as_ms(values)
         if types.is_string(kind):
-            return _as_ms(_parsed(values))
+            return _as_ms(_parse_texts(values))
     except pa.ArrowException as error:
         raise DataException(f"The field {field} holds values that are no times: {error}") from error
     raise DataException(
@@ -89,7 +89,7 @@ def _as_ms(values: pa.Array) -> Any:  # Any: pyarrow's casts
 _DATE, _FINER = r"^(\d{4}-\d\d-\d\d)Z?$", r"(\.\d{3})\d+"
 
 
-def _parsed(values: pa.Array) -> pa.Array:
+def _parse_texts(values: pa.Array) -> pa.Array:
     """ISO 8601 with and without a zone, which then is UTC, or a date alone; or the digits of milliseconds."""
     if pc.all(pc.utf8_is_decimal(values), min_count=0).as_py():
         return values.cast(pa.int64()).cast(pa.timestamp("ms"))

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-from airflow_provider_connect.connectors.filesystem.source.progress import Progress, refuse_wrong, wanted_tasks
+from airflow_provider_connect.connectors.filesystem.source.progress import Progress, check_offset, count_tasks
 from airflow_provider_connect.connectors.filesystem.source.settings import (
     CLEANUP,
     CONFIG_DEF,
@@ -24,12 +24,11 @@ from airflow_provider_connect.connectors.filesystem.source.settings import (
 )
 from airflow_provider_connect.connectors.filesystem.source.task import COUNT, NUMBER, FileSystemSourceTask
 from airflow_provider_connect.connectors.filesystem.stores.location import check_location, open_store
+from airflow_provider_connect.connectors.filesystem.stores.store import PROBE_FILE
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
-
-_NO_FILE: Final = ".connect-check"
 
 
 class FileSystemSourceConnector(SourceConnector):
@@ -48,7 +47,7 @@ class FileSystemSourceConnector(SourceConnector):
         settings = SourceSettings.of(self.config)
         progress = Progress(settings, self.context.offset)
         with closing(open_store(self.config, self.allowed_paths)) as store:
-            count = wanted_tasks(progress, settings.files(store, _now_ms(), progress.after), max_tasks)
+            count = count_tasks(progress, settings.files(store, _now_ms(), progress.after), max_tasks)
         return [{**self.config.originals, NUMBER: str(number), COUNT: str(max(count, 1))} for number in range(max(count, 1))]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
@@ -68,9 +67,9 @@ class FileSystemSourceConnector(SourceConnector):
         settings = SourceSettings.of(parsed)
         with closing(open_store(parsed, self.allowed_paths)) as store:
             with suppress(FileNotFoundError):  # of a file that need not be there; a root that is not there is another error
-                store.read(settings.manifest or _NO_FILE)
+                store.read(settings.manifest or PROBE_FILE)
             if next(settings.files(store, _now_ms()), None) is None:
-                self._miss(settings, store.left_out.text)
+                self._report_missing(settings, store.skipped.text)
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str]:
         return [SourceSettings.of(self.config_def.parse(config)).topic]
@@ -87,21 +86,21 @@ class FileSystemSourceConnector(SourceConnector):
             for file in settings.files(store, _now_ms(), progress.after):
                 if progress.is_waiting(file):
                     return True
-            left_out = store.left_out.text
+            skipped = store.skipped.text
         if file is None and not progress.after:
-            self._miss(settings, left_out)
+            self._report_missing(settings, skipped)
         return False
 
-    def _miss(self, settings: SourceSettings, left_out: str) -> None:
+    def _report_missing(self, settings: SourceSettings, skipped: str) -> None:
         """None of its files is there. Where files are removed once they are read, that means nothing."""
         if settings.cleanup is Cleanup.NONE:
             self.missing = ". ".join(
-                filter(None, (left_out, "There is no file yet that its settings choose: nothing is read until there is"))
+                filter(None, (skipped, "There is no file yet that its settings choose: nothing is read until there is"))
             )
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
-            refuse_wrong(partition, offset)
+            check_offset(partition, offset)
         return True
 
 

@@ -27,9 +27,9 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 FILE, SPLIT, ROWS, VERSION, FINISHED, AFTER, CLEANER = "file", "split", "rows", "version", "finished", "after", "cleaner"
 SPLIT_BYTES: Final = 128 << 20
 """Of a split, about. Not to be changed: a file that was begun in splits is gone on with by the same ones."""
-MOST_TASKS: Final = 64
+MAX_TASKS: Final = 64
 """That read files of one connector, so that a task finds what each of an earlier run has left to clean up."""
-MOST_FOLDED: Final = 1000
+MAX_FOLDED: Final = 1000
 """Files in one fold, which is one transaction."""
 
 Partition = dict[str, object]
@@ -87,12 +87,12 @@ class Progress:
     after: str = field(init=False)
 
     def __post_init__(self) -> None:
-        found = [self.offset(self.cleaner(number)) or {} for number in range(MOST_TASKS)] if self._cleans else []
+        found = [self.offset(self.cleaner(number)) or {} for number in range(MAX_TASKS)] if self._has_cleanup else []
         self.cleaners = [dict(_mapping(each.get(FINISHED))) for each in found]
         self.after = str((self.offset(self.partition()) or {}).get(AFTER, ""))
 
     @property
-    def _cleans(self) -> bool:
+    def _has_cleanup(self) -> bool:
         return self.settings.cleanup is not Cleanup.NONE
 
     def partition(self, path: str | None = None, split: Split | None = None) -> Partition:
@@ -147,13 +147,13 @@ class Share:
             is_finished = progress.is_finished(file)
             if is_leading and is_finished and file.path > progress.after:
                 passed.append(file)
-            if passed and (not is_finished or len(passed) == MOST_FOLDED):
+            if passed and (not is_finished or len(passed) == MAX_FOLDED):
                 yield Watermark(passed[-1].path, passed)
                 passed = []
             is_leading = is_leading and is_finished
             if not is_finished:
                 yield from self._parts(progress, file)
-            elif self._cleans(progress, file):
+            elif self._has_cleanup(progress, file):
                 yield Leftover(file)
         if passed:
             yield Watermark(passed[-1].path, passed)
@@ -163,20 +163,20 @@ class Share:
         splits = self.splits_of(file) if rows is None and file.size > SPLIT_BYTES else ()
         is_split = len(splits) > 1 and (self.count > 1 or any(progress.rows(file, split) is not None for split in splits))
         if not is_split:
-            if self._is_mine(file.path):
+            if self._is_assigned(file.path):
                 yield Part(file, None, rows or 0)
             return
         left = [split for split in splits if not progress.is_finished(file, split)]
-        if not left and self._is_mine(file.path):
+        if not left and self._is_assigned(file.path):
             yield Fold(file, splits)
         for split in left:
-            if self._is_mine(f"{file.path} {split}"):
+            if self._is_assigned(f"{file.path} {split}"):
                 yield Part(file, split, progress.rows(file, split) or 0)
 
-    def _is_mine(self, name: str) -> bool:
+    def _is_assigned(self, name: str) -> bool:
         return zlib.crc32(name.encode()) % self.count == self.number
 
-    def _cleans(self, progress: Progress, file: StoredFile) -> bool:
+    def _has_cleanup(self, progress: Progress, file: StoredFile) -> bool:
         return any(progress.cleaners[number].get(file.path) == version_of(file) for number in self.cleaners(progress))
 
     def cleaners(self, progress: Progress) -> range:
@@ -184,9 +184,9 @@ class Share:
         return range(self.number, len(progress.cleaners), self.count)
 
 
-def wanted_tasks(progress: Progress, files: Iterator[StoredFile], most: int) -> int:
+def count_tasks(progress: Progress, files: Iterator[StoredFile], most: int) -> int:
     """How many tasks have something to do; no more than ``most`` of the listing's parts are counted."""
-    count, most = 0, min(most, MOST_TASKS)
+    count, most = 0, min(most, MAX_TASKS)
     for file in files:
         if progress.is_waiting(file):
             count += max(1, file.size // SPLIT_BYTES)
@@ -195,7 +195,7 @@ def wanted_tasks(progress: Progress, files: Iterator[StoredFile], most: int) -> 
     return count
 
 
-def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user, checked here
+def check_offset(partition: Any, offset: Any) -> None:  # Any: JSON from a user, checked here
     """Raise ConnectException for an offset that this source cannot go on from."""
     if offset is None:
         return

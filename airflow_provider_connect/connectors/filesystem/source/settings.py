@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.avro import AVRO_PACKAGES
 from airflow_provider_connect.connectors.filesystem.formats.bytes_format import SEPARATOR
-from airflow_provider_connect.connectors.filesystem.formats.content import ENCODING
 from airflow_provider_connect.connectors.filesystem.formats.csv import DELIMITER, HEADER
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, FORMATS, FileFormat, codec_of, file_format
-from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, location_of
+from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, parse_location
 from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, Store, StoredFile, is_hidden
+from airflow_provider_connect.connectors.text_encoding import ENCODING
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, OneOf, Range, Type
@@ -162,23 +162,23 @@ class SourceSettings:
                 if file.path > self.prefix:
                     return
                 continue
-            if not (self._is_meant(file.path) and self._is_in_range(file)) or (wanted is not None and file.path not in wanted):
+            if not (self._is_selected(file.path) and self._is_in_range(file)) or (wanted is not None and file.path not in wanted):
                 continue
-            if self._is_old(now_ms - file.modified_ms):
+            if self._is_old_enough(now_ms - file.modified_ms):
                 yield file
             elif self.is_ascending:  # what comes behind it waits, too: a name is passed once
                 return
         if is_empty:
-            store.check_root(is_emptied=self.cleanup is Cleanup.DELETE)
+            store.check_root(may_be_empty=self.cleanup is Cleanup.DELETE)
 
-    def _is_meant(self, path: str) -> bool:
+    def _is_selected(self, path: str) -> bool:
         if is_hidden(path) or UNFINISHED in path:
             return False
         if self.cleanup is Cleanup.ARCHIVE and path.startswith(f"{self.finished_path}/"):
             return False
         return self.glob.matches(path) and (self.pattern is None or self.pattern.matches(path))
 
-    def _is_old(self, age_ms: int) -> bool:
+    def _is_old_enough(self, age_ms: int) -> bool:
         """Whether a file of this age need not wait. A time far ahead, as of a wrong clock or an archive, tells nothing of the age."""
         return age_ms >= self.minimum_age_ms or not self.minimum_age_ms or age_ms < -_DAY_MS
 
@@ -200,7 +200,7 @@ def _instant(config: Mapping[str, Any], name: str) -> int | None:
 
 def _url(config: Config) -> str:
     """Where the files are, in one form: other ways to write the same address must not make all files new ones."""
-    location = location_of(config)
+    location = parse_location(config)
     folder = location.folder.rstrip("/")
     return folder or "/" if location.scheme == "file" else f"{location.scheme}://{location.host}/{folder}".rstrip("/")
 

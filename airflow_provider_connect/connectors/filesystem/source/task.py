@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import Piece, Split
-from airflow_provider_connect.connectors.filesystem.source.archive import archive
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS
 from airflow_provider_connect.connectors.filesystem.source.progress import (
     FINISHED,
     FORGOTTEN,
@@ -30,7 +30,7 @@ from airflow_provider_connect.connectors.filesystem.source.progress import (
 )
 from airflow_provider_connect.connectors.filesystem.source.settings import CONFIG_DEF, Cleanup, SourceSettings
 from airflow_provider_connect.connectors.filesystem.stores.location import dataset_at, open_store
-from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile, join_path
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException, RetriableException
@@ -42,7 +42,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 log = logging.getLogger(__name__)
 
 NUMBER, COUNT = "task.number", "task.count"
-MOST_UNCLEAN: Final = 1000
+MAX_UNCLEAN: Final = 1000
 """Files that are read and wait for a commit before they are archived or deleted: their names are one offset."""
 
 
@@ -67,10 +67,10 @@ class FileSystemSourceTask(SourceTask):
         self._committed: dict[str, Mapping[str, object]] = {}  # offsets returned, of the file at hand
         self._progress = Progress(self._settings, self._offset)
         self._share = Share(config[NUMBER], config[COUNT], self._splits_of)
-        self._unclean: dict[str, str] = {}  # read, to be archived or deleted, with their versions
+        self._uncleaned: dict[str, str] = {}  # read, to be archived or deleted, with their versions
         for number in self._share.cleaners(self._progress):
-            self._unclean |= self._progress.cleaners[number]
-        self._inherited = set(self._unclean)
+            self._uncleaned |= self._progress.cleaners[number]
+        self._inherited = set(self._uncleaned)
         self._returned: list[StoredFile] = []  # finished with the last poll
         self._delivered: list[StoredFile] = []  # finished with one before
         self._store = open_store(config, self.allowed_paths)
@@ -78,7 +78,7 @@ class FileSystemSourceTask(SourceTask):
         self._part: Part | None = None
         self._path = ""  # of the file at hand
         self._before = ""  # the path behind which the listing begins anew after an error
-        self._work = self._listed()
+        self._work = self._list_work()
 
     def poll(self) -> Batch | Sequence[Batch] | None:
         with self._reading:
@@ -86,20 +86,20 @@ class FileSystemSourceTask(SourceTask):
                 return None
             self._delivered += self._returned
             self._returned = []
-            if len(self._unclean) - len(self._inherited) >= MOST_UNCLEAN:
+            if len(self._uncleaned) - len(self._inherited) >= MAX_UNCLEAN:
                 return []
             try:
                 return self._next()
             except RetriableException:
                 self._close_part()
-                self._work = self._listed()
+                self._work = self._list_work()
                 raise
 
     def commit(self) -> None:
         """Clean up after the files that ended before the last poll: the records of that one may not be committed yet."""
         while self._delivered:
             self._clean(self._delivered[-1])
-            self._unclean.pop(self._delivered.pop().path, None)
+            self._uncleaned.pop(self._delivered.pop().path, None)
 
     def datasets(self) -> Iterable[Dataset]:
         """The folder that is listed."""
@@ -119,7 +119,7 @@ class FileSystemSourceTask(SourceTask):
                 work = next(self._work, None)
                 if work is None:
                     self._forget_inherited(list(self._inherited))  # what the listing has not shown is gone
-                    self._warn_of_left_out()
+                    self._warn_skipped()
                     return None
                 batches = self._begin(work)
                 if batches:
@@ -127,17 +127,17 @@ class FileSystemSourceTask(SourceTask):
                 continue
             return self._rows(self._part)
 
-    def _warn_of_left_out(self) -> None:
+    def _warn_skipped(self) -> None:
         assert self._store is not None
-        if self._store.left_out.text and self._config[NUMBER] == 0:
-            log.warning("%s: %s", self._settings.url, self._store.left_out.text)
-        self._store.left_out.clear()
+        if self._store.skipped.text and self._config[NUMBER] == 0:
+            log.warning("%s: %s", self._settings.url, self._store.skipped.text)
+        self._store.skipped.clear()
 
     def _begin(self, work: Work) -> list[Batch]:
         """Open a part, or return what is to be committed for work that reads nothing."""
         if isinstance(work, Watermark):
-            forgotten = [self._marker(self._progress.partition(file.path), FORGOTTEN) for file in work.files]
-            return [self._marker(self._progress.partition(), {"after": work.after}), *forgotten]
+            forgotten = [self._offset_batch(self._progress.partition(file.path), FORGOTTEN) for file in work.files]
+            return [self._offset_batch(self._progress.partition(), {"after": work.after}), *forgotten]
         if work.file.path != self._path:
             self._before, self._path = self._path, work.file.path
             self._committed.clear()
@@ -146,8 +146,8 @@ class FileSystemSourceTask(SourceTask):
             self._forget_inherited([work.file.path])
             return []
         if isinstance(work, Fold):
-            forgotten = [self._marker(self._progress.partition(work.file.path, split), FORGOTTEN) for split in work.splits]
-            return [*self._finished(work.file, pa.array([], pa.string()), None, 0), *forgotten]
+            forgotten = [self._offset_batch(self._progress.partition(work.file.path, split), FORGOTTEN) for split in work.splits]
+            return [*self._finish_file(work.file, pa.array([], pa.string()), None, 0), *forgotten]
         self._open(work)
         return []
 
@@ -166,43 +166,43 @@ class FileSystemSourceTask(SourceTask):
         assert self._store is not None
         assert self._reader is not None
         try:
-            with self._store.explained(part.file.path):
+            with self._store.translate_errors(part.file.path):
                 rows = self._reader.next()
         except DataException as error:
             where = part.file.path if part.split is None else f"{part.file.path}, split {part.split}"
-            raise DataException(f"File {where}, behind record {self._read_of(part)}: {error.message}") from error
+            raise DataException(f"File {where}, behind record {self._rows_read(part)}: {error.message}") from error
         if rows.is_last and part.split is None:
-            batches = self._finished(part.file, rows.values, rows.schema, rows.read)
+            batches = self._finish_file(part.file, rows.values, rows.schema, rows.read)
         else:
-            batches = [self._of_part(part, rows.values, rows.schema, rows.read, is_finished=rows.is_last)]
+            batches = [self._part_batch(part, rows.values, rows.schema, rows.read, is_finished=rows.is_last)]
         if rows.is_last:
             self._close_part()
         return batches
 
-    def _finished(self, file: StoredFile, values: pa.Array, schema: Schema | None, read: int) -> list[Batch]:
+    def _finish_file(self, file: StoredFile, values: pa.Array, schema: Schema | None, read: int) -> list[Batch]:
         """The last records of a file, with what makes it finished."""
         whole = Part(file, None, 0)
         if self._settings.cleanup is Cleanup.NONE:
-            return [self._of_part(whole, values, schema, read, is_finished=True)]
-        self._of_part(whole, values, schema, read, is_finished=True)  # for a listing that begins anew
-        self._unclean[file.path] = version_of(file)
+            return [self._part_batch(whole, values, schema, read, is_finished=True)]
+        self._part_batch(whole, values, schema, read, is_finished=True)  # for a listing that begins anew
+        self._uncleaned[file.path] = version_of(file)
         self._returned.append(file)
-        last = self._marker(self._progress.partition(file.path), FORGOTTEN).replace(value=values, value_schema=schema)
-        return [last, self._marker(self._progress.cleaner(self._share.number), {FINISHED: dict(self._unclean)})]
+        last = self._offset_batch(self._progress.partition(file.path), FORGOTTEN).replace(value=values, value_schema=schema)
+        return [last, self._offset_batch(self._progress.cleaner(self._share.number), {FINISHED: dict(self._uncleaned)})]
 
-    def _of_part(self, part: Part, values: pa.Array, schema: Schema | None, read: int, *, is_finished: bool) -> Batch:
+    def _part_batch(self, part: Part, values: pa.Array, schema: Schema | None, read: int, *, is_finished: bool) -> Batch:
         partition = self._progress.partition(part.file.path, part.split)
         offset: dict[str, object] = {ROWS: read, VERSION: version_of(part.file)}
         if is_finished:
             offset[FINISHED] = True
         self._committed[_key(partition)] = offset
-        return self._marker(partition, offset).replace(value=values, value_schema=schema)
+        return self._offset_batch(partition, offset).replace(value=values, value_schema=schema)
 
-    def _marker(self, partition: Mapping[str, object], offset: Mapping[str, object]) -> Batch:
+    def _offset_batch(self, partition: Mapping[str, object], offset: Mapping[str, object]) -> Batch:
         """An offset without records."""
         return Batch(self._settings.topic, pa.array([], pa.string()), source_partition=partition, source_offset=offset)
 
-    def _read_of(self, part: Part) -> int:
+    def _rows_read(self, part: Part) -> int:
         offset = self._committed.get(_key(self._progress.partition(part.file.path, part.split)), {})
         return int(str(offset.get(ROWS, part.rows)))
 
@@ -210,15 +210,15 @@ class FileSystemSourceTask(SourceTask):
         found: Mapping[str, object] | None = self._committed.get(_key(partition)) or self.context.offset(partition)
         return found
 
-    def _listed(self) -> Iterator[Work]:
+    def _list_work(self) -> Iterator[Work]:
         assert self._store is not None
         files = self._settings.files(self._store, int(time.time() * 1000), max(self._before, self._progress.after))
         return self._share.work(self._progress, files)
 
     def _splits_of(self, file: StoredFile) -> list[Split]:
         assert self._store is not None
-        explained, closing = self._store.explained(file.path), contextlib.closing
-        with explained, contextlib.suppress(FileNotFoundError), closing(self._store.open(file.path)) as opened:
+        translate_errors, closing = self._store.translate_errors(file.path), contextlib.closing
+        with translate_errors, contextlib.suppress(FileNotFoundError), closing(self._store.open(file.path)) as opened:
             return self._settings.format_of(file.path).splits(opened, file.size, SPLIT_BYTES)
         return []
 
@@ -239,7 +239,7 @@ class FileSystemSourceTask(SourceTask):
         for path in paths:
             if path in self._inherited:
                 self._inherited.discard(path)
-                self._unclean.pop(path, None)
+                self._uncleaned.pop(path, None)
 
     def _close_part(self) -> None:
         if self._file is not None:
@@ -264,10 +264,10 @@ class Rows:
 class PartReader:
     """``rows`` records were read before: they are passed over, with what could not be read among them."""
 
-    def __init__(self, pieces: Iterator[Piece], rows: int, most_rows: int) -> None:
+    def __init__(self, pieces: Iterator[Piece], rows: int, max_rows: int) -> None:
         self._pieces = pieces
         self._passing = rows
-        self._most = most_rows
+        self._most = max_rows
         self._read = rows
         self._ahead: list[Piece] = []  # one at most
         self._values: pa.Array | None = None
@@ -302,3 +302,40 @@ class PartReader:
             if passed < len(piece[0]):
                 self._ahead.append((piece[0].slice(passed), piece[1]))
         return True
+
+
+def archive(store: Store, path: str, folder: str) -> None:
+    """Move a file below ``folder``. A file that is gone was moved by another process. Of several processes no two use one name."""
+    number = 0
+    try:
+        while not store.move_new(path, join_path(folder, _numbered_path(path, number))):
+            number = number + 1 if number else _last_used_number(store, path, folder)
+    except FileNotFoundError:
+        return
+
+
+def _last_used_number(store: Store, path: str, folder: str) -> int:
+    """The last number before one that is free, which a move that was killed may have taken; by doubling and halving: a name that comes each
+    day has thousands."""
+
+    def is_used(number: int) -> bool:
+        return store.file(join_path(folder, _numbered_path(path, number))) is not None
+
+    used, free = 0, 1
+    while is_used(free):
+        used, free = free, free * 2
+    while free - used > 1:
+        middle = (used + free) // 2
+        used, free = (middle, free) if is_used(middle) else (used, middle)
+    return max(used, 1)
+
+
+def _numbered_path(path: str, number: int) -> str:
+    """The number stands before the extension, and that of a compression."""
+    if not number:
+        return path
+    folder, slash, name = path.rpartition("/")
+    compression = next((each for each in EXTENSIONS.values() if each and name.endswith(each)), "")
+    stem, dot, extension = name.removesuffix(compression).rpartition(".")
+    plain = f"{stem}-{number}.{extension}" if dot and stem else f"{name.removesuffix(compression)}-{number}"
+    return f"{folder}{slash}{plain}{compression}"

@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import BinaryIO, Final
 
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, is_hidden, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import (
+    UNFINISHED,
+    SkippedFiles,
+    StoredFile,
+    is_hidden,
+    join_path,
+    may_hold_paths_after,
+)
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 
@@ -25,15 +32,15 @@ class LocalStore:
 
     def __init__(self, root: AllowedFolder) -> None:
         self._root = root
-        self.left_out = LeftOut()
+        self.skipped = SkippedFiles()
 
     def create(self, path: str, data: bytes) -> bool:
         """1 write under another name, and fsync 2 link it to the path, which fails where there is one 3 remove the other name. False, too,
         where another process has removed that name meanwhile."""
         folder, name = self._folder_of(path)
         unfinished = f"{name}{UNFINISHED}{uuid.uuid4().hex}"
-        with self.explained(path):
-            with os.fdopen(self._created(folder, unfinished), "wb") as file:
+        with self.translate_errors(path):
+            with os.fdopen(self._create_file(folder, unfinished), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -53,8 +60,8 @@ class LocalStore:
 
     def new_file(self, path: str) -> LocalFile:
         folder, name = self._folder_of(path)
-        with self.explained(path):
-            return LocalFile(self, path, self._created(folder, name))
+        with self.translate_errors(path):
+            return LocalFile(self, path, self._create_file(folder, name))
 
     def read(self, path: str) -> bytes:
         with self.open(path) as file:
@@ -62,12 +69,12 @@ class LocalStore:
 
     def open(self, path: str) -> BinaryIO:
         folder, name = self._folder_of(path)
-        with self.explained(path):
+        with self.translate_errors(path):
             return os.fdopen(folder.open(name, os.O_RDONLY), "rb")
 
     def move(self, path: str, to: str) -> bool:
         (folder, name), (target, new) = self._folder_of(path), self._folder_of(to)
-        with self.explained(to):
+        with self.translate_errors(to):
             try:
                 folder.stat(name)
             except FileNotFoundError:
@@ -85,7 +92,7 @@ class LocalStore:
     def move_new(self, path: str, to: str) -> bool:
         """1 link the file to the other path 2 remove the first one. Where the file system has no links, 1 is a check."""
         (folder, name), (target, new) = self._folder_of(path), self._folder_of(to)
-        with self.explained(to):
+        with self.translate_errors(to):
             mine = folder.stat(name)
             self._create_folder(target)
             with folder.opened() as source, target.opened() as destination:
@@ -107,23 +114,23 @@ class LocalStore:
 
     def remove(self, path: str) -> None:
         folder, name = self._folder_of(path)
-        with self.explained(path), contextlib.suppress(FileNotFoundError):
+        with self.translate_errors(path), contextlib.suppress(FileNotFoundError):
             folder.remove(name)
 
     def file(self, path: str) -> StoredFile | None:
         folder, name = self._folder_of(path)
-        with self.explained(path):
+        with self.translate_errors(path):
             try:
                 return _stored(path, folder.stat(name))
             except FileNotFoundError:
                 return None
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        with self.explained(folder):
+        with self.translate_errors(folder):
             yield from self._files(folder, after)
 
-    def check_root(self, *, is_emptied: bool) -> None:
-        with self.explained(""):
+    def check_root(self, *, may_be_empty: bool) -> None:
+        with self.translate_errors(""):
             self._root.names()
 
     def close(self) -> None:
@@ -141,23 +148,23 @@ class LocalStore:
         for name in names:
             with contextlib.suppress(FileNotFoundError):  # removed since
                 status = here.stat(name)
-                path = joined(folder, name)
+                path = join_path(folder, name)
                 if not _is_text(path):
-                    self.left_out.add(path)
+                    self.skipped.add(path)
                     continue
                 if stat.S_ISDIR(status.st_mode):
                     found.append((f"{path}/", status))
                 elif stat.S_ISREG(status.st_mode) and path > after:
                     found.append((path, status))
-                elif stat.S_ISLNK(status.st_mode) and not is_hidden(path) and self._leads_out(path):
-                    self.left_out.links.add(path)
+                elif stat.S_ISLNK(status.st_mode) and not is_hidden(path) and self._leaves_store(path):
+                    self.skipped.links.add(path)
         for path, status in sorted(found, key=lambda entry: entry[0]):
             if not path.endswith("/"):
                 yield _stored(path, status)
-            elif path > after or after.startswith(path):
+            elif may_hold_paths_after(path, after):
                 yield from self._files(path.rstrip("/"), after)
 
-    def _leads_out(self, link: str) -> bool:
+    def _leaves_store(self, link: str) -> bool:
         """What it leads to within the store is read under its own path, unless it is hidden."""
         root = os.path.join(self._root.path, "")
         target = os.path.realpath(root + link)
@@ -166,13 +173,13 @@ class LocalStore:
     def _folder(self, path: str) -> AllowedFolder:
         if not {".", ".."}.isdisjoint(path.split("/")):
             raise ConfigException.of(self._root.key, self._root.given, f"The path {path} leads out of it. Take . and .. out of all paths.")
-        return replace(self._root, below=joined(self._root.below, path))
+        return replace(self._root, below=join_path(self._root.below, path))
 
     def _folder_of(self, path: str) -> tuple[AllowedFolder, str]:
         folder, _, name = path.rpartition("/")
         return self._folder(folder), name
 
-    def _created(self, folder: AllowedFolder, name: str) -> int:
+    def _create_file(self, folder: AllowedFolder, name: str) -> int:
         """A descriptor of an empty file, whose folder is created if need be."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
@@ -195,7 +202,7 @@ class LocalStore:
             os.mkdir(name, dir_fd=opened)
 
     @contextlib.contextmanager
-    def explained(self, path: str) -> Iterator[None]:
+    def translate_errors(self, path: str) -> Iterator[None]:
         """Around system calls. Raises what follows from their errors."""
         try:
             yield
@@ -234,7 +241,7 @@ class LocalFile:
         self.stream: BinaryIO = os.fdopen(descriptor, "wb", buffering=_BUFFER_BYTES)
 
     def close(self) -> None:
-        with self._store.explained(self._path):
+        with self._store.translate_errors(self._path):
             self.stream.flush()
             os.fsync(self.stream.fileno())
             self.stream.close()

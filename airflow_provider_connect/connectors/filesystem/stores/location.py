@@ -23,7 +23,7 @@ from airflow_provider_connect.connectors.bucket_access import (
     without_user,
 )
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
-from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, join_path
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
@@ -116,14 +116,14 @@ class Location:
     folder: str
 
 
-def location_of(config: Config) -> Location:
+def parse_location(config: Config) -> Location:
     """Raises ConfigException, with the setting's name."""
     key, given = _address(config)
     if "://" not in given:
         return Location(key, given, "file", "", given)
     try:
         parts = urlsplit(given)
-        is_plain = not (parts.query or parts.fragment or "@" in parts.netloc) and _ports_are_whole(parts)
+        is_plain = not (parts.query or parts.fragment or "@" in parts.netloc) and _has_valid_ports(parts)
     except ValueError:
         parts, is_plain = urlsplit(""), False
     folder = unquote(parts.path)
@@ -135,7 +135,7 @@ def location_of(config: Config) -> Location:
     return Location(key, given, parts.scheme, parts.netloc, folder if parts.scheme == "file" else folder.strip("/"))
 
 
-def _ports_are_whole(address: SplitResult) -> bool:
+def _has_valid_ports(address: SplitResult) -> bool:
     """Raises ValueError for one that is no number."""
     servers = _name_nodes(address.netloc) if address.scheme in _HDFS else [address]
     return all(server.port != 0 for server in servers) and (len(servers) == 1 or all(server.netloc for server in servers))
@@ -147,20 +147,20 @@ def _name_nodes(hosts: str) -> list[SplitResult]:
 
 def dataset_at(config: Config, path: str, schema: Schema | None = None) -> Dataset:
     """A folder of the store, for lineage events; ``path`` is below the address of the config."""
-    location = location_of(config)
+    location = parse_location(config)
     if location.scheme == "file":
         return Dataset("file", os.path.join(os.path.abspath(location.folder), path).rstrip("/") or "/", schema)
     scheme, host = location.scheme, location.host.partition(",")[0]
     if scheme == "az":
         scheme, host = "abfss", f"{host}@{config[AZURE_ACCOUNT]}.dfs.core.windows.net"
-        return Dataset(f"{scheme}://{host}", joined(location.folder, path) or "/", schema)
-    return Dataset.at(f"{scheme}://{host}/{quote(joined(location.folder, path))}", schema)
+        return Dataset(f"{scheme}://{host}", join_path(location.folder, path) or "/", schema)
+    return Dataset.at(f"{scheme}://{host}/{quote(join_path(location.folder, path))}", schema)
 
 
 def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
     """Raise ConfigException for an address that is wrong in itself, that the worker does not allow, or whose store needs packages that are
     not installed. Opens nothing."""
-    location = location_of(config)
+    location = parse_location(config)
     if location.scheme in _PACKAGES:
         _PACKAGES[location.scheme].require(location.key, location.given)
     if location.scheme == "file" and os.path.isfile(allowed_paths.resolved(location.key, location.folder)):
@@ -178,7 +178,7 @@ def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
 def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
     """Raises ConfigException for an address that leads nowhere, or that the worker does not allow."""
     check_location(config, allowed_paths)
-    location = location_of(config)
+    location = parse_location(config)
     if location.scheme == "file":
         return LocalStore(allowed_paths.folder(location.key, location.folder))
     opened = {_SFTP: _server, **dict.fromkeys(_HDFS, _cluster)}.get(location.scheme, _bucket)
@@ -234,9 +234,9 @@ def _bucket(location: Location, config: Config) -> Store:
     return ObjectStore(bucket, location.given, keys=keys, listing=listing)
 
 
-def refuse_unwritable(config: Config, allowed_paths: AllowedPaths) -> None:
+def check_writable(config: Config, allowed_paths: AllowedPaths) -> None:
     """Raise ConfigException, with the way out, where the folder of the host does not exist or cannot be written to."""
-    location = location_of(config)
+    location = parse_location(config)
     folder = allowed_paths.folder(location.key, location.folder)
     if not os.path.isdir(folder.path):
         reason = f"There is no folder {folder.path}. Create it, or set the path of another."
@@ -246,9 +246,9 @@ def refuse_unwritable(config: Config, allowed_paths: AllowedPaths) -> None:
         raise ConfigException.of(location.key, location.given, reason)
 
 
-def ends_in_names(config: Config) -> bool:
+def names_have_last_offset(config: Config) -> bool:
     """Whether names of files hold their last offset too, as those of the sinks for HDFS do."""
-    return location_of(config).scheme in _HDFS
+    return parse_location(config).scheme in _HDFS
 
 
 def _address(config: Config) -> tuple[str, str]:

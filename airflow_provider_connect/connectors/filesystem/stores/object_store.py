@@ -19,16 +19,16 @@ from obstore.exceptions import (
 )
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from airflow_provider_connect.connectors.bucket_access import NO_BUCKET, REFUSED, client_options, hidden_environment
+from airflow_provider_connect.connectors.bucket_access import ACCESS_DENIED, MISSING_BUCKET, client_options, hidden_environment
 from airflow_provider_connect.connectors.filesystem.stores.s3_listing import S3Listing
-from airflow_provider_connect.connectors.filesystem.stores.store import LeftOut, StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import SkippedFiles, StoredFile, join_path
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 if TYPE_CHECKING:
     from obstore import WritableFile
 
 _PART_BYTES: Final = 8 << 20
-_ODD_KEY: Final = "invalid path"
+_INVALID_PATH: Final = "invalid path"
 """In the library's error for a key that is none of its paths."""
 _UPLOADS: Final = 4  # parts of a file on their way at a time
 _RETRIES: Final[Any] = {
@@ -52,11 +52,11 @@ class ObjectStore:
 
     def __init__(self, bucket: Bucket, given: str, *, keys: tuple[str, str], listing: S3Listing | None = None) -> None:
         self._bucket, self._given, self._keys, self._listing = bucket, given, keys, listing
-        self._root = joined(str(bucket.prefix or "").strip("/"), "")
-        self.left_out = LeftOut()
+        self._root = join_path(str(bucket.prefix or "").strip("/"), "")
+        self.skipped = SkippedFiles()
 
     def create(self, path: str, data: bytes) -> bool:
-        with self.explained(path):
+        with self.translate_errors(path):
             try:
                 obstore.put(self._bucket, path, data, mode="create")
             except (AlreadyExistsError, PreconditionError):
@@ -64,21 +64,21 @@ class ObjectStore:
         return True
 
     def new_file(self, path: str) -> ObjectFile:
-        with self.explained(path):
+        with self.translate_errors(path):
             writer = obstore.open_writer(self._bucket, path, buffer_size=_PART_BYTES, max_concurrency=_UPLOADS)
         return ObjectFile(self, path, writer)
 
     def read(self, path: str) -> bytes:
-        with self.explained(path):
+        with self.translate_errors(path):
             return bytes(obstore.get(self._bucket, path).bytes())
 
     def open(self, path: str) -> BinaryIO:
-        with self.explained(path):
+        with self.translate_errors(path):
             return cast(BinaryIO, obstore.open_reader(self._bucket, path))
 
     def move(self, path: str, to: str) -> bool:
         """1 copied by the store 2 the first one removed."""
-        with self.explained(path):
+        with self.translate_errors(path):
             try:
                 obstore.copy(self._bucket, path, to)
             except FileNotFoundError:
@@ -104,18 +104,18 @@ class ObjectStore:
         return self.move(path, to)
 
     def _are_equal(self, path: str, other: str) -> bool:
-        with self.explained(path), contextlib.closing(self.open(path)) as first, contextlib.closing(self.open(other)) as second:
+        with self.translate_errors(path), contextlib.closing(self.open(path)) as first, contextlib.closing(self.open(other)) as second:
             while (data := bytes(first.read(_PART_BYTES))) == bytes(second.read(_PART_BYTES)):
                 if not data:
                     return True
         return False
 
     def remove(self, path: str) -> None:
-        with self.explained(path), contextlib.suppress(FileNotFoundError):
+        with self.translate_errors(path), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._bucket, path)
 
     def file(self, path: str) -> StoredFile | None:
-        with self.explained(path):
+        with self.translate_errors(path):
             try:
                 return _stored(path, obstore.head(self._bucket, path))
             except FileNotFoundError:
@@ -125,21 +125,21 @@ class ObjectStore:
         """By pages of a thousand, in the order in which the store lists. What stands for a folder is no file: an empty object whose key
         ends with a slash, which the library leaves out."""
         try:
-            with self.explained(folder):
+            with self.translate_errors(folder):
                 for page in obstore.list(self._bucket, folder or None, offset=after or None, chunk_size=1000):
                     for each in cast(Sequence[Any], page):
                         file = _stored(each["path"], each)
                         if file.size or (file.path and self.file(file.path) is not None):
                             after = file.path
                             yield file
-        except _OddKeyException:
+        except _InvalidKeyException:
             yield from self._files_by_key(folder, after)
 
-    def check_root(self, *, is_emptied: bool) -> None:
+    def check_root(self, *, may_be_empty: bool) -> None:
         try:
-            with self.explained(""):
-                is_there = is_emptied or any(obstore.list(self._bucket, chunk_size=1))
-        except _OddKeyException:
+            with self.translate_errors(""):
+                is_there = may_be_empty or any(obstore.list(self._bucket, chunk_size=1))
+        except _InvalidKeyException:
             return
         if not is_there:
             raise ConfigException.of(
@@ -150,30 +150,30 @@ class ObjectStore:
         """As ``files``, but keys to which no path leads are left out."""
         if self._listing is None:
             reason = "A key there has an empty part, a part . or .. or a control character, and cannot be listed. Rename the object."
-            raise ConfigException.of(self._keys[0], joined(self._given.rstrip("/"), folder), reason)
+            raise ConfigException.of(self._keys[0], join_path(self._given.rstrip("/"), folder), reason)
         root = f"{self._root}/" if self._root else ""
-        with self.explained(folder):
+        with self.translate_errors(folder):
             for file in self._listing.files(f"{root}{folder}/" if folder else root, f"{root}{after}" if after else ""):
                 path = file.path.removeprefix(root)
                 if _is_path(path):
                     yield replace(file, path=path)
                 elif file.size or not file.path.endswith("/"):
-                    self.left_out.add(path)
+                    self.skipped.add(path)
 
     @contextlib.contextmanager
-    def explained(self, path: str) -> Iterator[None]:
+    def translate_errors(self, path: str) -> Iterator[None]:
         address, credentials = self._keys
-        where = joined(self._given.rstrip("/"), path)
+        where = join_path(self._given.rstrip("/"), path)
         try:
             yield
         except FileNotFoundError as error:
-            self._refuse_missing(error)
+            self._reject_missing_bucket(error)
             raise
         except (BaseError, OSError) as error:
-            if _ODD_KEY in str(error):
-                raise _OddKeyException(f"{where}: {_first_line(error)}") from error
-            self._refuse_missing(error)
-            if isinstance(error, PermissionDeniedError | UnauthenticatedError) or any(status in str(error) for status in REFUSED):
+            if _INVALID_PATH in str(error):
+                raise _InvalidKeyException(f"{where}: {_first_line(error)}") from error
+            self._reject_missing_bucket(error)
+            if isinstance(error, PermissionDeniedError | UnauthenticatedError) or any(status in str(error) for status in ACCESS_DENIED):
                 reason = (
                     f"The store refuses access to {where}. Check {credentials}, and what they are allowed: to list, read, write and delete."
                 )
@@ -183,12 +183,12 @@ class ObjectStore:
     def close(self) -> None:
         """The library closes its connections itself."""
 
-    def _refuse_missing(self, error: Exception) -> None:
-        if any(word in str(error) for word in NO_BUCKET):
+    def _reject_missing_bucket(self, error: Exception) -> None:
+        if any(word in str(error) for word in MISSING_BUCKET):
             raise ConfigException.of(self._keys[0], self._given, "There is no such bucket. Create it, or set another.") from error
 
 
-class _OddKeyException(ConfigException):
+class _InvalidKeyException(ConfigException):
     """A key to which no path leads: the library refuses it, and the page of a listing that has it."""
 
 
@@ -200,7 +200,7 @@ class ObjectFile:
         self.stream = cast(BinaryIO, _Stream(writer))
 
     def close(self) -> None:
-        with self._store.explained(self._path):
+        with self._store.translate_errors(self._path):
             self._writer.close()
 
     def discard(self) -> None:

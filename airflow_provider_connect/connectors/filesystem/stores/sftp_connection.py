@@ -43,7 +43,7 @@ class SftpLogin:
         self._trusted()
         self._keys()
 
-    async def connected(self) -> Any:  # Any: asyncssh.SSHClientConnection
+    async def connect(self) -> Any:  # Any: asyncssh.SSHClientConnection
         trusted, fingerprints = self._trusted()
 
         class Client(asyncssh.SSHClient):  # type: ignore[misc]
@@ -110,28 +110,28 @@ class SftpConnection:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name=f"sftp-{self._login.host}", daemon=True)
             self._thread.start()
-        return asyncio.run_coroutine_threadsafe(self._called(act), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._call_in_loop(act), self._loop).result()
 
     def close(self) -> None:
         loop, thread, self._loop = self._loop, self._thread, None
         if loop is None or thread is None:
             return
-        asyncio.run_coroutine_threadsafe(self._closed(), loop).result()
+        asyncio.run_coroutine_threadsafe(self._close_connection(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
-    async def _called(self, act: Callable[[Any], Awaitable[T]]) -> T:
+    async def _call_in_loop(self, act: Callable[[Any], Awaitable[T]]) -> T:
         try:
             if self._client is None:
-                self._connection = await self._login.connected()
+                self._connection = await self._login.connect()
                 self._client = await self._connection.start_sftp_client(path_errors="surrogateescape")
             return await act(self._client)
         except (asyncssh.DisconnectError, asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, OSError):
-            await self._closed()
+            await self._close_connection()
             raise
 
-    async def _closed(self) -> None:
+    async def _close_connection(self) -> None:
         connection, self._connection, self._client = self._connection, None, None
         if connection is not None:
             connection.abort()

@@ -11,7 +11,14 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 import asyncssh
 
 from airflow_provider_connect.connectors.filesystem.stores.sftp_connection import SftpConnection, SftpLogin
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, is_hidden, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import (
+    UNFINISHED,
+    SkippedFiles,
+    StoredFile,
+    is_hidden,
+    join_path,
+    may_hold_paths_after,
+)
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 T = TypeVar("T")
@@ -27,7 +34,7 @@ class SftpStore:
 
     def __init__(self, login: SftpLogin, folder: str, given: str, *, keys: tuple[str, str, str]) -> None:
         self._connection = SftpConnection(login)
-        self.left_out = LeftOut()
+        self.skipped = SkippedFiles()
         self._root, self._given, self._keys = f"/{folder.strip('/')}".rstrip("/"), given, keys
 
     def create(self, path: str, data: bytes) -> bool:
@@ -36,16 +43,16 @@ class SftpStore:
         unfinished = f"{path}{UNFINISHED}{uuid.uuid4().hex}"
         file = self.new_file(unfinished)
         try:
-            with self.explained(path):
+            with self.translate_errors(path):
                 file.stream.write(data)
             file.close()
-            with self.explained(path):
-                return self._linked(unfinished, path)
+            with self.translate_errors(path):
+                return self._link(unfinished, path)
         finally:
             file.discard()
 
     def new_file(self, path: str) -> SftpFile:
-        with self.explained(path):
+        with self.translate_errors(path):
             try:
                 file = self.call(lambda client: client.open(self._path(path), "wb", encoding=None))
             except _MISSING:
@@ -54,17 +61,17 @@ class SftpStore:
         return SftpFile(self, path, file)
 
     def read(self, path: str) -> bytes:
-        with self.open(path) as file, self.explained(path):
+        with self.open(path) as file, self.translate_errors(path):
             return file.read()
 
     def open(self, path: str) -> BinaryIO:
-        with self.explained(path):
+        with self.translate_errors(path):
             file = self.call(lambda client: client.open(self._path(path), "rb", encoding=None))
             size = self.call(lambda _: file.stat()).size or 0
         return io.BufferedReader(_Reader(self, file, size), _BUFFER_BYTES)
 
     def move(self, path: str, to: str) -> bool:
-        with self.explained(to):
+        with self.translate_errors(to):
             if not self._exists(path):
                 return False
             self._create_folder(to.rpartition("/")[0])
@@ -76,7 +83,7 @@ class SftpStore:
 
     def move_new(self, path: str, to: str) -> bool:
         """By the rename of SFTP itself, which fails where there is a file."""
-        with self.explained(to):
+        with self.translate_errors(to):
             self.call(lambda client: client.lstat(self._path(path)))
             self._create_folder(to.rpartition("/")[0])
             try:
@@ -88,11 +95,11 @@ class SftpStore:
         return True
 
     def remove(self, path: str) -> None:
-        with self.explained(path), contextlib.suppress(*_MISSING):
+        with self.translate_errors(path), contextlib.suppress(*_MISSING):
             self.call(lambda client: client.remove(self._path(path)))
 
     def file(self, path: str) -> StoredFile | None:
-        with self.explained(path):
+        with self.translate_errors(path):
             try:
                 status = self.call(lambda client: client.lstat(self._path(path)))
             except _MISSING:
@@ -102,28 +109,28 @@ class SftpStore:
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
         """Links are not followed. Times are those of SFTP: whole seconds."""
         try:
-            with self.explained(folder):
+            with self.translate_errors(folder):
                 entries: list[Any] = self.call(lambda client: client.readdir(self._path(folder) or "/"))
         except FileNotFoundError:
             return
         found = []
         for entry in entries:
-            path = joined(folder, entry.filename)
+            path = join_path(folder, entry.filename)
             if path != path.encode(errors="replace").decode():
-                self.left_out.add(path)
+                self.skipped.add(path)
             elif entry.attrs.type == asyncssh.FILEXFER_TYPE_DIRECTORY and entry.filename not in (".", ".."):
                 found.append((f"{path}/", entry.attrs))
             elif entry.attrs.type == asyncssh.FILEXFER_TYPE_REGULAR and path > after:
                 found.append((path, entry.attrs))
-            elif entry.attrs.type == asyncssh.FILEXFER_TYPE_SYMLINK and not is_hidden(path) and self._leads_out(path):
-                self.left_out.links.add(path)
+            elif entry.attrs.type == asyncssh.FILEXFER_TYPE_SYMLINK and not is_hidden(path) and self._leaves_store(path):
+                self.skipped.links.add(path)
         for path, status in sorted(found, key=lambda each: each[0]):
             if not path.endswith("/"):
                 yield StoredFile(path, status.size, status.mtime * 1000)
-            elif path > after or after.startswith(path):
+            elif may_hold_paths_after(path, after):
                 yield from self.files(path.rstrip("/"), after)
 
-    def _leads_out(self, link: str) -> bool:
+    def _leaves_store(self, link: str) -> bool:
         """What it leads to within the store is read under its own path, unless it is hidden. One that leads nowhere has no path on some
         servers."""
         try:
@@ -136,21 +143,21 @@ class SftpStore:
     def _real(self, path: str) -> str:
         return str(self.call(lambda client: client.realpath(path)))
 
-    def check_root(self, *, is_emptied: bool) -> None:
-        with self.explained(""):
+    def check_root(self, *, may_be_empty: bool) -> None:
+        with self.translate_errors(""):
             self.call(lambda client: client.stat(self._root or "/"))
 
     def close(self) -> None:
         self._connection.close()
 
     @contextlib.contextmanager
-    def explained(self, path: str) -> Iterator[None]:
-        where = joined(self._given.rstrip("/"), path)
+    def translate_errors(self, path: str) -> Iterator[None]:
+        where = join_path(self._given.rstrip("/"), path)
         address, credentials, host_keys = self._keys
         try:
             yield
         except _MISSING as error:
-            with self.explained(""):
+            with self.translate_errors(""):
                 is_there = self.call(lambda client: client.isdir(self._root or "/"))
             if is_there:
                 raise FileNotFoundError(where) from error
@@ -171,10 +178,10 @@ class SftpStore:
             raise RetriableException(f"{where} cannot be used now: {str(error)[:300] or type(error).__name__}") from error
 
     def call(self, act: Callable[[Any], Awaitable[T]]) -> T:
-        """What the library's client does, in a block of ``explained``."""
+        """What the library's client does, in a block of ``translate_errors``."""
         return self._connection.call(act)
 
-    def _linked(self, path: str, to: str) -> bool:
+    def _link(self, path: str, to: str) -> bool:
         try:
             self.call(lambda client: client.link(self._path(path), self._path(to)))
         except _MISSING:
@@ -219,14 +226,14 @@ class SftpFile:
 
     def close(self) -> None:
         """Durable as far as the server has ``fsync@openssh.com``."""
-        with self._store.explained(self._path):
+        with self._store.translate_errors(self._path):
             self.stream.flush()
             with contextlib.suppress(asyncssh.SFTPOpUnsupported):
                 self._store.call(lambda _: self._file.fsync())
             self._store.call(lambda _: self._file.close())
 
     def discard(self) -> None:
-        with contextlib.suppress(RetriableException, ConfigException), self._store.explained(self._path):
+        with contextlib.suppress(RetriableException, ConfigException), self._store.translate_errors(self._path):
             with contextlib.suppress(asyncssh.Error):
                 self._store.call(lambda _: self._file.close())
             self._store.remove(self._path)

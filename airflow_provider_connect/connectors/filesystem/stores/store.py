@@ -17,6 +17,10 @@ UNFINISHED: Final = ".unfinished-"
 """In the name of what ``create`` has not finished, where a store needs two steps."""
 
 
+PROBE_FILE: Final = ".connect-check"
+"""Read to check access to a store. It need not exist."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A file as a listing shows it. ``tag`` is that of its content, which object stores have."""
@@ -34,7 +38,7 @@ class StoredFile:
 
 
 @dataclass(slots=True)
-class LeftOut:
+class SkippedFiles:
     """What listings of a store have left out: files that no path leads to, and links out of the store, which are not followed."""
 
     names: set[str] = field(default_factory=set)
@@ -50,12 +54,12 @@ class LeftOut:
     @property
     def text(self) -> str:
         """For people; empty where there are none."""
-        names = _left_out(self.names, "file", "no path leads to a name like this. Rename what is to be read")
-        links = _left_out(self.links, "link", "links are not followed. Set url to the folder that holds the files, or move them here")
+        names = _skipped_text(self.names, "file", "no path leads to a name like this. Rename what is to be read")
+        links = _skipped_text(self.links, "link", "links are not followed. Set url to the folder that holds the files, or move them here")
         return ". ".join(filter(None, (names, links)))
 
 
-def _left_out(names: set[str], kind: str, reason: str) -> str:
+def _skipped_text(names: set[str], kind: str, reason: str) -> str:
     if not names:
         return ""
     first, count = min(names), len(names)
@@ -66,7 +70,7 @@ def _left_out(names: set[str], kind: str, reason: str) -> str:
 class NewFile(Protocol):
     """A file that is being written. It is whole only after ``close``; before that object stores show nothing, others what there is.
 
-    Writes to ``stream`` belong in a block of the store's ``explained``."""
+    Writes to ``stream`` belong in a block of the store's ``translate_errors``."""
 
     @property
     def stream(self) -> BinaryIO: ...
@@ -81,7 +85,7 @@ class NewFile(Protocol):
 class Store(Protocol):
     """One store. Calls come from one thread at a time."""
 
-    left_out: LeftOut
+    skipped: SkippedFiles
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a small file at once; False, and nothing is written, where there is one. Of several processes one succeeds."""
@@ -120,11 +124,11 @@ class Store(Protocol):
         """All files below a folder, in the order of their paths, from behind the path ``after``; none where there is no such folder."""
         ...
 
-    def check_root(self, *, is_emptied: bool) -> None:
+    def check_root(self, *, may_be_empty: bool) -> None:
         """Raise ConfigException where the root is not there. A bucket has no folders: there has to be an object below it, unless
-        ``is_emptied``."""
+        ``may_be_empty``."""
 
-    def explained(self, path: str) -> AbstractContextManager[None]:
+    def translate_errors(self, path: str) -> AbstractContextManager[None]:
         """Around calls of the library itself: its errors become exceptions of this package."""
         ...
 
@@ -143,6 +147,11 @@ def is_hidden(path: str) -> bool:
     return any(part.startswith((".", "_")) for part in path.split("/"))
 
 
-def joined(*parts: str) -> str:
+def may_hold_paths_after(folder: str, after: str) -> bool:
+    """Whether paths that begin with ``folder``, a path with ``/`` at its end, may follow the path ``after``."""
+    return folder > after or after.startswith(folder)
+
+
+def join_path(*parts: str) -> str:
     """A path of parts; empty ones are left out."""
     return "/".join(part for part in parts if part)

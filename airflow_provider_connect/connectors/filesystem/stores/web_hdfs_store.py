@@ -15,7 +15,13 @@ import requests
 from fsspec.implementations.webhdfs import WebHDFS  # type: ignore[import-untyped]
 from urllib3.exceptions import NewConnectionError
 
-from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, LeftOut, StoredFile, joined
+from airflow_provider_connect.connectors.filesystem.stores.store import (
+    UNFINISHED,
+    SkippedFiles,
+    StoredFile,
+    join_path,
+    may_hold_paths_after,
+)
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
 _PART_BYTES: Final = 8 << 20
@@ -32,79 +38,79 @@ class WebHdfsStore:
     def __init__(self, name_nodes: Sequence[tuple[str, int]], user: str | None, folder: str, *, key: str, given: str) -> None:
         self._key, self._given, self._root = key, given, f"/{folder.strip('/')}".rstrip("/")
         self._cluster = _Cluster(name_nodes, user)
-        self.left_out = LeftOut()
+        self.skipped = SkippedFiles()
 
     def create(self, path: str, data: bytes) -> bool:
         """1 write under another name 2 rename it to the path, which fails where there is one 3 where it did, remove the other name."""
         unfinished = f"{path}{UNFINISHED}{uuid.uuid4().hex}"
         file = self.new_file(unfinished)
-        with self.explained(path):
+        with self.translate_errors(path):
             file.stream.write(data)
         file.close()
-        with self.explained(path):
-            is_created = self._renamed(unfinished, path)
+        with self.translate_errors(path):
+            is_created = self._rename(unfinished, path)
         if not is_created:
             self.remove(unfinished)
         return is_created
 
     def new_file(self, path: str) -> WebHdfsFile:
-        with self.explained(path):
+        with self.translate_errors(path):
             self._cluster.find_active()
             stream = self._cluster.open(self._path(path), "wb", block_size=_PART_BYTES)
         return WebHdfsFile(self, path, cast(BinaryIO, stream))
 
     def read(self, path: str) -> bytes:
-        with self.explained(path):
+        with self.translate_errors(path):
             return cast(bytes, self._cluster.cat_file(self._path(path)))
 
     def open(self, path: str) -> BinaryIO:
-        with self.explained(path):
+        with self.translate_errors(path):
             return cast(BinaryIO, self._cluster.open(self._path(path), "rb"))
 
     def move(self, path: str, to: str) -> bool:
-        with self.explained(path):
+        with self.translate_errors(path):
             try:
                 self._cluster.info(self._path(path))
                 self._cluster.mkdir(self._path(to).rpartition("/")[0])
-                self._renamed(path, to, renameoptions="OVERWRITE")
+                self._rename(path, to, renameoptions="OVERWRITE")
             except FileNotFoundError:
                 return False
         return True
 
     def move_new(self, path: str, to: str) -> bool:
-        with self.explained(path):
+        with self.translate_errors(path):
             self._cluster.info(self._path(path))
             if self.file(to) is not None:  # a rename into a folder of this name would succeed
                 return False
             self._cluster.mkdir(self._path(to).rpartition("/")[0])
-            return self._renamed(path, to)
+            return self._rename(path, to)
 
     def remove(self, path: str) -> None:
-        with self.explained(path), contextlib.suppress(FileNotFoundError):
+        with self.translate_errors(path), contextlib.suppress(FileNotFoundError):
             self._cluster.rm_file(self._path(path))
 
     def file(self, path: str) -> StoredFile | None:
-        with self.explained(path):
+        with self.translate_errors(path):
             try:
                 return _stored(path, self._cluster.info(self._path(path)))
             except FileNotFoundError:
                 return None
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        with self.explained(folder):
+        with self.translate_errors(folder):
             try:
                 found: list[Any] = self._cluster.ls(self._path(folder), detail=True)
             except FileNotFoundError:
                 return
-        paths = [(joined(folder, each["name"].rpartition("/")[2]), each) for each in found]
+        paths = [(join_path(folder, each["name"].rpartition("/")[2]), each) for each in found]
         for path, each in sorted((f"{path}/" if each["type"] == "directory" else path, each) for path, each in paths):
             if not path.endswith("/"):
                 if path > after:
                     yield _stored(path, each)
-            elif path > after or after.startswith(path):
+            elif may_hold_paths_after(path, after):
                 yield from self.files(path.rstrip("/"), after)
 
-    def check_root(self, *, is_emptied: bool) -> None:
+    def check_root(self, *, may_be_empty: bool) -> None:
         if self.file("") is None:
             raise ConfigException.of(self._key, self._given, "There is no such folder. Create it, or set another.")
 
@@ -112,15 +118,15 @@ class WebHdfsStore:
         self._cluster.session.close()
 
     @contextlib.contextmanager
-    def explained(self, path: str) -> Iterator[None]:
-        where = joined(self._given.rstrip("/"), path)
+    def translate_errors(self, path: str) -> Iterator[None]:
+        where = join_path(self._given.rstrip("/"), path)
         try:
             yield
         except FileNotFoundError:
             raise
         except (RuntimeError, OSError, ValueError) as error:  # a name node in safe mode raises the first; requests' errors are OSErrors
             is_standby = _is_standby(error)
-            if isinstance(error, PermissionError | ValueError) or (_status_of(error) in (401, 403) and not is_standby):
+            if isinstance(error, PermissionError | ValueError) or (_status_code(error) in (401, 403) and not is_standby):
                 reason = f"The cluster refuses {where}. Check hdfs.user, and what that user is allowed."
                 raise ConfigException.of(self._key, self._given, reason) from error
             reason = str(error)[:300]
@@ -130,7 +136,7 @@ class WebHdfsStore:
                     reason = "No name node is active"
             raise RetriableException(f"{where} cannot be used now: {reason}") from error
 
-    def _renamed(self, path: str, to: str, **options: str) -> bool:
+    def _rename(self, path: str, to: str, **options: str) -> bool:
         """By the library's own call, whose ``mv`` hides whether the cluster has renamed the file."""
         answer = self._cluster._call("RENAME", method="put", path=self._path(path), destination=self._path(to), **options)
         return bool(answer.json()["boolean"]) if answer.content else True
@@ -158,7 +164,7 @@ class _Cluster(WebHDFS):  # type: ignore[misc]  # the library has no types
                     raise
                 self.urls.append(self.urls.pop(0))
                 self.url = self.urls[0]
-                if not others or not (isinstance(error, RuntimeError) or _was_not_sent(error)):
+                if not others or not (isinstance(error, RuntimeError) or _was_never_sent(error)):
                     raise
         raise AssertionError
 
@@ -173,7 +179,7 @@ def _is_standby(error: Exception) -> bool:
     return any(each in text for each in _STANDBY)
 
 
-def _was_not_sent(error: requests.RequestException) -> bool:
+def _was_never_sent(error: requests.RequestException) -> bool:
     cause = error.args[0] if error.args else None
     return isinstance(error, requests.ConnectTimeout) or isinstance(getattr(cause, "reason", None), NewConnectionError)
 
@@ -185,7 +191,7 @@ class WebHdfsFile:
         self._store, self._path, self.stream = store, path, stream
 
     def close(self) -> None:
-        with self._store.explained(self._path):
+        with self._store.translate_errors(self._path):
             self.stream.close()
 
     def discard(self) -> None:
@@ -196,6 +202,6 @@ def _stored(path: str, status: Mapping[str, Any]) -> StoredFile:
     return StoredFile(path, status["size"], status["modificationTime"])
 
 
-def _status_of(error: Exception) -> int:
+def _status_code(error: Exception) -> int:
     """The status code of an answer that the library has not understood; 0: there was none."""
     return int(getattr(getattr(error, "response", None), "status_code", 0))

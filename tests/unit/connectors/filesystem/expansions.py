@@ -35,12 +35,12 @@ def packed(data: bytes) -> bytes:
 def avro_file(schema: object, count: int, records: bytes, codec: str = "deflate") -> bytes:
     """An Avro file of one block."""
     metadata = {b"avro.schema": json.dumps(schema).encode(), b"avro.codec": codec.encode()}
-    entries = b"".join(_sized(key) + _sized(value) for key, value in metadata.items())
+    entries = b"".join(_with_size(key) + _with_size(value) for key, value in metadata.items())
     data = packed(records) if codec == "zstandard" else zlib.compress(records, 9, -15)
-    return b"Obj\x01" + _number(len(metadata)) + entries + _number(0) + b"s" * 16 + _number(count) + _sized(data) + b"s" * 16
+    return b"Obj\x01" + _number(len(metadata)) + entries + _number(0) + b"s" * 16 + _number(count) + _with_size(data) + b"s" * 16
 
 
-def _sized(data: bytes) -> bytes:
+def _with_size(data: bytes) -> bytes:
     return _number(len(data)) + data
 
 

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import orc
 
 from airflow_provider_connect.connectors.filesystem.formats.content import Content
-from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen
+from airflow_provider_connect.connectors.filesystem.formats.contract import NonClosingFile
 from airflow_provider_connect.connectors.filesystem.formats.file_format import file_format
 from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS
 from airflow_provider_connect.errors import DataException
@@ -69,7 +69,7 @@ def test_a_fault_behind_very_many_bytes_takes_no_longer_than_they_do(codec: str)
     for index in range(1, 9):
         whole[-index] ^= 0xFF
     begun = time.process_time()
-    content = Content(KeptOpen(io.BytesIO(whole + b"garbage")), codec, None)
+    content = Content(NonClosingFile(io.BytesIO(whole + b"garbage")), codec, None)
     size = 0
     while data := content.read(1 << 20):
         size += len(data)

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import orc
 
 from airflow_provider_connect.connectors.filesystem.formats import orc_rows
-from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen
+from airflow_provider_connect.connectors.filesystem.formats.contract import NonClosingFile
 from airflow_provider_connect.connectors.filesystem.formats.file_format import file_format
 from airflow_provider_connect.connectors.filesystem.formats.orc_runs import all_runs, varint
 from airflow_provider_connect.errors import DataException
@@ -58,7 +58,7 @@ def test_small_files_are_measured_by_what_they_hold(codec: str, threshold: float
     table = pa.table({"t": texts, "l": lists, "m": maps}, types)
     file = io.BytesIO()
     orc.write_table(table, file, compression=codec, dictionary_key_size_threshold=threshold)
-    (measure,) = orc_rows._measures(orc_rows.Tail(KeptOpen(file)), range(1)).values()
+    (measure,) = orc_rows._measures(orc_rows.Tail(NonClosingFile(file)), range(1)).values()
     assert measure.rows == 2000
     assert table.nbytes / 2 < measure.bytes < 4 * table.nbytes
     listed = table.select(["l", "m"]).nbytes

@@ -27,7 +27,7 @@ from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.offset_row import OffsetRow
 
-MOST_OPEN = 7
+MAX_OPEN_FILES = 7
 SECONDS = 30.0
 
 
@@ -49,7 +49,7 @@ class OpenFiles(PartitionFiles):
         return self._open
 
 
-def opened(folder: Path, most_records: int = -1) -> OpenFiles:
+def opened(folder: Path, max_records: int = -1) -> OpenFiles:
     store = CountedStore(ALL_ALLOWED.folder("url", str(folder)))
     files = OpenFiles(
         TopicPartition("t", 0),
@@ -57,10 +57,10 @@ def opened(folder: Path, most_records: int = -1) -> OpenFiles:
         CommitChain(store, "state"),
         file_format("json", None, {}),
         FieldPartitioner(("a",)),
-        Rotation(Timestamps(), lambda: 0, ZoneInfo("UTC"), most_records=most_records),
+        Rotation(Timestamps(), lambda: 0, ZoneInfo("UTC"), max_records=max_records),
         FileNames("data"),
         Compatibility.NONE,
-        MOST_OPEN,
+        MAX_OPEN_FILES,
     )
     store.files_of = files
     files.chain.take("t-0", OffsetRow(None, "topic:1", 1))
@@ -84,15 +84,15 @@ def written(files: OpenFiles) -> dict[str, list[int]]:
     return found
 
 
-def most_open(files: OpenFiles) -> int:
+def max_open_files(files: OpenFiles) -> int:
     assert isinstance(files.store, CountedStore)
     return files.store.most
 
 
-@pytest.mark.parametrize("values", [3, MOST_OPEN, MOST_OPEN + 1, 100])
-@pytest.mark.parametrize("most_records", [-1, 10])
-def test_no_more_files_are_open_than_there_may_be(tmp_path: Path, values: int, most_records: int) -> None:
-    chance, files = random.Random(values), opened(tmp_path, most_records)
+@pytest.mark.parametrize("values", [3, MAX_OPEN_FILES, MAX_OPEN_FILES + 1, 100])
+@pytest.mark.parametrize("max_records", [-1, 10])
+def test_no_more_files_are_open_than_there_may_be(tmp_path: Path, values: int, max_records: int) -> None:
+    chance, files = random.Random(values), opened(tmp_path, max_records)
     texts = [f"v{chance.randrange(values)}" for _ in range(500)]
     for first in range(0, len(texts), 100):
         files.write(batch(texts[first : first + 100], first))
@@ -101,7 +101,7 @@ def test_no_more_files_are_open_than_there_may_be(tmp_path: Path, values: int, m
     for number, text in enumerate(texts):
         expected.setdefault(f"a={text}", []).append(number)
     assert written(files) == expected
-    assert most_open(files) < MOST_OPEN  # before the last was counted
+    assert max_open_files(files) < MAX_OPEN_FILES  # before the last was counted
 
 
 def test_a_batch_of_values_that_are_all_different_is_written_in_time(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_batch_of_values_that_are_all_different_is_written_in_time(tmp_path: P
     files.write(batch([f"{number:x}" for number in range(3000)]))
     files.end()
     assert len(files.finished) == len(written(files)) == 3000
-    assert most_open(files) < MOST_OPEN
+    assert max_open_files(files) < MAX_OPEN_FILES
     assert time.process_time() - begun < SECONDS
 
 

@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.connectors.filesystem.source import progress, task
-from airflow_provider_connect.connectors.filesystem.source.archive import archive
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
 from airflow_provider_connect.connectors.filesystem.source.settings import SourceSettings
-from airflow_provider_connect.connectors.filesystem.source.task import FileSystemSourceTask
+from airflow_provider_connect.connectors.filesystem.source.task import FileSystemSourceTask, archive
 from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
 from airflow_provider_connect.connectors.filesystem.stores.location import open_store
 from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile
@@ -578,7 +577,7 @@ def test_a_store_that_cannot_be_reached_for_a_while_loses_and_doubles_nothing(fo
         ("cleanup.policy", "burn", "none"),
         ("file.modified.from", "2026-01-30T00:00:00", "a time with its zone"),
         ("file.modified.to", "today", "a time with its zone"),
-        ("encoding", "base64", "no encoding of text"),
+        ("encoding", "base64", "Not an encoding of text"),
         ("csv.delimiter", ";;", "one ASCII character"),
         ("url", "ftp://host/x", "url"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.lake.delta_history import info_of, restored_offset, was_restored
+from airflow_provider_connect.connectors.lake.delta_history import commit_info, restored_offset, was_restored
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
 
@@ -15,7 +15,7 @@ TOPIC = 7
 
 
 def ours(offset: int | None, partition: TopicPartition = HERE, topic: int = TOPIC) -> dict[str, Any]:
-    return {"operation": "WRITE", **info_of("sink", {partition: (offset, topic)})}
+    return {"operation": "WRITE", **commit_info("sink", {partition: (offset, topic)})}
 
 
 def restore(version: object = None, **more: object) -> dict[str, Any]:

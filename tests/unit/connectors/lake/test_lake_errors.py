@@ -23,11 +23,11 @@ Translated = Callable[[Exception], Exception]
 
 
 def of_iceberg(error: Exception) -> Exception:
-    return iceberg_errors.translated(error, "/warehouse")
+    return iceberg_errors.translate_error(error, "/warehouse")
 
 
 def of_delta(error: Exception) -> Exception:
-    return delta_errors.translated(error, "/lake/notes")
+    return delta_errors.translate_error(error, "/lake/notes")
 
 
 def of_number(number: int, kind: type[OSError] = OSError) -> OSError:
@@ -143,9 +143,9 @@ def test_nothing_is_made_of_an_error_that_is_not_known(translated: Translated, e
 
 def test_rows_are_at_fault_for_what_they_bring_about_alone() -> None:
     for error in (pa.ArrowInvalid("x"), pa.ArrowNotImplementedError("x"), of_number(errno.ENAMETOOLONG)):
-        assert isinstance(iceberg_errors.of_rows("shop.notes", error), DataException)
+        assert isinstance(iceberg_errors.row_error("shop.notes", error), DataException)
     for other in (KeyError("x"), of_number(errno.ENOSPC), FencedException("x")):
-        assert iceberg_errors.of_rows("shop.notes", other) is other
+        assert iceberg_errors.row_error("shop.notes", other) is other
 
 
 class _Nothing:

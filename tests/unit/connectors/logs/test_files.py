@@ -53,7 +53,7 @@ def test_folders_are_found_at_any_depth_and_by_no_link(tmp_path: Path) -> None:
     (tmp_path / "a" / "link").symlink_to(tmp_path / "d")
 
     def found(path: str) -> list[str]:
-        return [folder.path.removeprefix(f"{tmp_path}/") for folder in PathPattern.of(f"{tmp_path}/{path}").found_folders(ALL_ALLOWED, {})]
+        return [folder.path.removeprefix(f"{tmp_path}/") for folder in PathPattern.of(f"{tmp_path}/{path}").list_folders(ALL_ALLOWED, {})]
 
     assert found("a/*/*.log") == ["a/b"]
     assert found("**/x.log") == [str(tmp_path), "a", "a/b", "a/b/c", "d"]
@@ -63,13 +63,13 @@ def test_folders_are_found_at_any_depth_and_by_no_link(tmp_path: Path) -> None:
 
 def test_a_folder_out_of_what_is_allowed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigException, match=r"paths.*connectors\.allowed\.paths"):
-        list(PathPattern.of("/etc/*.conf").found_folders(AllowedPaths((str(tmp_path),)), {}))
+        list(PathPattern.of("/etc/*.conf").list_folders(AllowedPaths((str(tmp_path),)), {}))
 
 
 @pytest.mark.parametrize("path", ["app.log", "/logs/", "", "/logs/[b-a].log/x"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     if path.endswith("/x"):
-        assert list(PathPattern.of(path).found_folders(ALL_ALLOWED, {})) == []
+        assert list(PathPattern.of(path).list_folders(ALL_ALLOWED, {})) == []
         return
     with pytest.raises(ConfigException, match="paths"):
         PathPattern.of(path)
@@ -93,7 +93,7 @@ def test_links_folders_and_pipes_are_no_log_files(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("x")
     (tmp_path / "b.log").symlink_to(tmp_path / "a.log")
     (tmp_path / "c.log").mkdir()
-    [folder] = PathPattern.of(f"{tmp_path}/*.log").found_folders(ALL_ALLOWED, {})
+    [folder] = PathPattern.of(f"{tmp_path}/*.log").list_folders(ALL_ALLOWED, {})
     assert [file.name for file in FolderFiles(names("/*.log")).listed(folder)] == ["a.log"]
 
 
@@ -101,7 +101,7 @@ def test_a_rotated_file_that_has_changed_since_it_was_listed_is_listed_again(tmp
     """Its inode may be another file's by now: an inode is used again as soon as its file is removed."""
     for name in ("a.log", "a.log.1"):
         (tmp_path / name).write_text("one\n")
-    [folder] = PathPattern.of(f"{tmp_path}/*.log").found_folders(ALL_ALLOWED, {})
+    [folder] = PathPattern.of(f"{tmp_path}/*.log").list_folders(ALL_ALLOWED, {})
     files = FolderFiles(names("/*.log"))
     listed = files.listed(folder)
     for name in ("a.log", "a.log.1"):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors.logs import formats
-from airflow_provider_connect.connectors.logs.config import CONFIG_DEF, LineSettings
+from airflow_provider_connect.connectors.logs.settings import CONFIG_DEF, LineSettings
 from airflow_provider_connect.data.columns import values_of
 from airflow_provider_connect.data.schema import Struct
 from airflow_provider_connect.errors import ConfigException

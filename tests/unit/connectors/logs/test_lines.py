@@ -16,9 +16,9 @@ LINES = ["\N{LATIN SMALL LETTER U WITH DIAERESIS}ber", "", "zwei\rdrei", "Euro \
 
 
 def lines_of(data: bytes, name: str, *, is_first: bool = True) -> tuple[list[str | None], list[int]]:
-    encoding = Encoding.of(name).ordered(data)
+    encoding = Encoding.of(name).with_byte_order(data)
     ends = encoding.line_ends(data)
-    return encoding.decoded(data, ends, is_first=is_first).to_pylist(), ends.tolist()
+    return encoding.decode(data, ends, is_first=is_first).to_pylist(), ends.tolist()
 
 
 @pytest.mark.parametrize("name", ["utf-8", "UTF8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "windows-1252", "iso-8859-15", "gb18030"])

@@ -40,7 +40,7 @@ class RotatedLog:
         self._path = folder / "app.log"
         self._seconds = 1_700_000_000.0
         self._days = 0
-        self._left = b""  # of a line that is written in part
+        self._remainder_text = b""  # of a line that is written in part
         self._old: BinaryIO | None = None  # a renamed file that the writer has not closed yet
         self._copy: tuple[Path, bool] | None = None  # a copy in the making, and whether it is whole
         self._compressed: tuple[Path, Path, bool] | None = None  # a file, what it becomes, and whether that is whole
@@ -50,11 +50,11 @@ class RotatedLog:
         if self._copy is not None and self._copy[1]:
             return
         for _ in range(self._chance.randint(1, 8)):
-            data, self._left = self._left or self._line(), b""
+            data, self._remainder_text = self._remainder_text or self._line(), b""
             if self._chance.random() < 0.15:
                 cut = self._chance.randint(0, len(data) - 1)
                 self._put(self._file, data[:cut])
-                self._left = data[cut:]
+                self._remainder_text = data[cut:]
                 return
             self._put(self._file, data)
 
@@ -69,8 +69,8 @@ class RotatedLog:
     def rename(self) -> None:
         if self._copy or self._old or self._compressed:
             return
-        self._put(self._file, self._left)
-        self._left = b""
+        self._put(self._file, self._remainder_text)
+        self._remainder_text = b""
         self._path.rename(self._rotated())
         if self._chance.random() < 0.5:
             self._old = self._file
@@ -80,7 +80,7 @@ class RotatedLog:
 
     def copy(self) -> None:
         """One step of copytruncate: a part is copied, all, the file is cut."""
-        if self._compressed or self._old or self._left:
+        if self._compressed or self._old or self._remainder_text:
             return
         data = self._path.read_bytes()
         if self._copy is None and data:
@@ -120,8 +120,8 @@ class RotatedLog:
             self._compressed = path, compressed, True
 
     def finish(self) -> None:
-        self._put(self._file, self._left)
-        self._left = b""
+        self._put(self._file, self._remainder_text)
+        self._remainder_text = b""
         self.write_on()
         while self._copy:
             self.copy()

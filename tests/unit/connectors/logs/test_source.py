@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.logs import positions
+from airflow_provider_connect.connectors.logs import folder_positions
 from airflow_provider_connect.connectors.logs.source import LogSourceConnector
 from airflow_provider_connect.data.records import SourceRecord
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
@@ -233,7 +233,7 @@ def test_files_by_two_names_are_read_once(logs: Logs) -> None:
 
 
 def test_offsets_of_files_that_are_gone_are_removed_in_time(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(positions, "MOST_MISSING", 3)
+    monkeypatch.setattr(folder_positions, "MAX_MISSING", 3)
     elsewhere = logs.folder / "elsewhere"
     elsewhere.mkdir()
     for number in range(10):
@@ -352,11 +352,11 @@ def test_a_line_of_any_length_takes_little_memory(logs: Logs) -> None:
         if polled is None:
             break
         values += texts(polled)
-    most_bytes = tracemalloc.get_traced_memory()[1]
+    max_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     task.stop()
     assert values == ["one", "two"]
-    assert most_bytes < 32 << 20
+    assert max_bytes < 32 << 20
     [text] = errors
     assert "line.max.bytes" in text
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 from airflow_provider_connect.connectors.logs import formats
 from airflow_provider_connect.connectors.logs.files import PATHS, NameFilter, PathPattern
 from airflow_provider_connect.connectors.logs.formats import LineFormat, LineTime, PatternFormat
-from airflow_provider_connect.connectors.logs.lines import ENCODING, Encoding, Entries
+from airflow_provider_connect.connectors.logs.lines import Encoding, Entries
 from airflow_provider_connect.connectors.logs.reader import Limits
+from airflow_provider_connect.connectors.text_encoding import ENCODING
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, ListOf, NonEmptyString, OneOf, Range, Type
@@ -154,7 +155,7 @@ class LineSettings:
         """Raises ConfigException. Imports polars where there are patterns."""
         start = config[ENTRY_START]
         if start is not None:
-            formats.groups_of(ENTRY_START, start)
+            formats.group_names(ENTRY_START, start)
         entries = None if start is None else Entries(start, config[ENTRY_LINES], config[LINE_BYTES])
         form, time = _format(config), _time(config)
         if isinstance(form, PatternFormat) and time is not None and time.field is not None and f"<{time.field}>" not in form.pattern:
@@ -178,7 +179,7 @@ def _format(config: Mapping[str, Any]) -> LineFormat:
         if len(delimiter) != 1 or delimiter in '"\n\r':
             raise ConfigException.of(DELIMITER, delimiter, "A delimiter is one character, and no quotation mark.")
         return PatternFormat(name, formats.csv_pattern(fields, delimiter), _types(config, fields), is_quoted=True)
-    groups = [] if config[PATTERN] is None else formats.groups_of(PATTERN, config[PATTERN])
+    groups = [] if config[PATTERN] is None else formats.group_names(PATTERN, config[PATTERN])
     named = [group for group in groups if not group.isdigit()]
     if not named or formats.LINE in named:
         raise ConfigException.of(PATTERN, config[PATTERN], "Set an expression with named groups, such as (?P<level>\\w+) (?P<text>.*).")
@@ -199,11 +200,11 @@ def _time(config: Mapping[str, Any]) -> LineTime | None:
     if field is None and pattern is None:
         return LineTime("time", None, formats.WEB_TIME, "UTC") if config[FORMAT] in ("common", "combined") else None
     if field is not None:
-        formats.refuse_wrong_field(TIME_FIELD, field)
-    if pattern is not None and not formats.groups_of(TIME_PATTERN, pattern):
+        formats.check_field_name(TIME_FIELD, field)
+    if pattern is not None and not formats.group_names(TIME_PATTERN, pattern):
         raise ConfigException.of(TIME_PATTERN, pattern[:200], "Put the time into a group: ^(\\S+)")
     time = LineTime(field, pattern, form, config[TIME_ZONE])
-    formats.refuse_wrong_time(time, TIME_FORM, TIME_ZONE)
+    formats.check_time_format(time, TIME_FORM, TIME_ZONE)
     return time
 
 

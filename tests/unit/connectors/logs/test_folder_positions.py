@@ -9,8 +9,8 @@ from typing import BinaryIO, cast
 import pytest
 
 from airflow_provider_connect.connectors.logs.files import LogFile
+from airflow_provider_connect.connectors.logs.folder_positions import FolderPositions
 from airflow_provider_connect.connectors.logs.position import Identity, Position, fingerprint
-from airflow_provider_connect.connectors.logs.positions import FolderPositions
 
 READ = b"".join(b"%d %s\n" % (number, b"x" * 90) for number in range(8))
 WHOLE = READ + b"".join(b"%d %s\n" % (number, b"y" * 90) for number in range(8, 40))
@@ -23,7 +23,7 @@ class Folder:
         self.path = path
         self.before_opening: Callable[[str], None] = lambda name: None
         self.positions = FolderPositions(
-            str(path), lambda _: None, self.opened, keeps_for=10**12, completes_after=10**12, flushes_open=False
+            str(path), lambda _: None, self.opened, retention=10**12, completion_time=10**12, completes_open_entries=False
         )
         (path / "app.log").write_bytes(read)
         file = self.listed("app.log")

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from airflow_provider_connect.connectors.logs.compressed import DamagedException, GzipContent
+from airflow_provider_connect.connectors.logs.gzip_content import DamagedException, GzipContent
 
 TEXT = "".join(f"line {number} {random.Random(number).random()}\n" for number in range(20_000)).encode()
 PACKED = gzip.compress(TEXT)

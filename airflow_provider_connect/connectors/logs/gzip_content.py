@@ -79,32 +79,32 @@ class GzipContent:
         """Some of the next bytes, perhaps none yet."""
         self._input = self._input or self._raw.read(_CHUNK_BYTES)
         if not self._input:
-            return self._ended(most)
+            return self._finish(most)
         if self._is_between:
-            self._skip()
+            self._skip_to_member()
             return b""
         before = self._member.copy()
         try:
             found = self._member.decompress(self._input, most)
         except zlib.error:
-            return self._rescued(before)
+            return self._rescue(before)
         rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
         self._consume(len(self._input) - len(rest))
         if self._member.eof:
             self._end_member()
         return found
 
-    def _ended(self, most: int) -> bytes:
+    def _finish(self, most: int) -> bytes:
         """What is left to come out where the file ends."""
         is_within = not self._is_between and self._input_at > 0
         found = self._member.decompress(b"", most) if is_within else b""
         if not found:
             self._is_over = True
             if is_within:
-                self._note("it ends before its compressed data does", is_complete=False)
+                self._record_damage("it ends before its compressed data does", is_complete=False)
         return found
 
-    def _skip(self) -> None:
+    def _skip_to_member(self) -> None:
         """Go to where the next member begins."""
         rest = self._input[self._skipped :]
         self._skipped = max(0, self._skipped - len(self._input))
@@ -113,7 +113,7 @@ class GzipContent:
         if rest:
             self._member, self._is_between = zlib.decompressobj(_GZIP), False
 
-    def _rescued(self, member: zlib._Decompress) -> bytes:
+    def _rescue(self, member: zlib._Decompress) -> bytes:
         """What comes out before the error, found byte by byte."""
         found: list[bytes] = []
         is_first = self._members == 0
@@ -125,14 +125,16 @@ class GzipContent:
                 text = str(error).rpartition(": ")[2]
                 if text in ("incorrect data check", "incorrect length check"):
                     self._skipped = _CHECKSUM_BYTES if "data" in text else 0
-                    self._note(f"its checksum is wrong ({text})", is_complete=True)
+                    self._record_damage(f"its checksum is wrong ({text})", is_complete=True)
                     self._end_member()
                     break
                 self._is_over = True
                 if "header" in text and not is_first:
-                    self._note("what follows is no compressed data", is_complete=True)
+                    self._record_damage("what follows is no compressed data", is_complete=True)
                 else:
-                    self._note("it is not gzip" if "header" in text else f"its compressed data is invalid ({text})", is_complete=False)
+                    self._record_damage(
+                        "it is not gzip" if "header" in text else f"its compressed data is invalid ({text})", is_complete=False
+                    )
                 break
         return b"".join(found)
 
@@ -144,7 +146,7 @@ class GzipContent:
         self._input = self._input[count:]
         self._input_at += count
 
-    def _note(self, reason: str, *, is_complete: bool) -> None:
+    def _record_damage(self, reason: str, *, is_complete: bool) -> None:
         """The first damage is the one that is named; the last decides whether bytes are missing at the end."""
         first = self.damage
         self.damage = Damage(reason if first is None else first.reason, self._input_at if first is None else first.at, is_complete)

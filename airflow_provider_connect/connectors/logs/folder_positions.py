@@ -17,13 +17,13 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.logs.compressed import DamagedException, GzipContent
-from airflow_provider_connect.connectors.logs.files import Content, Failures, LogFile, text_of_path
+from airflow_provider_connect.connectors.logs.files import Content, Failures, LogFile, path_text
+from airflow_provider_connect.connectors.logs.gzip_content import DamagedException, GzipContent
 from airflow_provider_connect.connectors.logs.position import FINGERPRINT_BYTES, Identity, Position, at, fingerprint
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.connector import OffsetReader
 
-MOST_MISSING: Final = 1000
+MAX_MISSING: Final = 1000
 """Files of a folder that are remembered when they are gone."""
 
 Change = tuple[dict[str, object], dict[str, object]]
@@ -49,9 +49,9 @@ class FolderPositions:
     path: str
     offset: OffsetReader
     opened: Opened
-    keeps_for: int
-    completes_after: int
-    flushes_open: bool  # whether the last entry of a file that may go on is complete by time: it has several lines
+    retention: int
+    completion_time: int
+    completes_open_entries: bool  # whether the last entry of a file that may go on is complete by time: it has several lines
     changes: list[Change] = field(default_factory=list)
     known: dict[Identity, Position] = field(default_factory=dict)
     failures: Failures = field(default_factory=dict)
@@ -63,8 +63,8 @@ class FolderPositions:
     _seen: set[Identity] = field(default_factory=set)
     _listed: list[list[int]] | None = None
     _ends: dict[tuple[int, int, int, int], tuple[int, bytes]] = field(default_factory=dict)
-    _rested: Sequence[LogFile] = ()
-    _rest_ends: float = 0
+    _unchanged_files: Sequence[LogFile] = ()
+    _unchanged_until: float = 0
     _now: int = 0
 
     def load(self) -> None:
@@ -88,20 +88,20 @@ class FolderPositions:
 
     @property
     def partition(self) -> dict[str, object]:
-        return {"folder": text_of_path(self.path)}
+        return {"folder": path_text(self.path)}
 
     def path_of(self, file: LogFile) -> str:
         """For people: bytes of a name that are no text are replaced."""
-        return text_of_path(f"{self.path}/{file.name}")
+        return path_text(f"{self.path}/{file.name}")
 
     def unread(self, files: Sequence[LogFile], now: int, *, skips_old: bool = False) -> list[Unread]:
         """What there is to read, in the order of ``files``. ``changes`` then has the offsets to be committed before anything of it, and
         ``failures`` the files that could not be read. ``skips_old``: a folder that was never read begins at the ends of its files."""
         self.failures = {}
         self._now = now
-        if self._rested and now < self._rest_ends and files == self._rested:
+        if self._unchanged_files and now < self._unchanged_until and files == self._unchanged_files:
             return []
-        found, arrived = self._recognised(files, now)
+        found, arrived = self._recognize(files, now)
         skips_old = skips_old and self._listed is None
         for file in arrived:
             try:
@@ -119,7 +119,7 @@ class FolderPositions:
             self._paths[identity], self._sizes[identity] = self.path_of(file), file.size
         order = {(file.device, file.inode): number for number, file in enumerate(files)}
         waiting = sorted((Unread(*each) for each in unread if self._is_unread(*each)), key=lambda each: order[each.identity[:2]])
-        self._rested = ()
+        self._unchanged_files = ()
         if not waiting and not self.changes and len(found) + self._ignored == len(files):
             self._rest(files, found)
         return waiting
@@ -127,8 +127,8 @@ class FolderPositions:
     def _rest(self, files: Sequence[LogFile], found: Mapping[Identity, LogFile]) -> None:
         """All is read. Note until when it stays so if no file changes."""
         left = (file for identity, file in found.items() if self._is_unread(identity, file, self.known[identity], is_final=True))
-        ends = [*(file.modified + self.completes_after for file in left), *(since + self.keeps_for for since in self._missing.values())]
-        self._rested, self._rest_ends = files, min(ends, default=math.inf)
+        ends = [*(file.modified + self.completion_time for file in left), *(since + self.retention for since in self._missing.values())]
+        self._unchanged_files, self._unchanged_until = files, min(ends, default=math.inf)
 
     def _is_unread(self, identity: Identity, file: LogFile, position: Position, is_final: bool) -> bool:
         if not position.is_at_rest(file):
@@ -136,13 +136,13 @@ class FolderPositions:
         if file.is_compressed:
             return is_final and not position.is_settled
         is_left = position.bytes < file.size
-        return is_left and is_final and (file.is_rotated or (self.flushes_open and not position.is_settled))
+        return is_left and is_final and (file.is_rotated or (self.completes_open_entries and not position.is_settled))
 
     def _is_final(self, file: LogFile) -> bool:
         """Whether no process goes on writing it, as far as that can be known."""
-        return self._now - file.modified > self.completes_after
+        return self._now - file.modified > self.completion_time
 
-    def _recognised(self, files: Sequence[LogFile], now: int) -> tuple[dict[Identity, LogFile], list[LogFile]]:
+    def _recognize(self, files: Sequence[LogFile], now: int) -> tuple[dict[Identity, LogFile], list[LogFile]]:
         """The files whose content is known, and the others. Known content that has left its file gets a generation."""
         found: dict[Identity, LogFile] = {}
         arrived = []
@@ -150,7 +150,7 @@ class FolderPositions:
         for file in files:
             identity = Identity(file.device, file.inode)
             position = self._known(identity)
-            if position is not None and self._is_same(file, position) and not self._is_on_used_inode(file, position, files):
+            if position is not None and self._is_same(file, position) and not self._reuses_inode(file, position, files):
                 found[identity] = file
                 self._missing.pop(identity, None)
                 continue
@@ -187,14 +187,14 @@ class FolderPositions:
             if content is None:  # renamed since: the next scan decides
                 return True
             with closing(content):
-                return position.has_content_of(content, as_far_as_readable=self._is_final(file))
+                return position.matches(content, as_far_as_readable=self._is_final(file))
         except DamagedException:
             return False
         except OSError as error:  # the next scan decides
             self.failures[self.path_of(file)] = error
             return True
 
-    def _is_on_used_inode(self, file: LogFile, position: Position, files: Sequence[LogFile]) -> bool:
+    def _reuses_inode(self, file: LogFile, position: Position, files: Sequence[LogFile]) -> bool:
         """Whether a compressed file that has the content of ``position`` is a copy, in the making, of a file that is still there: the
         position was another file's, whose inode the copy has got."""
         if not file.is_compressed or position.is_at_rest(file):
@@ -205,8 +205,8 @@ class FolderPositions:
                 if content is None:
                     return False
                 head = at(content, 0, FINGERPRINT_BYTES)
-                originals = (self._open_in(open_files, other) for other in files if _may_be_copied(other, file))
-                return any(original is not None and self._is_part(file, content, head, original) for original in originals)
+                originals = (self._open_in(open_files, other) for other in files if _may_be_copy(other, file))
+                return any(original is not None and self._is_prefix(file, content, head, original) for original in originals)
         except (OSError, DamagedException):  # what it is shows once it is read
             return False
 
@@ -220,7 +220,7 @@ class FolderPositions:
         if content is None:
             return None
         with closing(content):
-            head, is_damaged = _head_of(content)
+            head, is_damaged = _read_head(content)
             if is_damaged and not self._is_final(file):
                 return None
             try:
@@ -230,7 +230,7 @@ class FolderPositions:
                     return None
             except DamagedException:
                 return None
-            end = _end_of(content, file, is_final=self._is_final(file)) if skips_old else Position()
+            end = _end_position(content, file, is_final=self._is_final(file)) if skips_old else Position()
         identity = Identity(file.device, file.inode)
         self._missing.pop(identity, None)
         self.known[identity] = end if origin is None else self._drop(origin)
@@ -251,7 +251,7 @@ class FolderPositions:
                 continue
             is_short = position.bytes < FINGERPRINT_BYTES
             is_enough = file.is_compressed or identity.generation or not is_short or self._paths.get(identity) == self.path_of(file)
-            if is_enough and position.has_content_of(content, as_far_as_readable=self._is_final(file)):
+            if is_enough and position.matches(content, as_far_as_readable=self._is_final(file)):
                 found.append(identity)
         return max(found, key=lambda identity: self.known[identity].bytes, default=None)
 
@@ -259,18 +259,18 @@ class FolderPositions:
         """Whether ``file`` is a copy of ``other``, which is still there as it was: it is to be read instead, until it is cut or removed.
 
         One that is cut since it was recognised counts as well: for the next scan it is the origin, whose position is known."""
-        if not _may_be_copied(other, file):
+        if not _may_be_copy(other, file):
             return False
         original = self.opened(other)
         if original is None:
             return True  # renamed since: the next scan decides
         with closing(original):
-            if self._is_part(file, content, head, original):
+            if self._is_prefix(file, content, head, original):
                 return True
             position = self.known.get(Identity(other.device, other.inode))
-            return position is not None and position.bytes > 0 and not position.has_content_of(original)
+            return position is not None and position.bytes > 0 and not position.matches(original)
 
-    def _is_part(self, file: LogFile, content: Content, head: bytes, original: Content) -> bool:
+    def _is_prefix(self, file: LogFile, content: Content, head: bytes, original: Content) -> bool:
         """Whether ``original`` begins with what ``file`` holds, by its first kilobyte and its last one; of a compressed file that may still
         be written by its first one alone."""
         begin = at(original, 0, FINGERPRINT_BYTES)
@@ -303,7 +303,7 @@ class FolderPositions:
         """Report, once, what was left of files that are gone, and files that were cut of which no copy is there."""
         for identity, since in self._missing.items():
             position = self.known[identity]
-            if position.is_noted or now - since <= self.completes_after:
+            if position.is_noted or now - since <= self.completion_time:
                 continue
             path, left = self._paths.get(identity, ""), max(position.size, self._sizes.get(identity, -1)) - position.bytes
             is_cut = identity.generation and self._paths.get(Identity(*identity[:2])) == path
@@ -321,7 +321,7 @@ class FolderPositions:
         """Files that have been gone for too long, or are too many, lose their positions."""
         oldest = sorted(self._missing, key=lambda identity: self._missing[identity])
         for number, identity in enumerate(oldest):
-            if number < len(oldest) - MOST_MISSING or now - self._missing[identity] > self.keeps_for:
+            if number < len(oldest) - MAX_MISSING or now - self._missing[identity] > self.retention:
                 self._drop(identity)
 
     def _list(self) -> None:
@@ -331,12 +331,12 @@ class FolderPositions:
             self.changes.insert(0, (self.partition, {"files": listed}))
 
 
-def _may_be_copied(other: LogFile, file: LogFile) -> bool:
+def _may_be_copy(other: LogFile, file: LogFile) -> bool:
     """Whether ``file`` may be a copy of ``other``, by their names."""
     return other is not file and not other.is_compressed and other.stem == file.stem
 
 
-def _head_of(content: Content) -> tuple[bytes, bool]:
+def _read_head(content: Content) -> tuple[bytes, bool]:
     """The first bytes, and whether damage is the reason that there are no more."""
     if not isinstance(content, GzipContent):
         return at(content, 0, FINGERPRINT_BYTES), False
@@ -345,7 +345,7 @@ def _head_of(content: Content) -> tuple[bytes, bool]:
     return head, len(head) < FINGERPRINT_BYTES and content.damage is not None
 
 
-def _end_of(content: Content, file: LogFile, *, is_final: bool) -> Position:
+def _end_position(content: Content, file: LogFile, *, is_final: bool) -> Position:
     """The position behind all that can be read of a file; what follows is the rest of a line unless it ends with one."""
     size = content.seek(sys.maxsize) if isinstance(content, GzipContent) else content.seek(0, 2)
     length = min(size, FINGERPRINT_BYTES)
@@ -366,7 +366,7 @@ def _files_of(listed: Mapping[str, Any]) -> list[list[int]]:
     return files
 
 
-def refuse_wrong(partition: Any, offset: Any) -> None:
+def check_offset(partition: Any, offset: Any) -> None:
     """Raises ConnectException for an offset that a user gives and no run could go on from. Any: JSON from a user."""
     if not isinstance(partition, Mapping) or set(partition) not in ({"folder"}, {"device", "inode"}, set(Identity._fields)):
         raise ConnectException("Partition objects must have the key 'folder', or 'device' and 'inode'")

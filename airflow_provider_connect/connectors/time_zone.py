@@ -1,0 +1,15 @@
+"""A time zone that a setting names."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow_provider_connect.errors import ConfigException
+
+
+def time_zone(key: str, name: str) -> ZoneInfo:
+    """The time zone ``name`` of the setting ``key``. Raises ConfigException for an unknown one."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigException.of(key, name[:100], "There is no such time zone. Use a name like UTC or Europe/Berlin.") from error
