@@ -1,1 +1,1 @@
-"""Built-in connectors: files, logs, JDBC, lakes, mirrored clusters, Spark. They know no runtime, like plugins of others."""
+"""Built-in connectors: files, logs, JDBC, lakes, mirrored clusters, Spark. Like third-party plugins, they import no runtime."""

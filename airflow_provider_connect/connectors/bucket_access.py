@@ -1,6 +1,6 @@
-"""Access to buckets by the settings of a config alone: the keys of S3, and the options of obstore and deltalake, which share a library.
+"""Access to buckets with the settings of a config only: the keys of S3, and the options of obstore and deltalake, which share a library.
 
-That library reads settings of its own from the environment when a store is opened. They are hidden from it for that time.
+The library reads environment variables when it opens a store. They are hidden from it during that call.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ ACCESS_DENIED: Final = ("401 Unauthorized", "403 Forbidden")
 _HOST_PREFIXES: Final = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_", "MSI_")
 _ENVIRONMENT: Final = threading.Lock()
 S3_CREDENTIALS: Final = {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY, "session_token": SESSION_TOKEN}
-"""Settings by the library's names of them."""
+"""The library's option names with the settings that they are read from."""
 
 S3_KEYS: Final = (
     ConfigKey(S3_REGION, default="us-west-2", doc="The bucket's region."),
-    ConfigKey(STORE_URL, default=None, doc="The address of another server than Amazon's that speaks S3: https://host:port."),
-    ConfigKey(ACCESS_KEY, default=None, doc="The access key for S3. Without one requests are not signed: keys of the host are never used."),
+    ConfigKey(STORE_URL, default=None, doc="Address of an S3 server other than Amazon's: https://host:port."),
+    ConfigKey(ACCESS_KEY, default=None, doc="Access key for S3. Without it, requests are not signed: keys of the host are never used."),
     ConfigKey(SECRET_KEY, Type.PASSWORD, None, doc="Its secret."),
     ConfigKey(SESSION_TOKEN, Type.PASSWORD, None, doc="The token of a temporary access key."),
 )
 
 
 def check_s3(config: Config) -> None:
-    """Raise ConfigException for settings that are wrong beside each other."""
+    """Raise ConfigException for an invalid endpoint and for settings that contradict each other."""
     check_endpoint(config)
     if bool(text_of(config[ACCESS_KEY])) != bool(text_of(config[SECRET_KEY])):
         raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", "A key and its secret belong together. Set both, or neither.")
@@ -46,14 +46,14 @@ def check_s3(config: Config) -> None:
 
 
 def check_endpoint(config: Config) -> None:
-    """Raise ConfigException for what is no address of a server."""
+    """Raise ConfigException unless the endpoint is the URL of a server."""
     endpoint = config[STORE_URL]
     if endpoint and scheme_of(endpoint) not in ("http", "https"):
         raise ConfigException.of(STORE_URL, endpoint, "It must be the address of a server: https://host:port.")
 
 
 def scheme_of(address: str) -> str:
-    """That of a URL; empty for what is none, such as ``http://[``."""
+    """The scheme of a URL; empty for an invalid URL such as ``http://[``."""
     try:
         return urlsplit(address).scheme
     except ValueError:
@@ -61,7 +61,7 @@ def scheme_of(address: str) -> str:
 
 
 def s3_options(config: Config) -> dict[str, str | bool]:
-    """The library's options. It asks the host for its credentials where it has no whole ones and may sign: then it may not."""
+    """The library's options. Without complete credentials, requests are not signed: otherwise the library would use those of the host."""
     found: dict[str, str | bool] = given_options(config, S3_CREDENTIALS)
     if not {"access_key_id", "secret_access_key"} <= found.keys():
         found = {"skip_signature": True}
@@ -72,12 +72,12 @@ def s3_options(config: Config) -> dict[str, str | bool]:
 
 
 def client_options(endpoint: str) -> dict[str, str | bool]:
-    """The library's options for its connections; ``endpoint`` is the address in the config, or empty."""
+    """The library's connection options; ``endpoint`` is the URL in the config, or empty."""
     return {"allow_http": endpoint.startswith("http://"), "timeout": "60s", "connect_timeout": "10s"}
 
 
 def given_options(config: Config, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Those of some options that the config has; ``keys`` are its settings by the options' names."""
+    """The options that the config sets; ``keys`` maps option names to settings."""
     return {name: value for name, key in keys.items() if (value := text_of(config[key]))}
 
 
@@ -86,14 +86,14 @@ def text_of(value: Any) -> str | None:  # Any: a text or a password
 
 
 def without_user(address: str) -> str:
-    """An address for a message: what may be credentials is left out."""
+    """A URL for a message, without user, password and query."""
     scheme, _, rest = address.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 @contextmanager
 def hidden_environment() -> Iterator[None]:
-    """Around the opening of a store. Other threads wait that long."""
+    """Hide the variables of cloud providers while a store is opened. Other threads wait for the end of the block."""
     with _ENVIRONMENT:
         hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_HOST_PREFIXES)}
         try:

@@ -1,8 +1,8 @@
-"""What was committed to a file, kept beside it. Knows nothing of the file's content, nor of who may write it.
+"""The committed state of a data file, in a commit file next to it. Knows neither the content of the file nor who may write it.
 
-Beside ``out.txt`` lies ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode``, ``offsets`` and the ids of their
-topics. It is written under another name, fsynced and renamed; no link is ever followed, so that another user of the folder cannot lead a
-commit elsewhere. An alteration of offsets gets the same order with a revision behind it (``….1``), which counts as newer.
+The commit file of ``out.txt`` is ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode``, ``offsets`` and the ids
+of their topics. It is written under a temporary name, fsynced and renamed. Links are never followed: another user of the folder cannot
+redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which counts as newer.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from airflow_provider_connect.errors import FencedException, RetriableException,
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.offset_row import scope_of
 
-LOCK_SECONDS: Final = 2.0  # a process that ends lets go at once
+LOCK_SECONDS: Final = 2.0  # a process that ends releases its locks at once
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What one claim has committed. Of two in one ``scope`` that with the higher ``order`` and ``revision`` is newer."""
+    """The state that one claim has committed. Within a ``scope``, the state with the higher ``order``, then ``revision``, is newer."""
 
     claim: str
     order: int
@@ -36,7 +36,7 @@ class Committed:
     inode: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    connectors: Mapping[str, str] = field(default_factory=dict)  # by topic: whose offsets are those of its partitions
+    connectors: Mapping[str, str] = field(default_factory=dict)  # by topic: the connector that owns the offsets of its partitions
 
     @property
     def scope(self) -> str:
@@ -62,17 +62,17 @@ class Committed:
 
 
 class CommitFiles:
-    """The committed states beside one data file."""
+    """The commit files of one data file."""
 
     def __init__(self, folder: AllowedFolder, name: str) -> None:
-        """Beside the file ``name`` of ``folder``."""
+        """The data file is ``name`` in ``folder``."""
         self.folder, self._name = folder, name
         beside = rf"\.{re.escape(self._name)}"
         self._pattern = re.compile(rf"{beside}\.offsets\.(\d{{20}})(?:\.(\d+))?")
         self._leftovers = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
 
     def read(self) -> list[Committed]:
-        """All of them, oldest first. Raises StoreException for one that cannot be read: it would be the truth about the file."""
+        """All states, oldest first. Raises StoreException for an unreadable one: it may be the state that counts."""
         found = []
         for name in self.folder.names():
             match = self._pattern.fullmatch(name)
@@ -82,7 +82,7 @@ class CommitFiles:
         return sorted(found, key=lambda committed: committed.rank)
 
     def write(self, committed: Committed) -> None:
-        """Make ``committed`` durable; returns when it is."""
+        """Write the state durably."""
         name = self._file_name(committed)
         temporary = f"{name}.tmp-{os.getpid()}"
         with os.fdopen(self._create(temporary), "w", encoding="utf-8") as file:
@@ -92,7 +92,7 @@ class CommitFiles:
         try:
             self.folder.replace(temporary, name)
         except FileNotFoundError as error:
-            raise FencedException(f"A newer claim has cleared away what claim {committed.claim} was about to commit") from error
+            raise FencedException(f"A newer claim has removed the files of claim {committed.claim} before its commit") from error
         self.folder.sync()
 
     def remove(self, committed: Committed) -> None:
@@ -100,7 +100,7 @@ class CommitFiles:
             self.folder.remove(self._file_name(committed))
 
     def clear_below(self, order: int) -> None:
-        """Remove what older claims may have left besides committed states: locks of their own, and states that were never finished."""
+        """Remove the lock files and unfinished commit files of older claims."""
         for name in self.folder.names():
             match = self._leftovers.fullmatch(name)
             if match is not None and int(match[1] or match[2]) < order:
@@ -109,13 +109,13 @@ class CommitFiles:
 
     @contextlib.contextmanager
     def lock(self, kind: int, *names: str) -> Iterator[None]:
-        """Hold a lock file for the time of the block. Raises RetriableException when another process holds it for long."""
+        """Hold a lock file during the block. Raises RetriableException if another process holds it for ``LOCK_SECONDS``."""
         name = ".".join(["", self._name, "lock", *names])
         descriptor = self.folder.open(name, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if not try_lock(descriptor, kind):
                 path = os.path.join(self.folder.path, name)
-                raise RetriableException(f"{path} is locked by another process for more than {LOCK_SECONDS:g} s. A later try may succeed.")
+                raise RetriableException(f"{path} has been locked by another process for {LOCK_SECONDS:g} s. A later attempt may succeed.")
             yield
         finally:
             os.close(descriptor)
@@ -127,10 +127,10 @@ class CommitFiles:
         try:
             return Committed.from_json(text, order, revision)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreException(f"{path} does not hold the committed length and offsets that it should: {error}") from error
+            raise StoreException(f"{path} does not contain a committed length with offsets: {error}") from error
 
     def _create(self, name: str) -> int:
-        """A new file of this process; what one of the same number has left is removed, never written to."""
+        """Create a file of this process. A leftover of a process with the same id is removed, never written to."""
         with contextlib.suppress(FileNotFoundError):
             self.folder.remove(name)
         return self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -141,7 +141,7 @@ class CommitFiles:
 
 
 def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_seconds: float = 0.05) -> bool:
-    """Lock an open file; False if it is not obtained for ``seconds``."""
+    """Lock an open file; False if the lock is not free within ``seconds``."""
     deadline = time.monotonic() + (LOCK_SECONDS if seconds is None else seconds)
     while True:
         try:
@@ -155,7 +155,7 @@ def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_s
 
 
 def newest_state(found: list[Committed], scope: str | None = None) -> Committed | None:
-    """The truth among states sorted oldest first: the newest of ``scope``; where it has none, the newest of all."""
+    """The state that counts, of states sorted oldest first: the newest of ``scope``, or the newest of all if the scope has none."""
     own = [committed for committed in found if committed.scope == scope]
     kept = own or found
     return kept[-1] if kept else None

@@ -1,7 +1,7 @@
-"""FileStreamSink: the text of each value as a line of one file, with Kafka Connect's settings.
+"""FileStreamSink: appends the text of each value to a file as a line, with Kafka Connect's settings.
 
-At least once the file is appended to and fsynced before offsets are committed. Exactly once the file belongs to one claim at a time, and
-data, offsets and claim are committed together (see ``transactional_file``). Standard output is refused.
+At least once: the file is fsynced before offsets are committed. Exactly once: one claim at a time owns the file, and data, offsets and
+claim are committed together (see ``transactional_file``). Standard output is not supported.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from airflow_provider_connect.sdk.task import SinkTask
 FILE = "file"
 APPEND_LOCK_SECONDS: Final = 30.0
 _NO_STATE_FILE: Final = (
-    "Exactly once keeps its state beside the file, and this folder cannot be written to. "
+    "Exactly once keeps its state next to the file, and this folder is not writable. "
     "Make it writable, or set delivery.guarantee to at_least_once."
 )
 _NO_APPEND_LOCK: Final = (
-    "Several tasks take turns by a lock beside the file, and this folder cannot be written to. Make it writable, or set tasks.max to 1."
+    "Several tasks share a lock file next to the file, and this folder is not writable. Make it writable, or set tasks.max to 1."
 )
-MAX_BUFFERED_BYTES: Final = 64 << 20  # several tasks of one file keep this much, then they ask for a commit
+MAX_BUFFERED_BYTES: Final = 64 << 20  # tasks that share a file request a commit when they keep more than this
 
 
 class AppendFile:
-    """The file at least once: each task appends whole lines to its end.
+    """The file at least once: each task appends whole lines.
 
-    Tasks that share the file take turns by a lock beside it, ``.out.txt.lock.append``: the kernel may cut a write short, and the lines of
-    another task must not come between the two parts of one line.
+    Tasks that share the file lock ``.out.txt.lock.append`` for each append. The kernel may write only part of a buffer, and no line of
+    another task may come between the two parts of a line.
     """
 
     def __init__(self, folder: AllowedFolder, name: str, *, is_shared: bool = False) -> None:
@@ -58,7 +58,7 @@ class AppendFile:
             _check_folder_writable(folder, _NO_APPEND_LOCK)
         try:
             self._is_regular = _is_regular(folder, name)
-            reads = os.O_RDWR if self._is_regular else os.O_WRONLY  # to read from a pipe would make its writer its reader
+            reads = os.O_RDWR if self._is_regular else os.O_WRONLY  # O_RDWR would open a pipe for reading too
             self._descriptor = folder.open(name, reads | os.O_APPEND | os.O_CREAT)
             if is_shared and self._is_regular:
                 self._append_lock = folder.open(f".{name}.lock.append", os.O_RDWR | os.O_CREAT)
@@ -69,16 +69,16 @@ class AppendFile:
             raise
 
     def append(self, pieces: list[memoryview]) -> None:
-        """Write whole lines, and nothing of another task between them. Raises RetriableException, before anything is written, when another
-        task does not give the turn back."""
+        """Write whole lines with no line of another task between them. Raises RetriableException, with nothing written, if another task
+        keeps the lock."""
         if self._append_lock < 0:
             self._write(pieces)
             return
         if not try_lock(self._append_lock, fcntl.LOCK_EX, seconds=APPEND_LOCK_SECONDS, poll_seconds=0.001):
-            text = f"{self._path} is being written by another task for more than {APPEND_LOCK_SECONDS:g} s. A later try may succeed."
+            text = f"{self._path} has been locked by another task for {APPEND_LOCK_SECONDS:g} s. A later attempt may succeed."
             raise RetriableException(text)
         try:
-            end_last_line(self._descriptor)  # a task that was killed in its turn has left part of a line
+            end_last_line(self._descriptor)  # a task that was killed while it wrote has left part of a line
             self._write(pieces)
         finally:
             fcntl.flock(self._append_lock, fcntl.LOCK_UN)
@@ -100,7 +100,7 @@ class AppendFile:
         self._descriptor = self._append_lock = -1
 
     def _end_last_line(self) -> None:
-        """A line that a killed process has left unfinished must not swallow the next one. Only where no other task is writing."""
+        """End an unfinished line of a killed process, so that the next line is not joined to it. Does nothing while another task writes."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             end_last_line(self._descriptor)
@@ -110,10 +110,10 @@ class AppendFile:
 
 
 class FileStreamSinkTask(SinkTask):
-    """Writes the file. Each value is one line: its text (``convert_to_string``) and ``\\n``; null is the word null, as in Connect."""
+    """Writes the file. Each value is a line: its text (``convert_to_string``) and ``\\n``; null becomes the word null, as in Connect."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
-    required_columns: ClassVar[frozenset[str]] = frozenset()  # nothing but values
+    required_columns: ClassVar[frozenset[str]] = frozenset()  # only values
 
     def start(self, config: Config) -> None:
         """Raises ConfigException if the file cannot be written to."""
@@ -124,7 +124,7 @@ class FileStreamSinkTask(SinkTask):
             folder, name = self.allowed_paths.folder_of(FILE, path)
             is_shared = int(config.originals.get("tasks.max", "1")) > 1
             if self.context.exactly_once:
-                with contextlib.suppress(FileNotFoundError):  # it is created once it is known to be another than the one committed
+                with contextlib.suppress(FileNotFoundError):  # ``take_over`` creates it: it must know that the committed file is gone
                     os.close(folder.open(name, os.O_RDWR | os.O_APPEND))
                 _check_folder_writable(folder, _NO_STATE_FILE)
                 self._transactional_file = TransactionalFile(
@@ -143,14 +143,14 @@ class FileStreamSinkTask(SinkTask):
             raise ConfigException.of(FILE, path, f"Couldn't find or create file for FileStreamSinkTask: {error.strerror}") from error
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Exactly once: take the file over. Of the offsets found in it those of ``partitions`` are returned, if they are known there."""
+        """Exactly once: take over the file, and return the committed offsets of ``partitions``, as far as the file has some."""
         if self._transactional_file is None:
             return None
         found = self._transactional_file.take_over(keep_all=self.context.has_external_commits)
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
-        """Whether the file has lines, whosever they are. Those behind a known offset are cut off."""
+        """Whether the file has lines, of any writer. Lines after a known offset are truncated."""
         return offset is None and os.path.getsize(self._path) > 0
 
     def put(self, batch: Batch) -> None:
@@ -192,16 +192,16 @@ class FileStreamSinkTask(SinkTask):
 
 
 class FileStreamSinkConnector(SinkConnector):
-    """Takes the values of some topics into one text file, one line a record.
+    """Writes the values of topics to one text file, one line per record.
 
     With several tasks (``tasks.max``) all write to the same file, as in Connect; the order of lines is kept only within a partition.
-    Exactly once such tasks keep their lines until they commit, some 64 MiB, so one task is the fastest.
+    Exactly once, such tasks keep their lines in memory until a commit, about 64 MiB; a single task is fastest.
     """
 
     class_name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     aliases = ("FileStreamSink", "FileStreamSinkConnector")
     task_class: ClassVar[type[SinkTask]] = FileStreamSinkTask
-    location_settings: ClassVar[tuple[str, ...]] = (FILE,)  # offsets lie beside the file
+    location_settings: ClassVar[tuple[str, ...]] = (FILE,)  # offsets are next to the file
     config_def = ConfigDef(
         ConfigKey(
             FILE,
@@ -228,29 +228,29 @@ class FileStreamSinkConnector(SinkConnector):
         return [self.config.originals] * max_tasks
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Supported for regular files and for what is not there yet, not for devices, pipes and standard output."""
+        """Supported for regular files and missing files, not for devices, pipes and standard output."""
         path = self.config_def.parse(config)[FILE]
         if not path:
             return ExactlyOnceSupport.UNSUPPORTED
         try:
             real = self.allowed_paths.resolved(FILE, path)
-        except ConfigException:  # the author of a path outside learns nothing of it
+        except ConfigException:  # a path that is not allowed must not be described
             return ExactlyOnceSupport.SUPPORTED
         is_file = not real.startswith("/dev/") and (os.path.isfile(real) or not os.path.lexists(real))
         return ExactlyOnceSupport.SUPPORTED if is_file else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Writes the offsets to the state beside the file too, where there is one. A task that still writes is fenced by that."""
+        """Also writes the offsets to the state next to the file, if there is one. That fences a task that still writes."""
         path = self.config_def.parse(config)[FILE]
         if path:
             folder, name = self.allowed_paths.folder_of(FILE, path)
-            with contextlib.suppress(FileNotFoundError):  # there is no such folder, and no state in it
+            with contextlib.suppress(FileNotFoundError):  # without the folder there is no state
                 alter_offsets(folder, name, offsets)
         return True
 
 
 def _lines(text: pa.Array) -> list[memoryview]:
-    """The values of a string column joined by line feeds, and one behind the last: two pieces, so that nothing is copied again."""
+    """The values of a string column joined by line feeds, and a final line feed: two pieces, which saves a copy."""
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(text)], type=pa.int32()), text), "\n")
     return [memoryview(joined[0].as_buffer()), memoryview(b"\n")]
 
@@ -274,17 +274,17 @@ def _check_writable(folder: AllowedFolder, name: str) -> None:
     except FileNotFoundError:
         found = None
     except NotADirectoryError:
-        raise ConfigException.of(FILE, path, f"{folder.path} is no folder. Set the path of a file elsewhere.") from None
+        raise ConfigException.of(FILE, path, f"{folder.path} is not a folder. Set another path.") from None
     if found is not None and stat.S_ISDIR(found.st_mode):
         raise ConfigException.of(FILE, path, "This is a folder. Set it to the path of a file.")
     try:
         is_writable = folder.is_writable(name if found is not None else ".")
     except FileNotFoundError:
-        reason = f"There is no folder {folder.path}. Make it, or set the path of a file elsewhere."
+        reason = f"There is no folder {folder.path}. Create it, or set another path."
         raise ConfigException.of(FILE, path, reason) from None
     if not is_writable:
         wanted = path if found is not None else folder.path
-        reason = f"User {os.geteuid()} may not write to {wanted}. Grant that, or set the path of a file elsewhere."
+        reason = f"User {os.geteuid()} may not write to {wanted}. Grant write access, or set another path."
         raise ConfigException.of(FILE, path, reason)
 
 
@@ -294,7 +294,7 @@ def _check_folder_writable(folder: AllowedFolder, why: str) -> None:
 
 
 def _is_regular(folder: AllowedFolder, name: str) -> bool:
-    """Whether the file is one that keeps what is written to it; one that is not there will be."""
+    """Whether the file is a regular file; a missing one will be."""
     try:
         return stat.S_ISREG(folder.stat(name).st_mode)
     except FileNotFoundError:
@@ -302,15 +302,15 @@ def _is_regular(folder: AllowedFolder, name: str) -> bool:
 
 
 def end_last_line(descriptor: int) -> None:
-    """Give the last line of an open file its end, if it has none (a process was killed as it wrote). The file is open to be appended to."""
+    """Append a line feed to an open file whose last line has no end, because a process was killed while it wrote."""
     length = os.fstat(descriptor).st_size
     if length and os.pread(descriptor, 1, length - 1) != b"\n":
         os.write(descriptor, b"\n")
 
 
 def text_column(column: pa.Array, schema: Schema | None) -> pa.Array:
-    """The text of each value, an Arrow string column without nulls. Text, bytes, integers and booleans go as one column. Raises
-    DataException for a value that cannot be printed."""
+    """The text of each value, an Arrow string column without nulls. Text, bytes, integers and booleans are converted as whole columns.
+    Raises DataException for a value without a text."""
     kind = column.type
     if pa.types.is_string(kind):
         text = column

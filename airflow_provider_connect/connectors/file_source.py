@@ -1,7 +1,7 @@
 """FileStreamSource: the lines of a growing text file as records, with Kafka Connect's settings, offsets and texts.
 
-What differs from Connect's: a run is bounded, it ends at the size that the file had when it was opened; positions count bytes, also where
-the text is not ASCII; a file that was cut short or replaced is noticed; standard input is refused.
+Differences from Connect: a run ends at the size that the file had when it was opened; positions count bytes, even if the text is not
+ASCII; truncated and replaced files are detected; standard input is not supported.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class FileReader:
     """The complete lines of one open file, from a position up to the size that the file had when it was opened."""
 
     def __init__(self, path: str, position: int, allowed: AllowedPaths, *, chunk_bytes: int = CHUNK_BYTES) -> None:
-        """Raises ConfigException where ``path`` leads out of what is allowed, OSError when the file cannot be opened. A position behind
-        the end means that the file was cut short: begin again."""
+        """Raises ConfigException for a path outside the allowed folders, OSError if the file cannot be opened. A position beyond the end
+        means that the file was truncated: reading restarts at 0."""
         self._path = path
         self._chunk_bytes = chunk_bytes
         self._allowed = allowed
@@ -51,9 +51,9 @@ class FileReader:
         status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            raise ConfigException.of(FILE, path, "This is not a regular file, so there are no positions in it to go on from.")
+            raise ConfigException.of(FILE, path, "This is not a regular file, so it has no positions to continue from.")
         self._identity = (status.st_dev, status.st_ino)
-        self._base = position  # where the lines at hand begin
+        self._base = position  # where the current lines begin
         self._end = status.st_size
         self._is_last = False
         self._lines: Lines | None = None
@@ -62,9 +62,9 @@ class FileReader:
             self._restart()
 
     def next(self, most: int) -> tuple[pa.Array, int] | None:
-        """Up to ``most`` lines and the position behind them; None: no complete line before the end.
+        """Up to ``most`` lines and the position after them; None: no complete line before the end.
 
-        Raises DataException for a line of more than ``MAX_LINE_BYTES``. It is passed over: what comes next are the lines behind it.
+        Raises DataException for a line of more than ``MAX_LINE_BYTES`` and skips it: the next call returns the lines after it.
         """
         if self._lines is None or self._taken == len(self._lines):
             self._lines = self._read()
@@ -75,7 +75,7 @@ class FileReader:
         return self._lines.text.slice(first, self._taken - first), self._base + int(self._lines.ends[self._taken - 1])
 
     def was_replaced(self) -> bool:
-        """Whether the path now leads to another file, or to none."""
+        """Whether the path now leads to another file, or no file."""
         folder, name = self._allowed.folder_of(FILE, self._path)
         try:
             status = folder.stat(name)
@@ -84,7 +84,8 @@ class FileReader:
         return (status.st_dev, status.st_ino) != self._identity
 
     def finish(self) -> bool:
-        """No process will write on: read up to the very end, a last line without terminator too. False if this was done before."""
+        """Also read what was written since the file was opened, and a last line without a line end: no process writes to the file any more.
+        False if this was called before."""
         was_last, self._is_last = self._is_last, True
         self._end = max(self._end, os.fstat(self._fd).st_size)
         return not was_last
@@ -95,7 +96,7 @@ class FileReader:
             self._fd = -1
 
     def _read(self) -> Lines | None:
-        """The next lines; ``_base`` moves behind the lines before them."""
+        """The next lines; ``_base`` moves to their beginning."""
         if self._lines is not None:
             self._base += int(self._lines.ends[-1])
         chunk = self._chunk_bytes
@@ -116,11 +117,11 @@ class FileReader:
         return None
 
     def _skip_line(self) -> None:
-        """Go behind the line at hand, a piece at a time, and raise DataException for it.
+        """Skip the current line, a piece at a time, and raise DataException for it.
 
-        One that has no end yet is no record, and what is still to come would be read as a line of its own: that is a ConnectException.
+        Raises ConnectException for a line without an end: its remainder, written later, would be read as a separate line.
         """
-        begin, at = self._base, self._base + MAX_LINE_BYTES - 1  # the last byte may be a \r, of which the next one decides
+        begin, at = self._base, self._base + MAX_LINE_BYTES - 1  # the last byte may be a \r, whose \n would be the next byte
         self._lines = None
         while at < self._end:
             piece = os.pread(self._fd, min(self._chunk_bytes, self._end - at), at)
@@ -135,7 +136,7 @@ class FileReader:
             self._base = self._end
             raise self._length_error(begin)
         raise ConnectException(
-            f"The line of {self._path} at position {begin} has no end in the {self._end - begin} bytes that there are of it: a line "
+            f"The line of {self._path} at position {begin} has no end within {self._end - begin} bytes: a line "
             f"may have {MAX_LINE_BYTES} bytes. End the line, or replace the file"
         )
 
@@ -147,18 +148,18 @@ class FileReader:
 
     @property
     def position(self) -> int:
-        """Where the lines that come next begin."""
+        """Where the next lines begin."""
         return self._base
 
     @property
     def end(self) -> int:
-        """Up to where the file is read, as far as is known."""
+        """The position up to which the file will be read."""
         return self._end
 
     def _restart(self) -> None:
         size = os.fstat(self._fd).st_size
         log.warning(
-            "File %s is %d bytes long, but was read up to byte %d before: it was cut short, reading from 0", self._path, size, self._base
+            "File %s has %d bytes, but was already read up to byte %d: it was truncated, reading from 0", self._path, size, self._base
         )
         self._base, self._end = 0, size
 
@@ -166,9 +167,9 @@ class FileReader:
 class FileStreamSourceTask(SourceTask):
     """Reads the file. Source partition ``{"filename": path}``, offset ``{"position": bytes}``: where the next line begins.
 
-    Values are text (a required STRING), keys are null. A last line without terminator waits for the next run, and so does a ``\\r`` at the
-    very end. When the path leads to another file by the time the end is reached, the old one is finished, its last line included, and
-    the new one is read from 0 up to the size it has then. A replacement between two runs shows only if the new file is shorter than the
+    Values are text (a required STRING), keys are null. A last line without a line end waits for the next run, as does a ``\\r`` at the
+    very end. If the path leads to another file when the end is reached, the old file is read to its end, including its last line, and the
+    new one from 0 up to the size it has then. A replacement between two runs is detected only if the new file is shorter than the
     position.
     """
 
@@ -176,18 +177,18 @@ class FileStreamSourceTask(SourceTask):
 
     def start(self, config: Config) -> None:
         self._reader: FileReader | None = None
-        self._skipped_to: int | None = None  # the position behind a line that was too long, to be committed
+        self._skipped_to: int | None = None  # the position after a line that was too long, to be committed
         self._is_missing = False
         self._is_stopped = False
         self._reading = threading.Lock()
-        self._path = _path_of(config)  # behind what ``stop`` needs: these may raise
+        self._path = _path_of(config)  # after what ``stop`` needs: these may raise
         self._topic: str = config[TOPIC]
         self._batch_size = max(1, config[BATCH_SIZE])
         self._partition = {FILENAME: self._path}
         self._position = _position_of(self._partition, self.context.offset(self._partition))
 
     def poll(self) -> Batch | None:
-        """``batch.size`` lines at most, cut without a copy from a larger piece of the file."""
+        """At most ``batch.size`` lines, a slice of a larger piece of the file."""
         with self._reading:
             if self._is_stopped or not self._open():
                 return None
@@ -231,8 +232,8 @@ class FileStreamSourceTask(SourceTask):
                 return self._batch(*lines)
             if not reader.was_replaced():
                 return None
-            if not reader.finish():  # the old file is read to its end: from here on positions count in the new one
-                log.info("File %s was replaced: going on with the new file from 0", self._path)
+            if not reader.finish():  # the old file is read to its end: from now on positions are in the new one
+                log.info("File %s was replaced: reading the new file from 0", self._path)
                 self._close()
                 return self._batch(pa.array([], type=pa.string()), 0)
         return None
@@ -248,7 +249,7 @@ class FileStreamSourceTask(SourceTask):
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """Brings the lines of one text file into a topic, one record a line. One task, whatever ``tasks.max`` is."""
+    """Reads the lines of a text file into a topic, one record per line. One task, whatever ``tasks.max`` is."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     aliases = ("FileStreamSource", "FileStreamSourceConnector")
@@ -277,7 +278,7 @@ class FileStreamSourceConnector(SourceConnector):
         return values
 
     def check(self, config: Mapping[str, str]) -> None:
-        """A file that is not there yet may come; none at all is refused, and so is one outside of what the worker allows."""
+        """A missing file is reported, not refused. Raises ConfigException for a missing path, and for one outside the allowed folders."""
         path = _path_of(self.config_def.parse(config))
         self.allowed_paths.resolved(FILE, path)
         folder, name = self.allowed_paths.folder_of(FILE, path)
@@ -290,7 +291,7 @@ class FileStreamSourceConnector(SourceConnector):
         self.missing = f"There is no file {path}: nothing is read until there is"
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        return [self.config.originals]  # only one reader of one file makes sense
+        return [self.config.originals]  # a file has one reader
 
     def output_topics(self, config: Mapping[str, str]) -> list[str]:
         return [self.config_def.parse(config)[TOPIC]]
@@ -300,8 +301,8 @@ class FileStreamSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED if self.config_def.parse(config)[FILE] else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether the file goes on behind the committed position with what may be a complete line. Costs a stat, and where there is more,
-        a look at the next bytes: a file whose last line lacks its end must not start a run at every schedule."""
+        """Whether a complete line may follow the committed position. Costs a stat, and a read of the next bytes if the file has grown: an
+        unfinished last line must not start a run at every schedule."""
         path = config[FILE]
         if not path:
             return None
@@ -317,7 +318,7 @@ class FileStreamSourceConnector(SourceConnector):
             return size != position and (size < position or _may_hold_line(file, position))
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
-        """Checks as Connect does, in its order and words. Null offsets are agreed to whatever their partition is, to clean up with."""
+        """Checks as Connect does, in its order and words. Null offsets are accepted for any partition, so that offsets can be removed."""
         path = self.config_def.parse(config)[FILE]
         if not path:
             raise ConnectException(
@@ -332,7 +333,8 @@ class FileStreamSourceConnector(SourceConnector):
         return True
 
     def _check_not_beyond_end(self, path: str, position: int) -> None:
-        """A run would take the file for one that was cut short. A file that is not on this host, or is not allowed, tells nothing."""
+        """Raise ConnectException for a position beyond the end: a run would consider the file truncated. Missing and disallowed files are
+        not checked."""
         try:
             folder, name = self.allowed_paths.folder_of(FILE, path)
             found = folder.stat(name)
@@ -378,7 +380,7 @@ def _position_of(partition: Mapping[str, object], offset: Mapping[str, object] |
 
 
 def _may_hold_line(file: FileIO, position: int) -> bool:
-    """Whether there is a line's end behind ``position``; what cannot be seen at a glance counts as yes."""
+    """Whether a line ends after ``position``, as far as the next ``PEEK_BYTES`` show; True if they do not."""
     file.seek(position)
     ahead = file.read(PEEK_BYTES)
     return len(ahead) == PEEK_BYTES or b"\n" in ahead or b"\r" in ahead[:-1]

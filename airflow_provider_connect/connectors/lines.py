@@ -1,7 +1,7 @@
-"""The lines in a piece of a text file, as one Arrow column. Knows bytes only: no files, no offsets of a topic.
+"""The lines in a piece of a text file as an Arrow column. Knows bytes only: neither files nor topics.
 
-A line ends in ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is made per line: terminators are found by numpy, cut out of the bytes, and
-what is left becomes the data of an Arrow string array.
+A line ends with ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is created per line: numpy finds the line ends, they are removed from
+the bytes, and the rest becomes the data of an Arrow string array.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ class Lines:
 
 
 def lines_of(piece: bytes, *, is_last: bool = False) -> Lines:
-    """The lines of ``piece`` that are complete; with ``is_last`` also what follows the last terminator.
+    """The complete lines of ``piece``; with ``is_last``, which means that no byte follows, also the text after the last line end.
 
-    A ``\\r`` that is the very last byte does not complete a line: the ``\\n`` that belongs to it may come with the next byte. ``is_last``
-    means that no byte will come.
+    A ``\\r`` as the last byte does not complete a line: its ``\\n`` may be the next byte.
     """
     ends, nexts = _terminators(piece, is_last=is_last)
     return Lines(_text(piece, ends, nexts), nexts)
@@ -70,7 +69,7 @@ def _mixed_terminators(codes: NDArray[np.uint8], *, is_last: bool) -> tuple[NDAr
 
 
 def _text(piece: bytes, ends: NDArray[np.int64], nexts: NDArray[np.int64]) -> pa.Array:
-    """A string array of the bytes between terminators."""
+    """The bytes between line ends as a string array."""
     count = len(ends)
     if count == 0:
         return pa.array([], type=pa.string())
@@ -79,7 +78,7 @@ def _text(piece: bytes, ends: NDArray[np.int64], nexts: NDArray[np.int64]) -> pa
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     whole = piece[: int(nexts[-1])]
-    # every \r and \n up to here is a terminator
+    # every \r and \n up to here is part of a line end
     data = whole.replace(b"\n", b"") if b"\r" not in whole else whole.replace(b"\r", b"").replace(b"\n", b"")
     buffers: list[Any] = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     if data.isascii():
@@ -88,7 +87,7 @@ def _text(piece: bytes, ends: NDArray[np.int64], nexts: NDArray[np.int64]) -> pa
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """A binary column as string; bytes that are no UTF-8 read as Java reads them: a replacement character for each malformed sequence."""
+    """A binary column as strings. Invalid UTF-8 is read as by Java: a replacement character for each malformed sequence."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -96,5 +95,5 @@ def as_text(column: pa.Array) -> pa.Array:
 
 
 def decode(value: bytes) -> str:
-    """UTF-8 text as Java's decoder reads it. Python's differs in one case: an encoded surrogate is one malformed sequence, not three."""
+    """Decode UTF-8 as Java does. Python differs in one case: to Java, an encoded surrogate is one malformed sequence, not three."""
     return _ENCODED_SURROGATE.sub(_REPLACEMENT, value).decode("utf-8", "replace")

@@ -1,18 +1,18 @@
-"""A text file that one claim at a time may append to, committed together with the offsets that it holds. Knows nothing of records.
+"""A text file that one claim at a time may append to; its data and the offsets of its records are committed together.
 
-The commit is the rename of the claim's commit file (``commit_files``), after the data is fsynced. The state of the highest claim holds, and
-what the file holds behind its ``length`` was never committed.
+Knows nothing of records. The commit is the rename of the claim's commit file (``commit_files``), after the data is fsynced. The state of
+the highest claim counts; data after its ``length`` was never committed.
 
-A writer holds a lock on the data file itself for its life. Where a taker finds that lock held (a stopped process keeps its locks), it
-copies the committed part to a new file and renames that over the old: the other goes on writing to a file that has no name any more, and
-commits as an older claim, which no reader takes. A writer that finds a newer claim, or another file under the name, is fenced.
+A writer locks the data file itself as long as it runs. If a new claim finds the file locked (a stopped process keeps its locks), it copies
+the committed part to a new file and renames that over the old one. The old writer then writes to a file without a name, and its commits
+are those of an older claim, which readers ignore. A writer that finds a newer claim, or another file under the name, is fenced.
 
-A process may stop anywhere and wake after a newer claim has come and gone: each step that destroys anything (cut, rename) is taken behind
-a lock that the newer one would have needed, and after one more check for newer claims. Only a process that stops in the middle of such a
-copy holds others up; they fail, to be tried again.
+A process may stop at any point and continue after a newer claim has come and gone. So each destructive step (truncation, rename) is taken
+under a lock that the newer claim would have needed, after another check for newer claims. Only a process that stops during such a copy
+blocks others; they fail and are retried.
 
-Beside the file there are also ``.out.txt.lock``, locked while a process copies it or alters offsets, and ``.out.txt.lock.«claim order»``,
-for tasks that share it.
+Two more files are next to the data file: ``.out.txt.lock``, locked while a process copies the file or alters offsets, and
+``.out.txt.lock.«claim order»``, for tasks that share the file.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _COPY_BYTES: Final = 8 << 20
 
 
 class TransactionalFile:
-    """The file in the hands of one claim.
+    """The file, as one claim writes it.
 
-    ``is_shared`` is for several tasks of one claim that append to one file: each keeps what it has until it commits, and then writes
-    all of it behind what the others have committed, under a lock of their claim. A single task writes as it goes. ``connector``,
-    ``topic_ids`` and ``adopts`` decide which offsets of the file hold (``OffsetRow.taken``).
+    ``is_shared``: several tasks of the claim append to the file. Each buffers its lines until it commits, and then writes them after the
+    committed lines of the others, under a lock of their claim. A single task writes at once. ``connector``, ``topic_ids`` and ``adopts``
+    decide which offsets of the file count (``OffsetRow.taken``).
     """
 
     def __init__(
@@ -69,17 +69,17 @@ class TransactionalFile:
 
     @property
     def buffered_bytes(self) -> int:
-        """What a shared file has been given and not written yet."""
+        """Bytes appended to a shared file and not written yet."""
         return sum(len(piece) for piece in self._buffered)
 
     def take_over(self, *, keep_all: bool = False) -> dict[TopicPartition, int]:
-        """Become the one that may write; the offsets that the file holds. ``keep_all``: a process without such state has written behind
-        what is committed, so nothing is cut off.
+        """Take over the file for this claim; returns its committed offsets. ``keep_all``: a process that keeps no state has appended lines
+        after the committed ones, so nothing is truncated.
 
-        1 adopt the newest committed state under the own claim: from here on older ones are refused 2 lock the file, or a copy of its
-        committed part 3 make sure that no newer claim came between 4 cut off what was never committed 5 remove what older claims have left.
-        Raises FencedException when a newer claim was there first, StoreException when committed data is missing. Called again it begins
-        anew from what is committed.
+        1 adopt the newest committed state under this claim, which fences older claims 2 lock the file, or a copy of its committed part
+        3 check that no newer claim came in between 4 truncate what was never committed 5 remove the leftovers of older claims.
+        Raises FencedException if a newer claim exists, StoreException if committed data is missing. A second call restarts from the
+        committed state.
         """
         self.close()
         if self._is_shared:
@@ -90,7 +90,7 @@ class TransactionalFile:
         return dict(self._committed.offsets)
 
     def append(self, pieces: list[memoryview]) -> None:
-        """Write behind what is there; not durable before ``commit``. After an OSError the same pieces may be given again."""
+        """Append pieces; not durable before ``commit``. After an OSError the same pieces may be passed again."""
         if self._is_shared:
             self._buffered += pieces
         else:
@@ -98,9 +98,9 @@ class TransactionalFile:
             self._position = write_all(self._descriptor, pieces, self._position)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit what was appended together with ``offsets``; offsets of other partitions stay. Raises FencedException for a newer claim.
+        """Commit the appended data together with ``offsets``; offsets of other partitions stay. Raises FencedException for a newer claim.
 
-        1 fsync the data 2 a newer claim? another file? 3 fsync and rename the commit file: the commit.
+        1 fsync the data 2 check for a newer claim and another file 3 fsync and rename the commit file: the commit.
         """
         if self._is_shared:
             with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):
@@ -111,7 +111,7 @@ class TransactionalFile:
             self._commit(offsets)
 
     def close(self) -> None:
-        """Let go of the file. What was not committed is cut off by the next one that takes over."""
+        """Close the file. The next claim that takes it over truncates what was not committed."""
         self._buffered.clear()
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -142,7 +142,7 @@ class TransactionalFile:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
 
     def _taken(self, truth: Committed) -> Committed:
-        """The committed state with the offsets that hold for this task, and the ids of their topics. Raises as ``OffsetRow.taken``."""
+        """The committed state with the offsets that count for this task, and the ids of their topics. Raises as ``OffsetRow.taken``."""
         own = self._committed
         OffsetRow(None, truth.claim, truth.order).taken(self._path, OffsetRow(None, own.claim, own.order))
         offsets = dict[TopicPartition, int]()
@@ -156,15 +156,15 @@ class TransactionalFile:
         return replace(truth, offsets=offsets, topic_ids={**truth.topic_ids, **self._topic_ids})
 
     def _reject_foreign_offsets(self, topic: str, connector: str) -> None:
-        """Another connector's offsets of a topic that this one reads are neither continued nor taken for its own."""
+        """Raise ConfigException for another connector's offsets of a topic that this connector reads."""
         if topic in self._topic_ids and connector != self._connector:
             raise ConfigException(
-                f"{self._path} holds offsets of topic {topic} that are those of connector {connector}. Give this connector another file; "
-                f"or remove the files .{self._name}.offsets.* beside it: then this one writes all records of the topic behind what is there"
+                f"{self._path} holds offsets of topic {topic} that belong to connector {connector}. Give this connector another file; "
+                f"or remove the files .{self._name}.offsets.* next to it: then this connector appends all records of the topic"
             )
 
     def _adopt(self, truth: Committed | None, *, is_ours: bool, keep_all: bool) -> Committed:
-        """The state to go on from: the truth, or the file as it is if nothing was ever committed or another file was put there."""
+        """The state to continue from: the committed one, or the current file if nothing was committed or the file was replaced."""
         own = self._committed
         try:
             status = self._folder.stat(self._name)
@@ -178,23 +178,23 @@ class TransactionalFile:
             return replace(adopted, length=size) if keep_all else adopted
         if truth.inode in (None, inode) and inode >= 0:
             raise StoreException(
-                f"{self._path} is {size} bytes long, but {truth.length} bytes were committed: another process has cut it. "
-                "Put the lost part back, or move the file away: then a new one is begun, at the offsets reached"
+                f"{self._path} has {size} bytes, but {truth.length} bytes were committed: another process has truncated it. "
+                "Restore the lost part, or move the file away: then a new file is started at the committed offsets"
             )
         log.warning(
-            "%s is not the file of the %d bytes committed: it was moved or replaced, going on behind its end", self._path, truth.length
+            "%s is not the file to which %d bytes were committed: it was moved or replaced, appending to its end", self._path, truth.length
         )
         return replace(adopted, length=size, inode=None)
 
     # The lock
 
     def _lock_file(self, *, is_ours: bool) -> int:
-        """The file, or a copy of its committed part, open and locked for as long as it is open."""
+        """The descriptor of the file, or of a copy of its committed part, locked until it is closed."""
         while True:
             descriptor = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if not try_lock(descriptor, fcntl.LOCK_EX):
                 break
-            with self._commit_files.lock(fcntl.LOCK_SH):  # a copy that is under way gets its name before this is passed, or not at all
+            with self._commit_files.lock(fcntl.LOCK_SH):  # wait for a copy in progress: after this, it has taken the name or never will
                 pass
             if os.fstat(descriptor).st_ino == self._inode():
                 return descriptor
@@ -206,13 +206,13 @@ class TransactionalFile:
         return self._lock_copy()
 
     def _lock_copy(self) -> int:
-        """The committed bytes in a file of our own that takes the name over. One copy is written after another."""
+        """Replace the file by a copy of its committed bytes, which this process has locked. One process copies at a time."""
         with self._commit_files.lock(fcntl.LOCK_EX):
             self._check_no_newer_claim()
             source = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if try_lock(source, fcntl.LOCK_EX, seconds=0):
                 return source
-            log.warning("%s is locked by a process that does not end: going on with a copy of the committed part", self._path)
+            log.warning("%s is locked by a process that does not end: continuing with a copy of the committed part", self._path)
             self._remove_unfinished_copies()
             temporary = f"{self._copy_prefix}{os.getpid()}"
             copy = self._folder.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
@@ -235,7 +235,7 @@ class TransactionalFile:
         return f".{self._name}.copy-"
 
     def _remove_unfinished_copies(self) -> None:
-        """What a process has left that was killed as it copied."""
+        """Remove the copies of processes that were killed while they copied."""
         for name in self._folder.names():
             if name.startswith(self._copy_prefix):
                 self._folder.remove(name)
@@ -246,22 +246,22 @@ class TransactionalFile:
         while position < length:
             piece = os.pread(source, min(_COPY_BYTES, length - position), position)
             if not piece:
-                raise StoreException(f"{self._path} ends at byte {position}, but {length} bytes were committed: another process has cut it")
+                raise StoreException(f"{self._path} ends at byte {position}, but {length} bytes were committed: another process cut it")
             position = write_all(copy, [memoryview(piece)], position)
         os.fsync(copy)
 
     def _grant_group_access(self) -> None:
-        """Tasks of this claim find the inode of the file that is ready for them. Takers of other claims cannot lock it any more."""
+        """Let the other tasks of this claim join: the commit file names the inode that is ready. Other claims can no longer lock it."""
         self._committed = replace(self._committed, inode=os.fstat(self._descriptor).st_ino)
         self._commit_files.write(self._committed)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def _join_file(self) -> int:
-        """The file that another task of this claim has taken over."""
+        """The descriptor of the file that another task of this claim has taken over."""
         descriptor = self._folder.open(self._name, os.O_RDWR)
         if not try_lock(descriptor, fcntl.LOCK_SH):
             os.close(descriptor)
-            raise RetriableException(f"{self._path} is being taken over by another process. A later try may succeed.")
+            raise RetriableException(f"{self._path} is being taken over by another process. A later attempt may succeed.")
         return descriptor
 
     # The commit
@@ -272,7 +272,7 @@ class TransactionalFile:
         inode = os.fstat(self._descriptor).st_ino
         self._check_no_newer_claim()  # 2
         if self._inode() != inode:
-            raise FencedException(f"{self._path} is another file than the one that claim {self._committed.claim} has written to")
+            raise FencedException(f"{self._path} is not the file that claim {self._committed.claim} has written to")
         merged = {**self._committed.offsets, **offsets}
         own = dict.fromkeys((partition.topic for partition in offsets), self._connector) if self._connector else {}
         connectors = {**self._committed.connectors, **own}
@@ -281,7 +281,7 @@ class TransactionalFile:
         self._committed = committed
 
     def _write_buffered(self) -> None:
-        """Write what waits behind what the tasks of this claim have committed by now; a dead one's remains are written over."""
+        """Write the buffered lines after those that the tasks of this claim have committed; leftovers of a killed task are overwritten."""
         mine = (self._committed.claim, self._committed.order)
         own = [committed for committed in self._commit_files.read() if (committed.claim, committed.order) == mine]
         if own and own[-1].rank == self._committed.rank:
@@ -289,14 +289,14 @@ class TransactionalFile:
         size = os.fstat(self._descriptor).st_size
         if size < self._committed.length:
             raise StoreException(
-                f"{self._path} is {size} bytes long, but {self._committed.length} bytes were committed: another process has cut it"
+                f"{self._path} has {size} bytes, but {self._committed.length} bytes were committed: another process has truncated it"
             )
         pieces = [*self._missing_line_end(), *self._buffered] if self._buffered else []
         self._position = write_all(self._descriptor, pieces, self._committed.length)
         os.ftruncate(self._descriptor, self._position)
 
     def _missing_line_end(self) -> list[memoryview]:
-        """What was there before us may end within a line, which must not swallow the next one."""
+        """A line feed if the committed data ends within a line: the next line must not be joined to it."""
         length = self._committed.length
         return [memoryview(b"\n")] if length and os.pread(self._descriptor, 1, length - 1) != b"\n" else []
 
@@ -304,17 +304,17 @@ class TransactionalFile:
         size = os.fstat(self._descriptor).st_size
         if size != self._position:
             raise StoreException(
-                f"{self._path} is {size} bytes long, but this task has written {self._position}: another process writes to it or cuts it"
+                f"{self._path} has {size} bytes, but this task has written {self._position}: another process writes to it or truncates it"
             )
 
     def _check_no_newer_claim(self) -> None:
         newest = newest_state([found for found in self._commit_files.read() if found.scope == self._committed.scope])
         if newest is not None and newest.rank > self._committed.rank:
-            text = f"{self._path} belongs to the newer claim {newest.claim}, claim {self._committed.claim} may no longer write"
+            text = f"{self._path} belongs to the newer claim {newest.claim}; claim {self._committed.claim} may no longer write"
             raise FencedException(text)
 
     def _inode(self) -> int:
-        """The inode that the path leads to; -1: to none."""
+        """The inode of the path; -1 if there is no file."""
         try:
             return self._folder.stat(self._name).st_ino
         except FileNotFoundError:
@@ -322,7 +322,7 @@ class TransactionalFile:
 
 
 def write_all(descriptor: int, pieces: list[memoryview], position: int) -> int:
-    """Write ``pieces`` one after another from byte ``position`` on; the position behind them."""
+    """Write ``pieces`` from byte ``position`` on; returns the position after them."""
     for piece in pieces:
         rest = piece
         while len(rest):
@@ -332,7 +332,7 @@ def write_all(descriptor: int, pieces: list[memoryview], position: int) -> int:
 
 
 def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartition, int | None]) -> None:
-    """Change the offsets that a file is committed with; None forgets one. A process that writes to the file now is refused from here on."""
+    """Change the committed offsets of a file; None removes one. A process that currently writes to the file is fenced."""
     commit_files = CommitFiles(folder, name)
     with commit_files.lock(fcntl.LOCK_EX):
         newest = newest_state(commit_files.read())
@@ -344,7 +344,7 @@ def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartit
 
 
 def forget_commits(folder: AllowedFolder, name: str) -> None:
-    """Remove all committed states: from here on a process appends that does not keep them."""
+    """Remove all committed states: the process that appends next does not maintain them."""
     commit_files = CommitFiles(folder, name)
     for committed in commit_files.read():
         commit_files.remove(committed)

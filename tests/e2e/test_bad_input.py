@@ -69,7 +69,7 @@ def test_config_is_refused(worker_settings: MakeSettings, base: dict[str, str], 
     [
         ({"topics": ""}, "topics", "Must configure one of topics or topics.regex"),
         ({"topics.regex": ".*"}, "topics.regex", "mutually exclusive"),
-        ({"file": "/no/such/folder/out.txt"}, "configuration file", "There is no folder /no/such/folder. Make it, or set the path"),
+        ({"file": "/no/such/folder/out.txt"}, "configuration file", "There is no folder /no/such/folder. Create it, or set another path"),
         ({"file": "/tmp"}, "configuration file", "This is a folder"),
         ({"file": "/dev/null", "delivery.guarantee": "exactly_once"}, "delivery.guarantee", "does not support exactly-once"),
     ],
@@ -107,7 +107,7 @@ def test_unwritable_output_is_refused(worker_settings: MakeSettings, tmp_path: P
     with as_nobody():
         message = refused(properties, SINK | {"file": str(file)})
     assert f"Invalid value {file} for configuration file: User " in message
-    assert f"may not write to {file if exists else tmp_path}. Grant that, or set the path of a file elsewhere." in message
+    assert f"may not write to {file if exists else tmp_path}. Grant write access, or set another path." in message
 
 
 def test_unreachable_broker_is_reported_in_time(worker_settings: MakeSettings, free_port: int) -> None:

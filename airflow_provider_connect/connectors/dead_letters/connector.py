@@ -1,4 +1,4 @@
-"""DeadLetterReplay: records of a sink's dead letter queue, written back to the topics on which they failed, each once."""
+"""DeadLetterReplay: writes records of a sink's dead letter queue back to the topics on which they failed, each once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 class DeadLetterReplayConnector(SourceConnector):
     """Writes records of a dead letter queue back to their topics. One task, so that records keep their order.
 
-    The queue lies on the worker's cluster."""
+    The queue is on the worker's cluster."""
 
     task_class: ClassVar[type[SourceTask]] = DeadLetterReplayTask
     config_def = REPLAY
@@ -31,11 +31,11 @@ class DeadLetterReplayConnector(SourceConnector):
         return [self.config.originals] if self.config["dead.letters.until"] else []
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Records and the position in the queue are one transaction."""
+        """Records and the position in the queue are committed in one transaction."""
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
-        """Whether this replay has not come to its end."""
+        """Whether this replay has not reached its end."""
         topic, topic_id, replay = (config[f"dead.letters.{name}"] for name in ("topic", "topic.id", "replay"))
         for partition, end in end_offsets(config).items():
             position = ReplayPosition.of(offsets(queue_partition(topic, partition)), topic_id)

@@ -1,4 +1,4 @@
-"""The settings of a replay: which records of a queue, changed how, and where they go. The herder writes them."""
+"""The settings of a replay: which records of a queue to replay, their edits, and their destination. The herder writes them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def ranges(name: str, value: list[str] | None) -> None:
 
 
 def ends(name: str, value: list[str] | None) -> None:
-    """A validator: one end a partition."""
+    """A validator: one end offset per partition."""
     ranges(name, value)
     if any("-" in entry for entry in value or ()):
         raise ConfigException.of(name, ",".join(value or ())[:200], "give one offset for each partition, such as 0:120")
 
 
 def parse_edits(value: Password | None) -> dict[tuple[int, int], dict[str, bytes | None]]:
-    """By partition and offset the parts of a record that are replaced: ``key``, ``value`` or both, None for a null.
+    """The replaced parts of records by partition and offset: ``key``, ``value`` or both; None is null.
 
-    Raises ConnectException, with no value in it.
+    Raises ConnectException, whose message contains no value.
     """
     if value is None or not value.value.strip():
         return {}
@@ -50,7 +50,7 @@ def _parse_location(text: str) -> tuple[int, int]:
     ((partition, offsets),) = found.items()
     first, last = parsed_range(str(offsets))
     if first != last:
-        raise ConnectException(f"{text[:60]!r} is no single record: give PARTITION:OFFSET, such as 0:15")
+        raise ConnectException(f"{text[:60]!r} is not a single record: give PARTITION:OFFSET, such as 0:15")
     return partition, first
 
 
@@ -58,12 +58,12 @@ def _parse_edit(at: str, edit: Any) -> dict[str, bytes | None]:
     if not isinstance(edit, Mapping) or not edit or not edit.keys() <= EDITABLE:
         raise ConnectException(f"the edit of {at[:60]!r} must have 'key', 'value' or both, and nothing else")
     if not all(text is None or isinstance(text, str) for text in edit.values()):
-        raise ConnectException(f"in the edit of {at[:60]!r} key and value are text or null")
+        raise ConnectException(f"in the edit of {at[:60]!r}, key and value must be text or null")
     return {part: None if text is None else text.encode("utf-8", "surrogatepass") for part, text in edit.items()}
 
 
 def edits(name: str, value: Password | None) -> None:
-    """A validator."""
+    """A validator: edits of records."""
     try:
         parse_edits(value)
     except ConnectException as error:
@@ -71,18 +71,18 @@ def edits(name: str, value: Password | None) -> None:
 
 
 def parse_origins(value: Sequence[str] | None) -> dict[str, int]:
-    """How many partitions each topic has. Raises ConnectException."""
+    """The number of partitions of each topic. Raises ConnectException."""
     found = {}
     for text in value or ():
         topic, _, count = text.rpartition(":")
         if not topic or not (count.isascii() and count.isdecimal() and len(count) < 10):
-            raise ConnectException(f"{text[:60]!r} is no topic with its number of partitions, such as orders:3")
+            raise ConnectException(f"{text[:60]!r} is not a topic with its number of partitions, such as orders:3")
         found[topic] = int(count)
     return found
 
 
 def origins(name: str, value: list[str] | None) -> None:
-    """A validator."""
+    """A validator: topics with their numbers of partitions."""
     try:
         parse_origins(value)
     except ConnectException as error:
@@ -155,4 +155,4 @@ REPLAY: Final = ConfigDef(
         doc="Give each record a first header that names the record of the queue that it was: for dry runs.",
     ),
 )
-"""Written by the herder for each replay; not meant to be written by people."""
+"""The herder writes these settings for each replay; users do not."""

@@ -1,27 +1,27 @@
-"""The task of DeadLetterReplay: reads a queue up to fixed ends, and returns what is chosen with the position behind it.
+"""The task of DeadLetterReplay: reads a queue up to fixed ends, and returns the selected records with the position after them.
 
-The position lists what was replayed, whichever replay did it. So no choice of records, and no kill, writes a record twice.
+The position lists the records that any replay has written. So no selection, and no kill, writes a record twice.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final, Self
+from typing import Final
 
 from airflow_provider_connect.codecs.dead_letters import (
     MOST_RANGES,
     FailureContext,
-    OffsetRanges,
     ReplayPosition,
     by_partition,
     origin_header,
     queue_partition,
     without_context,
 )
-from airflow_provider_connect.connectors.dead_letters.settings import parse_edits, parse_origins
+from airflow_provider_connect.connectors.dead_letters.selection import Selection, Target
+from airflow_provider_connect.connectors.dead_letters.settings import parse_edits
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, RetriableException
@@ -36,75 +36,13 @@ _Edits = dict[tuple[int, int], dict[str, bytes | None]]
 
 
 def end_offsets(config: Config) -> dict[int, int]:
-    """Where the replay ends, by partition."""
+    """The offset at which the replay ends, by partition."""
     return {partition: offsets.first or 0 for partition, offsets in by_partition(config["dead.letters.until"]).items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """``partition`` None: by the record's key."""
-
-    topic: str
-    partition: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """See the module. Empty conditions are met by every record. ``origins``: the topics that the sink reads, with how many partitions each
-    has. ``topic``: where all records go; None: back to their topics."""
-
-    connector: str
-    offsets: dict[int, OffsetRanges]
-    topics: frozenset[str]
-    exceptions: frozenset[str]
-    origins: Mapping[str, int]
-    topic: str | None
-
-    @classmethod
-    def of(cls, config: Config) -> Self:
-        return cls(
-            config["dead.letters.connector"],
-            by_partition(config["dead.letters.offsets"]),
-            frozenset(config["dead.letters.from.topics"]),
-            frozenset(config["dead.letters.exceptions"]),
-            parse_origins(config["dead.letters.origins"]),
-            config["dead.letters.target.topic"] or None,
-        )
-
-    def is_from_connector(self, context: FailureContext) -> bool:
-        """Whether the record is the sink's at all: of all others nothing is replayed, ever."""
-        return context.connector == self.connector
-
-    def first(self, partition: int) -> int | None:
-        """Where to begin in a partition; None: none of its records is taken."""
-        if not self.offsets:
-            return 0
-        ranges = self.offsets.get(partition)
-        return None if ranges is None else ranges.first
-
-    def target(self, partition: int, offset: int, context: FailureContext) -> Target | None:
-        """Where the record at this position of the queue goes; None: it is not taken."""
-        if self.offsets and offset not in self.offsets.get(partition, OffsetRanges()):
-            return None
-        if self.topics and context.topic not in self.topics:
-            return None
-        if self.exceptions and not self._is_chosen_exception(context.exception or ""):
-            return None
-        if self.topic is not None:
-            return Target(self.topic, None)
-        partitions = self.origins.get(context.topic or "")
-        if context.topic is None or partitions is None:
-            return None
-        has_partition = context.partition is not None and context.partition < partitions
-        return Target(context.topic, context.partition if has_partition else None)
-
-    def _is_chosen_exception(self, name: str) -> bool:
-        return name in self.exceptions or name.rpartition(".")[2].rpartition("$")[2] in self.exceptions
-
-
-@dataclass(frozen=True, slots=True)
 class DeadLetterRecord:
-    """One record of the queue that is replayed, at ``offset`` there. ``row`` is its index in the batch, ``target`` where it goes."""
+    """A record to replay: its ``offset`` in the queue, ``row``, its index in the batch, and its ``target``."""
 
     row: int
     offset: int
@@ -113,13 +51,13 @@ class DeadLetterRecord:
 
     @property
     def kind(self) -> tuple[Target, str | None, int | None]:
-        """Where it goes, and where it comes from: neighbours that agree travel in one batch."""
+        """Target and origin. Consecutive records of one kind form a batch."""
         return self.target, self.context.topic, self.context.partition
 
 
 class DeadLetterReplayTask(SourceTask):
-    """Source partition ``{"topic", "partition"}`` of the queue; for the offset see ``ReplayPosition``. Timestamps and
-    a record's own headers are not touched. Back on its topic a record gets its partition again, unless its key was edited."""
+    """Source partition ``{"topic", "partition"}`` of the queue; for the offset see ``ReplayPosition``. Timestamps and the
+    records' own headers do not change. Back on its topic, a record gets its original partition, unless its key was edited."""
 
     def start(self, config: Config) -> None:
         self._reader: RangeReader | None = None
@@ -139,7 +77,7 @@ class DeadLetterReplayTask(SourceTask):
             self._reader = self.context.read_ranges(None, ranges)
 
     def _add_range(self, partition: int, end: int, topic_id: str, replay: str, ranges: dict[TopicPartition, tuple[int, int]]) -> None:
-        """A replay that was begun goes on where it was; a new one begins at its first record."""
+        """Add the range of a partition: an interrupted replay continues at its position, a new one starts at its first record."""
         offset = self.context.offset(queue_partition(self._topic, partition))
         position = ReplayPosition.of(offset, topic_id)
         if position.replay != replay or offset is None:
@@ -161,7 +99,7 @@ class DeadLetterReplayTask(SourceTask):
         if time.monotonic() - self._last_read > READ_TIMEOUT_SECONDS:
             self._last_read = time.monotonic()
             raise RetriableException(
-                f"The dead letter queue {self._topic} has sent nothing for {READ_TIMEOUT_SECONDS:g} s, and has more records"
+                f"The dead letter queue {self._topic} has sent nothing for {READ_TIMEOUT_SECONDS:g} s, although it has more records"
             )
         return []
 
@@ -171,14 +109,14 @@ class DeadLetterReplayTask(SourceTask):
             reader.close()
 
     def _last_positions(self) -> list[Batch]:
-        """Behind the last records there may be nothing but markers of transactions. Each position is returned once."""
+        """Batches with the end positions: only transaction markers may follow the last records. Each position is returned once."""
         ended, self._ends = self._ends, {}
         for partition, end in ended.items():
             self._advance(partition, end)
         return [self._position_batch(partition) for partition in ended]
 
     def _replay_batch(self, batch: Batch) -> list[Batch]:
-        """What is chosen of a batch of the queue, and behind it the position."""
+        """The selected records of a batch of the queue, followed by the position after the batch."""
         partition, behind = batch.topic_partition.partition, batch.next_offset
         assert behind is not None
         headers = [[(each["key"], each["value"]) for each in row or ()] for row in _rows(batch.headers, batch.num_records)]
@@ -195,7 +133,7 @@ class DeadLetterReplayTask(SourceTask):
     def _own_headers(
         self, partition: int, batch: Batch, headers: Sequence[list[tuple[str, bytes | None]]]
     ) -> list[list[tuple[str, bytes | None]]]:
-        """The records' own headers; in a dry run the record's partition and offset in the queue before them."""
+        """The records' own headers; in a dry run, the record's partition and offset in the queue come first."""
         own = [without_context(row) for row in headers]
         if not self._adds_origin:
             return own
@@ -204,7 +142,7 @@ class DeadLetterReplayTask(SourceTask):
     def _select(
         self, partition: int, offsets: Sequence[int], headers: Sequence[list[tuple[str, bytes | None]]]
     ) -> Iterator[DeadLetterRecord]:
-        """The records to write, in their order. A record that is the connector's and is not taken ends a range of ``replayed``."""
+        """The records to write, in order. A record of the connector that is not selected ends a range of ``replayed``."""
         for row, offset in enumerate(offsets):
             context = FailureContext.of(headers[row])
             if not self._selection.is_from_connector(context) or offset in self._positions[partition].replayed:
@@ -221,14 +159,14 @@ class DeadLetterReplayTask(SourceTask):
             yield DeadLetterRecord(row, offset, replace(target, partition=None) if is_rekeyed else target, context)
 
     def _advance(self, partition: int, behind: int) -> None:
-        """Note that all before ``behind`` was read, and that nothing is left of what was read since a record was not taken."""
+        """Record that all offsets before ``behind`` were read, and those since the last unselected record were replayed."""
         position, first = self._positions[partition], self._decided_from[partition]
         if first is not None:
             position.replayed.add(first, behind - 1)
         if len(position.replayed) > MOST_RANGES:
             raise ConnectException(
-                f"What was replayed of {self._topic}-{partition} would be more than {MOST_RANGES} ranges of offsets: replay fewer at once, "
-                "or all of a range"
+                f"The replayed records of {self._topic}-{partition} would form more than {MOST_RANGES} ranges of offsets: replay fewer "
+                "records at once, or whole ranges"
             )
         self._positions[partition] = replace(position, read=max(position.read, behind))
 
@@ -237,7 +175,7 @@ class DeadLetterReplayTask(SourceTask):
         return Batch(self._topic, source_partition=queue_partition(self._topic, partition), source_offset=offset)
 
     def _apply_edits(self, batch: Batch, chosen: Sequence[DeadLetterRecord], headers: Sequence[list[tuple[str, bytes | None]]]) -> Batch:
-        """``batch`` with edited keys and values, and without headers about failures."""
+        """``batch`` with edited keys and values, and without the headers that describe failures."""
         rows = {record.row for record in chosen}
         at = batch.topic_partition.partition
         edits = {
@@ -256,7 +194,8 @@ class DeadLetterReplayTask(SourceTask):
         return batch.replace(**changes)
 
     def _pieces(self, batch: Batch, target: Target, run: Sequence[DeadLetterRecord]) -> Iterator[Batch]:
-        """Consecutive records of one target. Decoded as those of the partition that they failed on, by which errors name them."""
+        """Batches of consecutive records of one kind. They are decoded as records of the partition on which they failed, which errors
+        name."""
         rows = pa.array([record.row for record in run], pa.int64())
         columns = {
             name: None if (column := getattr(batch, name)) is None else column.take(rows)
@@ -291,7 +230,7 @@ class DeadLetterReplayTask(SourceTask):
             yield Batch(target.topic, **kept, kafka_partition=target.partition)
 
     def _decode_records(self, raw: KafkaBatch, run: Sequence[DeadLetterRecord]) -> list[Batch]:
-        """An error names the record as it failed first, and a user chooses it by its offset in the queue."""
+        """Decode records. An error names the original record; a note adds the offsets in the queue, by which users select it."""
         assert self._decode is not None
         try:
             return self._decode(raw)
@@ -300,5 +239,5 @@ class DeadLetterReplayTask(SourceTask):
             raise
 
 
-def _rows(column: pa.Array | None, count: int) -> list:  # type: ignore[type-arg]  # of what the column holds
+def _rows(column: pa.Array | None, count: int) -> list:  # type: ignore[type-arg]  # of the column's values
     return [None] * count if column is None else column.to_pylist()

@@ -1,12 +1,12 @@
-"""The commits of one topic partition: a chain of small files, each created only where there is none. Knows nothing of records.
+"""The commits of one topic partition: a chain of small files, each created only if it does not exist. Knows nothing of records.
 
-Link number n+1 is the commit that follows link n. It holds the claim, the next offset, and the files that it publishes: each has a
-temporary path, and the path that readers know. A commit is 1 the data under temporary paths 2 link n+1, which fails where another
-process has created it: THE commit 3 each file moved to its path, which any process may repeat 4 links before the last few removed.
+Link n+1 is the commit after link n. It contains the claim, the next offset, and the files that it publishes, each with a temporary path
+and the path that readers know. A commit: 1 write the data to temporary paths 2 create link n+1, which fails if another process has
+created it: THE commit 3 move each file to its path, which any process may repeat 4 remove old links, except the last few.
 
-A process that was thought dead finds that its next link exists, or lies below the newest, since the chain went on and old links were
-removed: it is fenced. What it still moves is what a commit lists, or is gone. Temporary paths begin with the number of the link that took
-the claim, so files of older claims are known by their names, whatever claims they were.
+A process that was thought dead is fenced: its next link exists, or is older than the newest, because the chain has advanced and old links
+were removed. It can only move files that a commit lists. Temporary paths begin with the number of the link that took the claim, so the
+names of older claims' files identify them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 _KEPT_LINKS: Final = 3
 _DIGITS: Final = 20
-_ATTEMPTS: Final = 5  # to read a chain that goes on meanwhile
+_ATTEMPTS: Final = 5  # to read a chain that other processes extend
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Link:
 
 
 class CommitChain:
-    """The chain in ``folder`` of ``store``, in the hands of one process."""
+    """The chain in ``folder`` of ``store``, as one process uses it."""
 
     def __init__(self, store: Store, folder: str) -> None:
         self._store = store
@@ -61,8 +61,8 @@ class CommitChain:
         self._last: Link | None = None
 
     def take(self, owned: object, claimant: OffsetRow, *, adopts: str | None = None) -> OffsetRow:
-        """Become the one that commits, as ``claimant``; the row found. 1 finish the newest commit 2 append a link with the claim 3 remove
-        what older claims have left. Raises as ``OffsetRow.taken``."""
+        """Take over the chain as ``claimant``; returns the row found. 1 finish the newest commit 2 append a link with the claim 3 remove
+        leftovers of older claims. Raises as ``OffsetRow.taken``."""
         for _ in range(_ATTEMPTS):
             newest = self._newest()
             row = (claimant if newest is None else newest.row).taken(owned, claimant, adopts=adopts)
@@ -72,10 +72,10 @@ class CommitChain:
             if self._try_append(Link(number, number, row, self._writer)):  # 2
                 self._clear(number)  # 3
                 return row
-        raise RetriableException(f"Other processes go on to commit {owned}. A later try may succeed.")
+        raise RetriableException(f"Other processes keep committing {owned}. A later attempt may succeed.")
 
     def commit(self, next_offset: int, files: list[tuple[str, str]]) -> None:
-        """Publish files under their paths together with the next offset. Raises FencedException where another process has the chain."""
+        """Publish files together with the next offset. Raises FencedException if another process has taken over the chain."""
         last = self._taken()
         self._check_not_restored(last, files)  # before anything refers to them
         row = replace(last.row, next_offset=next_offset)
@@ -86,15 +86,15 @@ class CommitChain:
 
     @property
     def next_offset(self) -> int | None:
-        """As this process has left it."""
+        """The next offset of this process's last commit."""
         return self._taken().row.next_offset
 
     def temporary_path(self, name: str) -> str:
-        """A path for data that is not committed: of this process alone."""
+        """A path for uncommitted data of this process."""
         return join_path(self._temporary, f"{self._taken().taken:0{_DIGITS}d}-{self._writer}-{name}")
 
     def alter(self, next_offset: int | None) -> bool:
-        """Set the next offset on behalf of an admin; a process that has the chain is fenced. False: there is no chain."""
+        """Set the next offset for an admin, which fences the process that has the chain. False: there is no chain."""
         newest = self._newest()
         if newest is None:
             return False
@@ -103,7 +103,7 @@ class CommitChain:
         return True
 
     def forget(self) -> None:
-        """Finish the newest commit and remove the chain: from here on this process publishes, and keeps no offsets here."""
+        """Finish the newest commit and remove the chain: this process will publish files without offsets."""
         newest = self._newest()
         if newest is not None:
             self._publish(newest)
@@ -112,27 +112,27 @@ class CommitChain:
         self._last = Link(0, 0, OffsetRow(None, "", 0), self._writer)
 
     def publish(self, files: list[tuple[str, str]]) -> None:
-        """Without offsets. Raises FencedException where another process has removed one of them."""
+        """Publish files without offsets. Raises FencedException if another process has removed one of them."""
         for temporary, path in files:
             if not self._store.move(temporary, path):
-                raise FencedException(f"{temporary} is gone: another run of this connector has begun anew")
+                raise FencedException(f"{temporary} is gone: another run of this connector has started")
 
     def _check_not_restored(self, last: Link, files: list[tuple[str, str]]) -> None:
-        """Raise StoreException where others have put an older state of the folder in place since the last commit: a link behind that one
-        would say that records are there which went with the newer state."""
-        new = [temporary for temporary, path in files if (temporary, path) not in last.files]  # those are of a call that comes again
+        """Raise StoreException if an older state of the folder was restored since the last commit: the next link would claim records that
+        were lost with the newer state."""
+        new = [temporary for temporary, path in files if (temporary, path) not in last.files]  # the others belong to a repeated call
         if self._content(self._path(last.number)) == last.to_json() and all(map(self._store.file, new)):
             return
         newest = self._numbers()[-1:]
         if newest and newest[0] > last.number:
             return  # a newer claim, which the next step finds
-        raise StoreException(f"The commits in {self._links} or their files are not those of this run any more: the folder was restored")
+        raise StoreException(f"The commits in {self._links} or their files are no longer those of this run: the folder was restored")
 
     # Links
 
     def _taken(self) -> Link:
         if self._last is None:
-            raise StoreException(f"The commits in {self._links} are not taken over yet")
+            raise StoreException(f"The commits in {self._links} have not been taken over yet")
         return self._last
 
     def _newest(self) -> Link | None:
@@ -140,9 +140,9 @@ class CommitChain:
             numbers = self._numbers()
             if not numbers:
                 return None
-            with contextlib.suppress(FileNotFoundError):  # removed since: the chain has gone on
+            with contextlib.suppress(FileNotFoundError):  # removed since: the chain has advanced
                 return self._read(numbers[-1])
-        raise RetriableException(f"The commits in {self._links} go on while they are read. A later try may succeed.")
+        raise RetriableException(f"Other processes keep adding commits to {self._links}. A later attempt may succeed.")
 
     def _numbers(self) -> list[int]:
         names = (file.path.rpartition("/")[2] for file in self._store.files(self._links))
@@ -154,16 +154,16 @@ class CommitChain:
         try:
             return Link.from_json(data, number)
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreException(f"{path} does not hold the offset and the files of a commit: {error}") from error
+            raise StoreException(f"{path} does not contain the offset and files of a commit: {error}") from error
 
     def _append(self, link: Link) -> None:
         if not self._try_append(link):
             claim = link.row.claim
-            raise FencedException(f"Another process has taken over the commits in {self._links}, claim {claim} may no longer write")
+            raise FencedException(f"Another process has taken over the commits in {self._links}; claim {claim} may no longer write")
 
     def _try_append(self, link: Link) -> bool:
-        """Whether ``link`` is now the newest. Where one of its number exists with the same content, this process has created it by a call
-        whose answer was lost."""
+        """Append ``link``; whether it is the newest now. An existing link with its number and content was created by this process in a call
+        whose response was lost."""
         path, data = self._path(link.number), link.to_json()
         if not self._store.create(path, data) and self._content(path) != data:
             return False
@@ -182,7 +182,7 @@ class CommitChain:
         for temporary, path in link.files:
             self._store.move(temporary, path)
 
-    # What is not needed any more
+    # Cleanup
 
     def _clear(self, taken: int) -> None:
         for file in [*self._store.files(self._temporary)]:

@@ -1,7 +1,7 @@
-"""Whose a topic partition's files are: no two connectors, and no two topics, give different records one name.
+"""The owner of a topic partition's files: no two connectors or topics may write different records under the same file name.
 
-A small file for each topic partition in the folder that connectors write to, created only where there is none. It names the connector, its
-Connect cluster (the scope of its claims), and the topic by its id: a topic that was created anew counts its records from 0 again.
+The owner is in a small file for each topic partition, in the folder that connectors write to, and created only if it does not exist. It
+names the connector, its Connect cluster (the scope of its claims) and the topic id: offsets of a recreated topic start at 0 again.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, RetriableException, StoreException
 
 STATE: Final = "_connect"
-"""The folder of our own in the folder that connectors write to."""
+"""The state folder in the folder that connectors write to."""
 _OWNERS: Final = "owners"
 _REMEDY: Final = "Set topics.dir to another folder"
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One connector that writes the files of a topic partition. ``topic_id`` empty: not known."""
+    """The connector that writes the files of a topic partition. ``topic_id`` empty: unknown."""
 
     connector: str
     scope: str
     topic_id: str
 
     def is_same(self, other: Owner) -> bool:
-        """Whether both give a name to the same records. One topic is in one Kafka cluster, whatever config topic its connectors are on."""
+        """Whether both write the same records under a name. A topic id is unique across Kafka clusters and config topics."""
         if self.topic_id and other.topic_id:
             return (self.connector, self.topic_id) == (other.connector, other.topic_id)
         return (self.connector, self.scope) == (other.connector, other.scope)
@@ -44,34 +44,34 @@ class OwnerFiles:
         self._store, self._folder = store, folder
 
     def take(self, owners: Mapping[TopicPartition, Owner], name_prefix: Callable[[TopicPartition], str], below: Iterable[str]) -> None:
-        """Become the owner of each partition's files, or find that it is. Raises ConfigException where another one is, or where there are
-        files of that name, of which no owner is known. ``name_prefix`` is how the names of a partition's files begin; ``below`` the folders
-        that may hold some."""
+        """Record these owners of partitions, unless recorded already. Raises ConfigException if a partition has another owner, or has files
+        without a recorded owner. ``name_prefix`` is the prefix of a partition's file names; ``below`` are the folders that may contain
+        files."""
         new = {partition: owner for partition, owner in owners.items() if not self._is_owned(partition, owner)}
         if new:
             self._reject_files({name_prefix(partition): partition for partition in new}, below)
         for partition, owner in new.items():
             if not self._store.create(self._path(partition), json.dumps(asdict(owner)).encode()) and not self._is_owned(partition, owner):
-                raise RetriableException(f"{self._path(partition)} has just been removed. A later try may succeed.")
+                raise RetriableException(f"{self._path(partition)} has just been removed. A later attempt may succeed.")
 
     def _reject_files(self, by_prefix: Mapping[str, TopicPartition], below: Iterable[str]) -> None:
         for path in self.files(by_prefix, below):
             name = path.rpartition("/")[2]
             partition = next(partition for name_prefix, partition in by_prefix.items() if name.startswith(name_prefix))
             raise ConfigException(
-                f"{path} has the name of a file that this connector is to write, and no owner of {partition} is recorded. "
+                f"{path} has the name of a file that this connector would write, and no owner of {partition} is recorded. "
                 f"{_REMEDY}, or move the files of {partition} elsewhere"
             )
 
     def files(self, name_prefixes: Iterable[str], below: Iterable[str]) -> Iterator[str]:
-        """The paths of the files below these folders whose names begin so."""
+        """The paths of the files below these folders whose names have one of these prefixes."""
         starts, state = tuple(name_prefixes), f"{join_path(self._folder, STATE)}/"
         for file in itertools.chain.from_iterable(map(self._store.files, below)):
             if file.path.rpartition("/")[2].startswith(starts) and not file.path.startswith(state):
                 yield file.path
 
     def _is_owned(self, partition: TopicPartition, owner: Owner) -> bool:
-        """False: there is no owner."""
+        """Whether the partition has this owner; False: it has no owner. Raises ConfigException for another one."""
         path = self._path(partition)
         try:
             data = self._store.read(path)
@@ -88,7 +88,7 @@ class OwnerFiles:
         elif found.scope != owner.scope:
             whose = f"a connector of this name in another Connect cluster (config topic id {found.scope}) writes here"
         else:
-            whose = f"this connector wrote here before the topic {partition.topic} (then with the id {found.topic_id}) was created anew"
+            whose = f"this connector wrote here before the topic {partition.topic} (then with the id {found.topic_id}) was recreated"
         raise ConfigException(
             f"Files of {partition} would replace those that {whose}. {_REMEDY}; or move the files of {partition} elsewhere, and "
             f"remove {path}"

@@ -1,6 +1,6 @@
-"""The files of one topic partition between two commits: which are open, when they end, which are finished.
+"""The files of one topic partition between two commits: open files, their end, and finished files.
 
-All open files of the partition end together, so that one offset separates what they hold from what comes later.
+All open files of the partition end together, so that one offset separates their records from later ones.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from airflow_provider_connect.sdk.batch import Batch
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """``«folder»/«topic»/«folder of the partitioner»/«topic»+«partition»+«first offset».«extension»``. The name has the topic as it is in
-    Kafka, the folder above as transformations have left it: no two partitions share a name."""
+    """``«folder»/«topic»/«folder of the partitioner»/«topic»+«partition»+«first offset».«extension»``. The name has the
+    original topic in Kafka; the folder has the topic after transformations. No two partitions share a name."""
 
     folder: str
     delimiter: str = "+"
@@ -38,7 +38,7 @@ class FileNames:
         return join_path(self.folder, folder, f"{self.name_prefix(partition)}{numbers}{extension}")
 
     def name_prefix(self, partition: TopicPartition) -> str:
-        """How the names of a partition's files begin, and no others'."""
+        """The prefix of a partition's file names, and of no others."""
         return f"{partition.topic}{self.delimiter}{partition.partition}{self.delimiter}"
 
 
@@ -68,12 +68,12 @@ class PartitionFiles:
     first_open_offset: int | None = None
     _open: dict[str, _OpenFile] = field(default_factory=dict)
     _kind: tuple[Schema | None, pa.DataType] | None = None  # of the values in open files
-    _taken: list[pa.Array] = field(default_factory=list)  # offsets of a refused batch that are in files all the same
+    _taken: list[pa.Array] = field(default_factory=list)  # offsets of a failed batch that were written nevertheless
     _file_count: int = 0
 
     def write(self, batch: Batch) -> None:
-        """Write a batch with a value column. After DataException or RetriableException it may come again, also in parts: records that are
-        in files by then are left out. ConnectException: an open file is broken."""
+        """Write a batch with a value column. After DataException or RetriableException the batch may be passed again, also in parts:
+        records that were written are skipped. ConnectException: an open file is unusable."""
         first = batch.kafka_offset_at(0)
         self._taken = [each for each in self._taken if pc.max(each).as_py() >= first]
         if self._taken:
@@ -89,7 +89,7 @@ class PartitionFiles:
             raise
 
     def end(self) -> None:
-        """Finish all open files. Raises ConnectException where that fails: they are lost, and their records come again in another run."""
+        """Finish all open files. Raises ConnectException if that fails: the files are lost, and the next run writes their records again."""
         for folder, each in self._open.items():
             with _fail_file(each.temporary):
                 with self.store.translate_errors(each.temporary):
@@ -101,7 +101,7 @@ class PartitionFiles:
         self.rotation.begin()
 
     def discard(self) -> None:
-        """Drop what is not committed. Never raises."""
+        """Discard what is not committed. Never raises."""
         for each in self._open.values():
             each.file.discard()
         self._open.clear()
@@ -111,7 +111,7 @@ class PartitionFiles:
         self.rotation.begin()
 
     def _pieces(self, batch: Batch) -> Iterator[tuple[Batch, pa.DictionaryArray]]:
-        """The batch in pieces, each of which fits into the open files, with the folders of their records. They are ended in between."""
+        """The batch in pieces that fit into the open files, with the folders of their records. Between pieces, files are ended if full."""
         batch = self._fit_open_files(batch)
         if not batch.num_records:
             return
@@ -131,11 +131,11 @@ class PartitionFiles:
                 self.end()
 
     def _room(self, batch: Batch, folders: pa.DictionaryArray) -> int:
-        """How many records fit: each of a thousand may have a folder of its own, and a file."""
+        """How many records fit. Each record may need a new folder, and so a new file."""
         return min(self.rotation.room(batch), count_up_to_folders(folders, self._open, self.max_open_files))
 
     def _fit_open_files(self, batch: Batch) -> Batch:
-        """The batch as the open files take it; where they do not, they are ended."""
+        """The batch in the schema of the open files. If they cannot hold it, they are ended."""
         assert batch.value is not None
         schema, kind = batch.value_schema, (batch.value_schema, batch.value.type)
         if self._kind == kind:
@@ -168,8 +168,8 @@ class PartitionFiles:
 
 @contextlib.contextmanager
 def _fail_file(path: str) -> Iterator[None]:
-    """Around writes to an open file, which cannot be written to any more after one has failed."""
+    """Raise ConnectException for a failed write to an open file: the file is unusable then."""
     try:
         yield
     except RetriableException as error:
-        raise ConnectException(f"{path} could not be written ({error}). The next run goes on from the last commit.") from error
+        raise ConnectException(f"{path} could not be written ({error}). The next run continues from the last commit.") from error

@@ -1,7 +1,7 @@
-"""What a change of the values' schema does to open files (``schema.compatibility``): they end, or the values are projected.
+"""The effect of a schema change on open files (``schema.compatibility``): they end, or values are projected to their schema.
 
-With NONE they end at each change. With the others a schema has to have a version: BACKWARD and FULL end them at a newer one and project
-older values to it, FORWARD ends them at an older one and projects newer values to it. Schemas without versions are as with NONE.
+With NONE, files end at each change. The others need versioned schemas: BACKWARD and FULL end files at a newer version and project older
+values to it; FORWARD ends files at an older version and projects newer values to it. Schemas without a version are treated as with NONE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Compatibility(StrEnum):
     FULL = "FULL"
 
     def keeps(self, current: Schema | None, new: Schema | None) -> bool:
-        """Whether values of ``new``, none of which is null, go into files of ``current``."""
+        """Whether values of ``new``, none of them null, may be written to files of ``current``."""
         if current is None or new is None:
             return current is new
         if current.equals_but_for_null(new):
@@ -39,8 +39,8 @@ class Compatibility(StrEnum):
 
 
 def projected(column: pa.Array, schema: Schema, target: Schema, path: str = "") -> pa.Array:
-    """Values of ``schema`` as those of ``target``: fields that it lacks are left out, those that it has besides get their default, or null,
-    within arrays and maps too. Raises DataException where that is not possible."""
+    """Values of ``schema`` converted to ``target``, within arrays and maps too: fields that it lacks are dropped, its additional fields get
+    their default or null. Raises DataException if that is not possible."""
     if schema.type is SchemaType.STRUCT and target.type is SchemaType.STRUCT:
         fields = [_field(column, schema, each.name, each.schema, path) for each in target.fields]
         return pa.StructArray.from_arrays(fields, fields=list(arrow_type(target)), mask=column.is_null())
@@ -65,12 +65,12 @@ def _elements(elements: pa.Array, schema: Schema | None, target: Schema | None, 
     assert target is not None
     found = projected(elements, schema, target, path.lstrip("."))
     if found.null_count and not target.optional:
-        raise DataException(f"An element of {path.lstrip('.')} is null, and the schema of the files wants a value")
+        raise DataException(f"An element of {path.lstrip('.')} is null, and the files' schema requires a value")
     return found
 
 
 def _compact(column: pa.Array) -> pa.Array:
-    """Lists or maps without the elements of rows that a slice has left out: those may not fit."""
+    """Lists or maps without the elements outside a slice, which may not be convertible."""
     ends = (column.offsets[0].as_py(), column.offsets[-1].as_py()) if len(column) else (0, 0)
     elements = column.keys if pa.types.is_map(column.type) else column.values
     return column if ends == (0, len(elements)) and not column.offset else column.take(row_numbers(len(column)))
@@ -82,8 +82,8 @@ def _field(column: pa.Array, schema: Schema, name: str, target: Schema, path: st
         values = projected(pc.struct_field(column, [given.index]), given.schema, target, path)
         if target.optional or pc.all(pc.or_(values.is_valid(), column.is_null()), min_count=0).as_py():
             return values
-        raise DataException(f"The field {path} is null, and the schema of the files wants a value. End them (schema.compatibility=NONE)")
+        raise DataException(f"The field {path} is null, and the files' schema requires a value. Set schema.compatibility=NONE")
     if target.default is None and not target.optional:
-        raise DataException(f"The field {path} is missing, and the schema of the files has no default for it")
+        raise DataException(f"The field {path} is missing, and the files' schema has no default for it")
     one = column_of([target.default], target.as_optional())
     return one.take(pa.nulls(len(column), pa.int64()).fill_null(0))

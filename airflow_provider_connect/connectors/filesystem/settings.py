@@ -1,4 +1,4 @@
-"""The settings of FileSystemSink, by the names of the well-known sinks of S3, HDFS, GCS and Azure, and which of them go together."""
+"""The settings of FileSystemSink, named as in the well-known sinks for S3, HDFS, GCS and Azure, and their contradictions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _DAY, _HOUR = "'year'=YYYY/'month'=MM/'day'=dd", "'year'=YYYY/'month'=MM/'day'=d
 _PERIODS: Final[Mapping[str, tuple[int, str]]] = {DAILY: (86_400_000, _DAY), HOURLY: (3_600_000, _HOUR)}
 _TEXT_CODEC_KEYS: Final = ("s3.compression.type", "gcs.compression.type", "az.compression.type")
 _CODECS: Final = {"json": _TEXT_CODEC_KEYS, "bytes": _TEXT_CODEC_KEYS, "parquet": ("parquet.codec",), "avro": ("avro.codec",)}
-"""The settings of the well-known sinks that name a codec, by formats."""
+"""The settings of the well-known sinks that name a codec, by format."""
 _FOREIGN_PREFIXES: Final = (
     *("avro.", "az.", "azblob.", "behavior.on.", "confluent.", "connect.meta.data", "directory.delim", "enhanced.avro."),
     *("format.bytearray.", "gcs.", "hadoop.", "hdfs.", "headers.format.class", "hive.", "keys.format.class", "logs.dir", "parquet."),
@@ -60,20 +60,20 @@ _UNSUPPORTED: Final = {
     "s3.ssea.name": "Files are not encrypted on request. Set an encryption for the whole bucket.",
     "hdfs.authentication.kerberos": "Kerberos is not supported.",
 }
-"""What a config must not ask for in vain."""
+"""Settings that are refused because their effect is not available."""
 _OTHER_CREDENTIALS: Final = (
     (
         "gcs.credentials.path",
         "gcs.credentials.json",
-        "No file of the host is read. Set gcs.credentials.json to what the file holds, such as ${dir:/secrets:key.json}, and take it out.",
+        "No file of the host is read. Set gcs.credentials.json to its content, such as ${dir:/secrets:key.json}. Remove this setting.",
     ),
     (
         "s3.credentials.provider.class",
         "aws.access.key.id",
-        "No role is assumed, and keys of the host are never used. Set aws.access.key.id and aws.secret.access.key, and take it out.",
+        "No role is assumed, and keys of the host are never used. Set aws.access.key.id and aws.secret.access.key. Remove this setting.",
     ),
 )
-"""Ways to credentials that this sink does not go, each with the setting that has them here."""
+"""Unsupported sources of credentials, each with the setting to use instead."""
 _EXTRACTORS: Final = tuple(each.value for each in Extractor)
 
 
@@ -83,20 +83,20 @@ def _simple(name: Any) -> str:
 
 
 def format_name(given: str) -> str:
-    """``io.confluent.connect.s3.format.json.JsonFormat`` and ``json`` are one format."""
+    """The format's name: ``json`` for ``json`` and ``io.confluent.connect.s3.format.json.JsonFormat``."""
     name = _simple(given).removesuffix("Format").lower()
     return {"bytearray": "bytes"}.get(name, name)
 
 
 class _ClassName:
-    """One of some classes, by its simple name or any full name."""
+    """A validator: one of some classes, by simple or full name."""
 
     def __init__(self, *values: str) -> None:
         self.values = values
 
     def __call__(self, name: str, value: Any) -> None:
         if _simple(value).removesuffix("TimestampExtractor") not in self.values:
-            raise ConfigException.of(name, value, f"There is no such class here. Use one of these: {', '.join(self.values)}.")
+            raise ConfigException.of(name, value, f"Not a supported class. Use one of these: {', '.join(self.values)}.")
 
 
 def _check_time_zone(name: str, value: Any) -> None:
@@ -105,7 +105,7 @@ def _check_time_zone(name: str, value: Any) -> None:
 
 def _folder(name: str, value: Any) -> None:
     if not {".", ".."}.isdisjoint((value or "").split("/")) or "\0" in (value or ""):
-        raise ConfigException.of(name, value, "A path here has no parts . and .. and no NUL. Take them out.")
+        raise ConfigException.of(name, value, "The path must not have the parts . or .., nor NUL characters. Remove them.")
 
 
 CONFIG_DEF = ConfigDef(
@@ -210,7 +210,7 @@ CONFIG_DEF = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The parsed settings about how records become files."""
+    """The parsed settings of how records become files."""
 
     names: FileNames
     timestamps: Timestamps
@@ -223,7 +223,7 @@ class SinkSettings:
 
     @classmethod
     def of(cls, config: Config, *, has_last_offset: bool = False) -> SinkSettings:
-        """Raises ConfigException, with one text a mistake, for settings that do not go together."""
+        """Raises ConfigException, with one text per mistake, for contradictory settings."""
         mistakes = [mistake.message for mistake in contradictions(config)]
         if mistakes:
             raise ConfigException("\n".join(mistakes), errors=mistakes)
@@ -252,7 +252,7 @@ class SinkSettings:
 
 
 def format_of(config: Config) -> FileFormat:
-    """The format of the files. Raises ConfigException for an unknown one, for its codec and for its own settings."""
+    """The format of the files. Raises ConfigException for an unknown format, an unknown codec and wrong settings of the format."""
     name = format_name(config[FORMAT])
     given = (config.originals[key] for key in _CODECS.get(name, ()) if key in config.originals)
     codec = config[COMPRESSION] or next(given, None)
@@ -260,7 +260,7 @@ def format_of(config: Config) -> FileFormat:
 
 
 def unused_settings(config: Config) -> list[str]:
-    """The settings of the well-known sinks that are given and have no effect here."""
+    """The settings of the well-known sinks in the config that have no effect here."""
     read = {*CONFIG_DEF.keys, *chain(*_CODECS.values()), "format.class"}
     return sorted(key for key in config.originals if key.startswith(_FOREIGN_PREFIXES) and key not in read)
 
@@ -270,17 +270,17 @@ def _wall_clock_ms() -> int:
 
 
 def contradictions(config: Config) -> Iterator[ConfigException]:
-    """One exception for each setting that does not go with the others, or that asks for what this sink does not do."""
+    """One exception for each setting that contradicts others, or that this sink does not support."""
     for key, reason in _UNSUPPORTED.items():
         given = config.originals.get(key, "false")
         if given.lower() not in ("", "false"):
-            yield ConfigException.of(key, "[hidden]" if key.endswith("customer.key") else given, f"{reason} Take it out.")
+            yield ConfigException.of(key, "[hidden]" if key.endswith("customer.key") else given, f"{reason} Remove this setting.")
     for key, instead, reason in _OTHER_CREDENTIALS:
         if config.originals.get(key) and not config.originals.get(instead):
             yield ConfigException.of(key, config.originals[key], reason)
     partitioner = _simple(config[PARTITIONER])
     if partitioner == FIELD and not config[FIELDS]:
-        yield ConfigException.of(FIELDS, "", f"{FIELD} needs the name of a field or more.")
+        yield ConfigException.of(FIELDS, "", f"{FIELD} needs the names of one or more fields.")
     if partitioner == TIME and config[DURATION_MS] <= 0:
         yield ConfigException.of(
             DURATION_MS, str(config[DURATION_MS]), f"{TIME} needs the length of its periods in milliseconds: 3600000 for an hour."
@@ -306,6 +306,6 @@ def _partitioner(config: Config, timestamps: Timestamps, zone: ZoneInfo) -> Part
 
 
 def _path_format(config: Mapping[str, Any]) -> str:
-    """DailyPartitioner and HourlyPartitioner have formats of their own, which a config may change."""
+    """The path format; DailyPartitioner and HourlyPartitioner have defaults of their own."""
     default = _PERIODS.get(_simple(config[PARTITIONER]), (0, ""))[1]
     return str(config[PATH_FORMAT] or default)

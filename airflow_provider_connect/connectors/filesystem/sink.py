@@ -1,7 +1,7 @@
-"""FileSystemSink: records into files of a folder, an object store or HDFS.
+"""FileSystemSink: writes records to files in a folder, an object store, SFTP or HDFS.
 
-Exactly once each topic partition has a chain of commits in the store itself (``commit_chain``). A commit comes at the framework's interval,
-and publishes the files that have ended by then; at the end of a run all files end.
+Exactly once, each topic partition has a chain of commits in the store itself (``commit_chain``). Commits happen at the framework's
+interval and publish the finished files; at the end of a run, all files are finished.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow, scope_of
 from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)
-_MAX_FINISHED_FILES = 100  # so many wait for a commit, then it is asked for
+_MAX_FINISHED_FILES = 100  # waiting for a commit: then one is requested
 
 
 class FileSystemSinkTask(SinkTask):
-    """Writes the files of its topic partitions. 1 ``put`` writes to temporary files 2 ``pre_commit`` ends those that are due, or all at the
+    """Writes the files of its topic partitions. 1 ``put`` writes to temporary files 2 ``pre_commit`` ends files that are due, or all at the
     end of a run, and commits."""
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"timestamp"})
@@ -66,10 +66,10 @@ class FileSystemSinkTask(SinkTask):
         self._config = config
         self._store: Store | None = open_store(config, self.allowed_paths)
         self._files: dict[TopicPartition, PartitionFiles] = {}
-        self._topics: dict[str, Schema | None] = {}  # that were written, for lineage
+        self._topics: dict[str, Schema | None] = {}  # written topics, for lineage
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Exactly once: take over the chains of commits; the offsets in them. Else remove what is left of them."""
+        """Exactly once: take over the chains of commits, and return their offsets. Otherwise remove existing chains."""
         found: dict[TopicPartition, int] = {}
         self._claim_file_names(partitions)
         for partition in partitions:
@@ -89,7 +89,7 @@ class FileSystemSinkTask(SinkTask):
         return any(int(number[0]) >= (offset or 0) for number in numbers if number is not None)
 
     def _claim_file_names(self, partitions: Collection[TopicPartition]) -> None:
-        """Become the one whose records have the names of the partitions' files, or find that it is. Raises ConfigException."""
+        """Record this connector as the owner of the partitions' file names. Raises ConfigException if it has another owner."""
         name, scope, ids = self.context.config.get("name", ""), scope_of(self.context.claim), self.context.topic_ids
         self._owners().take(
             {partition: Owner(name, scope, ids.get(partition.topic, "")) for partition in partitions},
@@ -102,7 +102,7 @@ class FileSystemSinkTask(SinkTask):
         return OwnerFiles(self._store, self._config[TOPICS_DIR].strip("/"))
 
     def _folders(self, partitions: Collection[TopicPartition]) -> list[str]:
-        """Those that may hold files of the partitions."""
+        """The folders that may contain files of the partitions."""
         folder = self._config[TOPICS_DIR].strip("/")
         topics = [""] if self.context.config.get("transforms") else sorted({path_part(partition.topic) for partition in partitions})
         return [join_path(folder, topic) for topic in topics]
@@ -162,7 +162,7 @@ class FileSystemSinkTask(SinkTask):
         )
 
     def _without_nulls(self, batch: Batch) -> Batch:
-        """Raises DataException for null values, unless they are left out."""
+        """The batch without null values. Raises DataException for them unless they are to be ignored."""
         nulls = batch.num_records if batch.value is None else batch.value.null_count
         if not nulls:
             return batch
@@ -181,9 +181,9 @@ class FileSystemSinkTask(SinkTask):
 
 
 class FileSystemSinkConnector(SinkConnector):
-    """Takes the records of some topics into files, whose names hold topic, partition and first offset.
+    """Writes the records of topics to files, whose names contain topic, partition and first offset.
 
-    Each task takes its share of the topics' partitions. Exactly once files, offsets and claim are committed together in the store.
+    Each task handles a share of the topics' partitions. Exactly once, files, offsets and claim are committed together in the store.
     """
 
     aliases = ("FileSystemSink", "FileSystemSinkConnector")
@@ -203,10 +203,10 @@ class FileSystemSinkConnector(SinkConnector):
         check_location(config, self.allowed_paths)
         ignored = unused_settings(config)
         if ignored:
-            log.warning("Settings without a meaning here: %s", ", ".join(ignored))
+            log.warning("These settings have no effect: %s", ", ".join(ignored))
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Also checks which settings contradict each other, and paths of the host. Does not ask the store."""
+        """Also checks for contradictory settings and paths of the host. Does not contact the store."""
         values = super().validate(config)
         if any(value.errors for value in values):
             return values
@@ -226,12 +226,12 @@ class FileSystemSinkConnector(SinkConnector):
             check_writable(parsed, self.allowed_paths)
 
     def check_fully(self, config: Mapping[str, str]) -> None:
-        """Also whether a store that is not the host's lets this connector in, and has the bucket."""
+        """Also checks that a remote store accepts the credentials, and that the bucket exists."""
         self.check(config)
         parsed = self.config_def.parse(config)
         if parse_location(parsed).scheme != "file":
             with closing(open_store(parsed, self.allowed_paths)) as store, suppress(FileNotFoundError):
-                store.read(PROBE_FILE)  # a bucket that is not there is another error
+                store.read(PROBE_FILE)  # a missing bucket is another error
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
@@ -240,7 +240,7 @@ class FileSystemSinkConnector(SinkConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Sets the offsets of partitions that the store knows. A task that still writes is fenced by that."""
+        """Sets the offsets of partitions with commits in the store. That fences a task that still writes."""
         parsed = self.task_config(config)
         store = open_store(parsed, self.allowed_paths)
         try:
@@ -252,6 +252,6 @@ class FileSystemSinkConnector(SinkConnector):
 
 
 def state_folder(config: Config, partition: TopicPartition) -> str:
-    """Where the commits of a topic partition are: no other connector writes there."""
+    """The folder of a topic partition's commits: no other connector writes there."""
     name = config.originals.get("name", "")
     return join_path(config[TOPICS_DIR].strip("/"), STATE, path_part(name), path_part(partition.topic), str(partition.partition))

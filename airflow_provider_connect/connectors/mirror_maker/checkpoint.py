@@ -1,4 +1,4 @@
-"""MirrorCheckpoint: where consumer groups of the source cluster go on in the target cluster, with MirrorMaker 2's topics and bytes."""
+"""MirrorCheckpoint: translates consumer group offsets from the source to the target cluster, with MirrorMaker 2's topics and bytes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class MirrorCheckpointConnector(SourceConnector):
-    """Brings the offsets of consumer groups from another Kafka cluster into this one.
+    """Copies the offsets of consumer groups from another Kafka cluster into this one.
 
-    Groups are dealt out to the tasks in turn. A run checks each group once."""
+    Groups are distributed round-robin among the tasks. A run checks each group once."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"
     aliases = ("MirrorCheckpoint", "MirrorCheckpointConnector")
@@ -32,7 +32,7 @@ class MirrorCheckpointConnector(SourceConnector):
         if not (config["enabled"] and config["emit.checkpoints.enabled"] and config["emit.offset-syncs.enabled"]):
             return []
         is_chosen = name_filter(config, "groups")
-        # (a comma would end the group's name in the task's config, which MirrorMaker reads too)
+        # a comma would end the group's name in the task's config, which MirrorMaker reads too
         with open_clusters(config, self.allowed_paths) as (source, target):
             groups = sorted(group for group in source.groups() if "," not in group and is_chosen(group))
             if groups and not self.context.is_preview:

@@ -1,5 +1,5 @@
-"""The task of MirrorCheckpoint: offsets of groups translated by the offset syncs, written as checkpoints and, if asked for, as the offsets
-of the target cluster's groups."""
+"""The task of MirrorCheckpoint: translates offsets of groups by the offset syncs, and writes them as checkpoints and, if configured, as
+offsets of groups in the target cluster."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ _Key = tuple[str, str, int]  # group, topic in the target cluster, partition
 
 
 class OffsetTranslation:
-    """What the syncs know of each partition: offsets of the source cluster and of the target cluster, both rising."""
+    """The offset syncs of each partition: pairs of offsets in the source and target cluster, both increasing."""
 
     def __init__(self) -> None:
         self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
 
     def add(self, sync: OffsetSync) -> None:
-        """A sync behind which either side went back, as after a topic was created anew, ends those before it."""
+        """Add a sync. If an offset went back, as after a topic was recreated, the syncs that it contradicts are dropped."""
         known = self._syncs.setdefault(TopicPartition(sync.topic, sync.partition), [])
         while known and (known[-1].upstream >= sync.upstream or known[-1].downstream > sync.downstream):
             known.pop()
         known.append(sync)
 
     def downstream(self, partition: TopicPartition, upstream: int) -> int | None:
-        """Where a group that stands at ``upstream`` goes on: at a sync exactly there, else one record behind the last sync before it, so
-        that it reads records again rather than none. None: no sync is that old."""
+        """The target offset for a group at source offset ``upstream``: that of a sync exactly there, else one record after the last earlier
+        sync. The group may read records twice, but misses none. None: no sync is that old."""
         known = self._syncs.get(partition, [])
         index = bisect.bisect_right(known, upstream, key=lambda sync: sync.upstream) - 1
         return None if index < 0 else known[index].downstream + (known[index].upstream != upstream)
 
 
 class MirrorCheckpointTask(SourceTask):
-    """One pass: 1 checkpoints that are new or further 2 with ``sync.group.offsets.enabled`` the offsets of groups without members. Source
+    """One pass: 1 new and advanced checkpoints 2 with ``sync.group.offsets.enabled``, the offsets of groups without members. Source
     partition ``{"group", "topic", "partition"}``, offset ``{"offset": 0}``."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorCheckpointTask"
@@ -81,7 +81,7 @@ class MirrorCheckpointTask(SourceTask):
         self._target.close()
 
     def _translate(self) -> dict[str, list[Checkpoint]]:
-        """Checkpoints of all groups of this task, by group; of offsets that can be translated."""
+        """Checkpoints of this task's groups, by group, for the offsets that can be translated."""
         translation = OffsetTranslation()
         holder = self._source if self._config["offset-syncs.topic.location"] == "source" else self._target
         for key, value in self._records(holder, offset_syncs_topic(self._config)):
@@ -111,7 +111,7 @@ class MirrorCheckpointTask(SourceTask):
         return found
 
     def _records(self, cluster: Cluster, topic: str) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values of a compacted topic of one partition, without tombstones; none where there is no such topic."""
+        """Keys and values of a compacted topic with one partition, without tombstones; nothing if the topic does not exist."""
         partition = TopicPartition(topic, 0)
         ends = cluster.ends([partition])
         if not ends.get(partition):
@@ -143,8 +143,8 @@ class MirrorCheckpointTask(SourceTask):
         )
 
     def _sync_group(self, group: str, checkpoints: Sequence[Checkpoint]) -> None:
-        """Write a group's offsets where they are further than those in the target cluster, unless it has members there: it is theirs then.
-        What fails is logged, and retried by the next run."""
+        """Write a group's offsets that are ahead of those in the target cluster, unless the group has members there, which then own the
+        offsets. Failures are logged, and the next run retries."""
         admin_client = self._target.admin_client
         try:
             described = self._target.result_of(admin_client.describe_consumer_groups([group])[group], f"describing group {group}")
@@ -165,5 +165,5 @@ def _key(checkpoint: Checkpoint) -> _Key:
 
 
 def _is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
-    """Whether the group is further in the target cluster, or has gone back in the source cluster: the target never goes back else."""
+    """Whether the group has advanced in the target cluster, or gone back in the source cluster. Otherwise the target never goes back."""
     return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream

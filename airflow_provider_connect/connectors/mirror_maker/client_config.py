@@ -1,7 +1,7 @@
-"""A config's settings for the clients of its two clusters, as librdkafka's. The author of a config is a stranger.
+"""The client settings of both clusters in a config, translated for librdkafka. The author of a config is not trusted.
 
-Java's order: ``source.cluster.``, then ``consumer.`` (``producer.``, ``admin.``), then ``source.consumer.``; likewise for the target.
-"""
+Precedence as in Java, later wins: ``source.cluster.``, then ``consumer.`` (``producer.``, ``admin.``), then ``source.consumer.``; likewise
+for the target."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigVal
 
 MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _OTHER_MECHANISM: Final = (
-    f"a mirrored cluster is logged in to by {', '.join(sorted(MECHANISMS))} or certificates: Kerberos would use the host's tickets, "
-    "OAUTHBEARER an address of its own"
+    f"a mirrored cluster supports logins by {', '.join(sorted(MECHANISMS))} and certificates: Kerberos would use the host's tickets, "
+    "OAUTHBEARER would contact another server"
 )
 _MECHANISM: Final = "sasl.mechanism"
 _ISOLATION: Final = "isolation.level"
 _CONSUMER_SETTINGS: Final = frozenset({"group.id", "group.instance.id", "group.protocol", "transactional.id", "enable.auto.commit"})
-"""The consumer assigns partitions, joins no group and commits nothing; librdkafka wants a group's name all the same."""
+"""The consumer assigns partitions, joins no group and commits nothing; librdkafka still requires a group id."""
 
 
 def bootstrap_key(side: str) -> str:
@@ -31,7 +31,7 @@ def bootstrap_key(side: str) -> str:
 
 
 def client_config(config: Config, side: str, kind: ClientKind, allowed: AllowedPaths) -> dict[str, Any]:
-    """Raises ConfigException for the first setting that is refused. Any: librdkafka's configs hold values of all kinds."""
+    """Raises ConfigException for the first invalid setting. Any: values in librdkafka's configs have several types."""
     keys, java = _java(config.originals, side, kind)
     for key, error in _errors(keys, java, allowed):
         raise ConfigException(error, keys=[key])
@@ -46,17 +46,18 @@ def client_config(config: Config, side: str, kind: ClientKind, allowed: AllowedP
 
 
 def isolation_level(config: Config, side: str = "source") -> str:
-    """``read_committed``, unless the consumer's settings ask for the other."""
+    """``read_committed``, unless the consumer's settings say otherwise."""
     return _java(config.originals, side, ClientKind.CONSUMER)[1].get(_ISOLATION, "read_committed").strip()
 
 
 def validate_settings(definition: ConfigDef, config: Mapping[str, str], allowed: AllowedPaths) -> list[ConfigValue]:
-    """The values of a connector's settings with all errors; a client's setting with an error has a value of its own, never shown."""
+    """The values of a connector's settings with all errors. A client setting with an error is added without its value, which may be
+    secret."""
     values = definition.validate(config)
     found = {value.name: value for value in values}
     for key, only in _FIXED_VALUES.items():
         if key in found and not found[key].errors and found[key].value not in only:
-            found[key].errors.append(ConfigException.of(key, found[key].value, f"There is only {' or '.join(only)} here.").message)
+            found[key].errors.append(ConfigException.of(key, found[key].value, f"Only {' or '.join(only)} is supported.").message)
     try:
         parsed = task_config_def(definition).parse(config)
         for key in ("topics", "groups"):
@@ -83,7 +84,7 @@ _FIXED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _java(config: Mapping[str, str], side: str, kind: ClientKind) -> tuple[dict[str, str], dict[str, str]]:
-    """The keys in the config by Java's names of settings, and the settings."""
+    """The config's keys by Java setting name, and the settings' values by Java setting name."""
     keys: dict[str, str] = {}
     for prefix in (f"{side}.cluster.", f"{kind}.", f"{side}.{kind}."):
         keys |= {key.removeprefix(prefix): key for key in config if key.startswith(prefix)}
@@ -92,7 +93,7 @@ def _java(config: Mapping[str, str], side: str, kind: ClientKind) -> tuple[dict[
 
 
 def _errors(keys: Mapping[str, str], java: Mapping[str, str], allowed: AllowedPaths) -> Iterator[tuple[str, str]]:
-    """(key, error) for each setting that reaches code, files or logins of the host."""
+    """(key, error) for each setting that would use code, files or logins of the host, and for an invalid isolation level."""
     for name, text in java.items():
         if names_java_code(name, text):
             yield keys[name], ConfigException.of(keys[name], text, NO_JAVA).message

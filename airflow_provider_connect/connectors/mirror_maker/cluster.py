@@ -1,6 +1,6 @@
-"""One of the two clusters: its clients, made from what the author of a config wrote, and its answers.
+"""One of the two clusters: its clients, created from the settings in a config, and their requests.
 
-A client has nothing of the worker's or the host's: no inherited settings, logins, tickets or files outside of what is allowed.
+A client inherits no settings, logins or tickets of the worker or the host, and reads no files outside the allowed folders.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NO_LEADER: Final = frozenset(
         "_NOENT",
     }
 )
-"""The answers about a partition that is new or about to move."""
+"""Errors of a partition that is new or whose leader is moving."""
 _NO_COORDINATOR: Final = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
 _TRANSIENT: Final = (
     _NO_LEADER
@@ -71,15 +71,15 @@ _TRANSIENT: Final = (
         "UNSTABLE_OFFSET_COMMIT",
     }
 )
-"""What Java's clients call a RetriableException, of what requests of mirrors are answered."""
+"""Errors that Java's clients treat as RetriableException, among those that these requests may return."""
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 MAX_MS: Final = 3_600_000
-"""Of a time-out: librdkafka's requests take no longer one. Kafka's settings have no limit."""
+"""Maximum timeout of librdkafka's requests. Kafka's settings have no limit."""
 
 
 class Cluster:
-    """The source or target cluster, by ``side``. Clients are created at their first use; ``close`` ends them."""
+    """The source or target cluster, by ``side``. Clients are created at first use; ``close`` releases them."""
 
     def __init__(self, config: Config, side: str, allowed: AllowedPaths) -> None:
         self.alias: str = config[f"{side}.cluster.alias"]
@@ -90,7 +90,7 @@ class Cluster:
         self._producer: client.Producer | None = None
         self._error: client.KafkaError | None = None
 
-    def client_config(self, kind: ClientKind) -> dict[str, Any]:  # Any: librdkafka's configs hold objects of all kinds
+    def client_config(self, kind: ClientKind) -> dict[str, Any]:  # Any: values in librdkafka's configs have several types
         return client_config(self._config, self._side, kind, self._allowed)
 
     @property
@@ -108,7 +108,7 @@ class Cluster:
 
     @contextmanager
     def translate_errors(self, stage: str) -> Iterator[None]:
-        """Errors of the client as ours: RetriableException where a later try may succeed, else ConnectException."""
+        """Translate errors of the client: RetriableException if a later attempt may succeed, else ConnectException."""
         try:
             yield
         except client.KafkaException as error:
@@ -130,13 +130,13 @@ class Cluster:
         return ConnectException(f"{where} refused {stage}: {error.str()} ({error.name()})")
 
     def topics(self) -> dict[str, int]:
-        """How many partitions each topic has."""
+        """The number of partitions of each topic."""
         with self.translate_errors("listing topics"):
             found = self.admin_client.list_topics(timeout=self._seconds).topics
         return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of topics (KIP-516), as Kafka's tools print them; without those that do not exist, and those of brokers without ids."""
+        """The ids of topics (KIP-516), as Kafka's tools print them. Topics that do not exist, and those without ids, are left out."""
         names = sorted(set(topics))
         futures = self.admin_client.describe_topics(client.TopicCollection(names), request_timeout=self._seconds) if names else {}
         found = {}
@@ -157,7 +157,7 @@ class Cluster:
         return [group.group_id for group in found.valid]
 
     def group_offsets(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        """Where a group stands in each partition, with the metadata it has committed."""
+        """A group's committed offset in each partition, with its metadata."""
         self._await_coordinator(group)
         asked = [client.ConsumerGroupTopicPartitions(group)]
         future = self.admin_client.list_consumer_group_offsets(asked, request_timeout=self._seconds)[group]
@@ -165,8 +165,8 @@ class Cluster:
         return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found if p.offset >= 0}
 
     def _await_coordinator(self, group: str) -> None:
-        """librdkafka ends the whole process where a broker that is not the coordinator, or not yet, is asked for offsets (issue 5040). It
-        survives the same answer to a description, and then searches for the coordinator again."""
+        """Wait until the group has a coordinator. librdkafka aborts the process if a broker that is not the coordinator receives a request
+        for offsets (issue 5040). A describe request gets the same error safely, and makes librdkafka search for the coordinator again."""
         deadline = time.monotonic() + self._seconds
         while True:
             future = self.admin_client.describe_consumer_groups([group], request_timeout=self._seconds)[group]
@@ -186,8 +186,8 @@ class Cluster:
     def offsets(
         self, partitions: Collection[TopicPartition], spec: Callable[[], admin.OffsetSpec], *, read_committed: bool = True
     ) -> dict[TopicPartition, int]:
-        """Offsets of partitions by ``spec``; those that do not exist are left out. Partitions without a leader are requested again, for
-        ``admin.timeout.ms``."""
+        """Offsets of partitions by ``spec``; partitions that do not exist are left out. For ``admin.timeout.ms``, partitions without a
+        leader are requested again."""
         level = client.IsolationLevel.READ_COMMITTED if read_committed else client.IsolationLevel.READ_UNCOMMITTED
         found: dict[TopicPartition, int] = {}
         left = {client.TopicPartition(*partition) for partition in partitions}
@@ -206,26 +206,26 @@ class Cluster:
                         left.add(partition)
                     elif error.args[0].code() not in (client.KafkaError.UNKNOWN_TOPIC_OR_PART, client.KafkaError._UNKNOWN_PARTITION):
                         raise self._failure(error.args[0], f"listing offsets of {partition.topic}") from error
-            if left:  # the client's answer is the same for topics that do not exist, where it was asked for no others
+            if left:  # the client returns the same error if all requested topics are missing
                 known = self.topics()
                 left = {partition for partition in left if partition.partition < known.get(partition.topic, 0)}
                 time.sleep(0.1 if left else 0.0)
         return found
 
     def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each partition ends for a reader of the cluster's isolation level."""
+        """The end offset of each partition for the cluster's isolation level."""
         return self.offsets(partitions, admin.OffsetSpec.latest, read_committed=self.isolation == "read_committed")
 
     def ensure_compacted(self, topic: str, config: Config, factor_key: str) -> None:
-        """Create a compacted topic of one partition where it is missing, with as many replicas as ``factor_key`` of ``config`` asks for."""
+        """Create a compacted topic with one partition if it is missing. ``factor_key``: the setting of its replication factor."""
         if topic not in self.topics():
             for failure in self.create([admin.NewTopic(topic, 1, config[factor_key], config=_COMPACTED)], factor_key).values():
                 raise failure
 
     def create(self, topics: Iterable[admin.NewTopic], factor_key: str) -> dict[str, ConnectException]:
-        """Create topics and wait until brokers list them; one that another process has created is fine. ``factor_key`` is the setting of
-        their replication factor. Returns those that the cluster refuses, with the reasons. Raises RetriableException where it does not
-        answer, and ConnectException where ``factor_key`` does not fit it."""
+        """Create topics and wait until brokers list them; a topic that exists already is accepted. ``factor_key`` is the setting of their
+        replication factor. Returns the topics that the cluster refuses, with the reasons. Raises RetriableException if the cluster does
+        not answer, and ConnectException if it has too few brokers for ``factor_key``."""
         new = {topic.topic: topic for topic in topics}
         if not new:
             return {}
@@ -246,8 +246,8 @@ class Cluster:
         return refused
 
     def add_partitions(self, counts: Mapping[str, int]) -> dict[str, ConnectException]:
-        """Give topics as many partitions, and wait until brokers list them. Returns those that the cluster refuses, with the reasons.
-        Raises RetriableException where it does not answer."""
+        """Increase topics to these numbers of partitions, and wait until brokers list them. Returns the topics that the cluster refuses,
+        with the reasons. Raises RetriableException if the cluster does not answer."""
         refused = {}
         new = [admin.NewPartitions(topic, count) for topic, count in counts.items()]
         for topic, future in self.admin_client.create_partitions(new).items() if new else ():
@@ -261,8 +261,8 @@ class Cluster:
         return refused
 
     def await_partitions(self, counts: Mapping[str, int]) -> None:
-        """Wait until brokers list as many partitions of each topic: they answer a creation earlier than that. Returns after
-        ``admin.timeout.ms`` at the latest; requests that need the partitions then raise by themselves."""
+        """Wait until brokers list these numbers of partitions: they acknowledge a creation earlier. Returns after ``admin.timeout.ms`` at
+        the latest; requests that need the partitions then fail."""
         deadline = time.monotonic() + self._seconds
         while time.monotonic() < deadline:
             known = self.topics()
@@ -271,7 +271,7 @@ class Cluster:
             time.sleep(0.05)
 
     def produce(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write keys and values to partition 0; returns when they are acknowledged."""
+        """Write keys and values to partition 0 and wait for acknowledgements."""
         failures: list[client.KafkaError] = []
         with self.translate_errors(f"writing to topic {topic}"):
             if self._producer is None:
@@ -287,13 +287,13 @@ class Cluster:
         self._admin = self._producer = None
 
     def _record_error(self, error: client.KafkaError) -> None:
-        if self._error is None or error.code() != client.KafkaError._ALL_BROKERS_DOWN:  # which is less exact than the error before it
+        if self._error is None or error.code() != client.KafkaError._ALL_BROKERS_DOWN:  # less specific than the error before it
             self._error = error
 
 
 @contextmanager
 def open_clusters(config: Config, allowed: AllowedPaths) -> Iterator[tuple[Cluster, Cluster]]:
-    """Source and target cluster for the time of the block."""
+    """Source and target cluster, closed at the end of the block."""
     source, target = Cluster(config, "source", allowed), Cluster(config, "target", allowed)
     try:
         yield source, target
@@ -303,7 +303,7 @@ def open_clusters(config: Config, allowed: AllowedPaths) -> Iterator[tuple[Clust
 
 
 def _librdkafka_logger() -> logging.Logger:
-    """librdkafka's own lines; errors that matter are raised."""
+    """The logger of librdkafka's messages, disabled above DEBUG; relevant errors are raised."""
     logger = logging.getLogger(f"{__name__}.librdkafka")
     logger.disabled = not _log.isEnabledFor(logging.DEBUG)
     return logger

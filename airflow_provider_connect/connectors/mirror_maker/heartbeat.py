@@ -1,4 +1,4 @@
-"""MirrorHeartbeat: a record a run that shows, in the target cluster and wherever that is mirrored to, that mirroring runs."""
+"""MirrorHeartbeat: one record per run, which shows in the target cluster, and in its mirrors, that mirroring works."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """One record. Source partition: both aliases, offset ``{"offset": 0}``."""
+    """Returns one record. Source partition: both aliases, offset ``{"offset": 0}``."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatTask"
     config_def = task_config_def(HEARTBEAT)
@@ -49,7 +49,7 @@ class MirrorHeartbeatTask(SourceTask):
 
 
 class MirrorHeartbeatConnector(SourceConnector):
-    """Writes a record at each run by which others see that clusters are connected. One task, one record a run."""
+    """Writes a record at each run that shows that the clusters are connected. One task, one record per run."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
     aliases = ("MirrorHeartbeat", "MirrorHeartbeatConnector")

@@ -1,4 +1,4 @@
-"""Names across clusters: what a topic is called in the target cluster, which topics and groups are chosen. Knows nothing of clients."""
+"""Names across clusters: topic names in the target cluster, and filters of topics and groups. Knows nothing of clients."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ POLICIES: Final = {f"org.apache.kafka.connect.mirror.{name}ReplicationPolicy": n
 
 @dataclass(frozen=True, slots=True)
 class ReplicationPolicy:
-    """MirrorMaker's default policy, ``alias.topic``, or with ``is_identity`` its policy of unchanged names, under which only heartbeats
-    have the alias."""
+    """MirrorMaker's default policy, ``alias.topic``, or with ``is_identity`` its identity policy, which adds the alias to heartbeats
+    topics only."""
 
     source: str
     target: str
@@ -43,7 +43,7 @@ class ReplicationPolicy:
         return self.original_topic(topic) if self.source_of(topic) == self.target else self.remote_topic(topic)
 
     def source_of(self, topic: str) -> str | None:
-        """The alias of the cluster from which a topic was mirrored last; None: from none."""
+        """The alias of the cluster from which a topic was mirrored last; None: it was not mirrored."""
         if self._is_unchanged(topic):
             return self.source
         alias, _, rest = topic.partition(self.separator)
@@ -57,7 +57,7 @@ class ReplicationPolicy:
         return topic[len(source) + len(self.separator) :]
 
     def original_topic(self, topic: str) -> str:
-        """The name in the cluster where the topic was first."""
+        """The name in the cluster where the topic was created."""
         while (upstream := self.upstream_topic(topic)) is not None and upstream != topic:
             topic = upstream
         return topic
@@ -66,14 +66,14 @@ class ReplicationPolicy:
         return self.original_topic(topic) == HEARTBEATS
 
     def is_internal(self, topic: str) -> bool:
-        """Whether it is a topic of Kafka's own or of MirrorMaker's."""
+        """Whether the topic is internal to Kafka or MirrorMaker."""
         suffix = f"{self.internal_separator}internal"
         is_mirrors = topic.endswith((f"{self.internal_separator}checkpoints{suffix}", suffix if topic.startswith("mm2") else "\0"))
         return is_mirrors or topic.startswith(("__", "."))
 
     def is_cycle(self, topic: str) -> bool:
-        """Whether the topic was in the target cluster before, or in the source cluster, to which it has come back (Kafka 4.4, KAFKA-9914).
-        Names that do not change show the target alone."""
+        """Whether the topic was mirrored from the target cluster, or came back to the source cluster (Kafka 4.4, KAFKA-9914). Identity
+        names reveal only the target."""
         clusters = {self.target} if self.is_identity else {self.target, self.source}
         while (source := self.source_of(topic)) is not None:
             if source in clusters:
@@ -85,7 +85,7 @@ class ReplicationPolicy:
         return False
 
     def offset_syncs_topic(self, other: str) -> str:
-        """``other`` is the alias of the cluster in which the topic does not lie."""
+        """``other`` is the alias of the cluster that does not contain the topic."""
         return self.internal_separator.join(("mm2-offset-syncs", other, "internal"))
 
     def checkpoints_topic(self) -> str:
@@ -102,15 +102,15 @@ def offset_syncs_topic(config: Config) -> str:
 
 
 def name_filter(config: Config, key: str) -> Callable[[str], bool]:
-    """Whether a name is chosen by the lists of expressions ``key`` and ``key.exclude``, each for the whole name; excluded goes first.
+    """A predicate of names by the expressions in ``key`` and ``key.exclude``, matched against the whole name; exclusion wins.
 
-    Raises ConfigException, naming the setting, for what is not an expression; so does the result for one that takes too long."""
+    Raises ConfigException, which names the setting, for an invalid expression. The predicate raises it for one that takes too long."""
     is_included, is_excluded = name_matcher(config, key), name_matcher(config, f"{key}.exclude")
     return lambda name: not is_excluded(name) and is_included(name)
 
 
 def name_matcher(config: Config, key: str) -> Callable[[str], bool]:
-    """Whether the whole of a name matches one of the list of expressions ``key``."""
+    """A predicate: whether a whole name matches one of the expressions in ``key``."""
     expressions = config[key]
     if not expressions:
         return lambda _: False

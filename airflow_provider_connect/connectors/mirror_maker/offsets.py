@@ -1,4 +1,4 @@
-"""Source partitions and offsets as MirrorMaker 2 writes them, so that it goes on from ours and ours from its."""
+"""Source partitions and offsets in MirrorMaker 2's format, so that each can continue from the other's offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_connect.errors import ConnectException
 
 TOPIC_ID: Final = "topicId"
 ONLY_OFFSET: Final = {"offset": 0}
-"""Of checkpoints and heartbeats, which have no position."""
+"""The offset of checkpoints and heartbeats, which have no position."""
 
 
 def source_partition(alias: str, partition: TopicPartition) -> dict[str, object]:
@@ -18,23 +18,23 @@ def source_partition(alias: str, partition: TopicPartition) -> dict[str, object]
 
 
 def next_offset(offset: Mapping[str, object] | None) -> int | None:
-    """Where reading goes on: an offset is that of the last record. -1: a partition without records was seen. None: there is no offset."""
+    """The next offset to read; MirrorMaker stores that of the last record, -1 for a partition without records. None: no stored offset."""
     last = None if offset is None else offset.get("offset")
     return int(last) + 1 if isinstance(last, int | float) else None
 
 
 def source_offset(last: int, topic_id: str | None) -> dict[str, object]:
-    """The offset of the last record, with the id of the topic that has it: MirrorMaker reads over the id."""
+    """The offset of the last record, with the id of its topic, which MirrorMaker ignores."""
     return {"offset": last} | ({} if topic_id is None else {TOPIC_ID: topic_id})
 
 
 def is_from_other_topic(offset: Mapping[str, object] | None, topic_id: str | None) -> bool:
-    """Whether the topic was created anew since. An offset without an id, as MirrorMaker's, is of any topic."""
+    """Whether the topic was recreated since. An offset without an id, as MirrorMaker writes it, fits any topic."""
     return not may_be_same_topic(str((offset or {}).get(TOPIC_ID) or ""), topic_id or "")
 
 
 def check_offset(partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:
-    """Raises ConnectException, in MirrorMaker's words, for what is no source partition, or no offset, of a mirrored partition."""
+    """Raise ConnectException, in MirrorMaker's words, for an invalid source partition or offset of a mirrored partition."""
     if partition is None:
         raise ConnectException("Source partitions may not be null")
     for key, kind, named in (("cluster", str, "a string"), ("topic", str, "a string"), ("partition", int, "an integer")):
@@ -56,7 +56,7 @@ def check_present(partition: Mapping[str, object], key: str) -> None:
 
 
 def check_constant_offset(partition: Mapping[str, object], offset: Mapping[str, object] | None, keys: tuple[str, ...]) -> None:
-    """As ``check_offset``, for checkpoints and heartbeats: ``keys`` are there, and the offset is 0."""
+    """As ``check_offset``, for checkpoints and heartbeats: all ``keys`` are required, and the offset must be 0."""
     for key in keys:
         check_present(partition, key)
     _check_offset_value(partition, offset, only=0)

@@ -1,4 +1,4 @@
-"""The settings of MirrorMaker 2's three connectors: names, types and defaults are Kafka's, recorded from a real Kafka Connect."""
+"""The settings of MirrorMaker 2's three connectors. Names, types and defaults are Kafka's, recorded from a real Kafka Connect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIRROR: Final = "org.apache.kafka.connect.mirror"
 PARTITIONS: Final = "task.assigned.partitions"
 GROUPS: Final = "task.assigned.groups"
 CLIENTS: Final = tuple(f"{side}.{kind}" for side in ("source", "target") for kind in ("cluster", "consumer", "producer", "admin"))
-"""Under these prefixes lie the settings of clients; under ``consumer.``, ``producer.`` and ``admin.`` those of both clusters."""
+"""Prefixes of client settings of one cluster; those for both have the prefixes ``consumer.``, ``producer.`` and ``admin.``."""
 _RAW: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 RAW_CONVERTERS: Final = {"key.converter": _RAW, "value.converter": _RAW, "header.converter": _RAW}
 _LOW, _HIGH = Importance.LOW, Importance.HIGH
@@ -39,7 +39,7 @@ def _names(name: str, default: str, doc: str) -> ConfigKey:
 
 
 def _shared_client_keys() -> Iterator[ConfigKey]:
-    """Those that Kafka defines for the connector itself, where no client reads them."""
+    """Client settings that Kafka defines for the connector itself, although no client reads them."""
     doc = "Not used: the clusters' clients have their own, under `source.cluster.` and `target.cluster.`."
     yield ConfigKey("security.protocol", Type.STRING, "PLAINTEXT", doc=doc)
     for name, key in client_config_def(ClientKind.ADMIN).keys.items():
@@ -133,7 +133,7 @@ HEARTBEAT: Final = ConfigDef(
 
 
 def task_config_def(connector: ConfigDef, *more: ConfigKey) -> ConfigDef:
-    """The settings of a task: also those that are read and not part of Kafka's definition, among them the clients'."""
+    """The settings of a task: the connector's, and others that are read but not in Kafka's definition, such as those of clients."""
     prefixes = (*CLIENTS, "consumer", "producer", "admin")
     clients = (ConfigKey(f"{prefix}.{name}", Type.STRING, None) for prefix in prefixes for name in sorted(HAVE_COUNTERPART))
     index = ConfigKey("task.index", Type.STRING, "0")

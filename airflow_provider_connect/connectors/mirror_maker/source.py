@@ -1,4 +1,4 @@
-"""MirrorSource: the topics of another Kafka cluster, record by record as they are, with MirrorMaker 2's settings, names and offsets."""
+"""MirrorSource: mirrors topics of another Kafka cluster unchanged, with MirrorMaker 2's settings, names and offsets."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class MirrorSourceConnector(SourceConnector):
-    """Brings topics of another Kafka cluster into this one, as they are.
+    """Mirrors topics of another Kafka cluster into this one.
 
-    The worker's Kafka cluster is the target. Partitions of all topics are dealt out to the tasks in turn; what is new at the source is
-    seen by the next run."""
+    The worker's Kafka cluster is the target. Partitions of all topics are distributed round-robin among the tasks; the next run finds new
+    topics and partitions."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
     aliases = ("MirrorSource", "MirrorSourceConnector")
@@ -33,8 +33,8 @@ class MirrorSourceConnector(SourceConnector):
     default_settings = RAW_CONVERTERS
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """1 which topics there are 2 what is missing in the target cluster, unless in a preview; what that refuses is left out 3 partitions
-        dealt out."""
+        """1 list topics 2 except in a preview, create what is missing in the target cluster; what it refuses is left out 3 distribute
+        partitions."""
         if not self.config["enabled"]:
             return []
         config = task_config_def(SOURCE).parse(self.config)
@@ -53,7 +53,7 @@ class MirrorSourceConnector(SourceConnector):
         ]
 
     def _topics(self, source: Cluster, config: Config) -> dict[str, int]:
-        """Without the worker's internal topics: they are not mirrored, nothing is mirrored into them, and their settings stay."""
+        """The topics to mirror. The worker's internal topics are neither mirrored nor mirrored to, and their settings stay."""
         remote, refusal = ReplicationPolicy.of(config).remote_topic, self.refusal_of_topic
         topics = mirrored_topics(source, config)
         found = {topic: count for topic, count in topics.items() if not refusal(topic) and not refusal(remote(topic))}
@@ -66,19 +66,19 @@ class MirrorSourceConnector(SourceConnector):
         return validate_settings(SOURCE, config, self.allowed_paths)
 
     def check(self, config: Mapping[str, str]) -> None:
-        """Whether there are topics to mirror. A cluster that is away fails the run."""
+        """Report if there are no topics to mirror. An unreachable cluster fails the run, not the check."""
         parsed = self.config_def.parse(config)
         if parsed["enabled"]:
             with suppress(ConnectException), open_clusters(parsed, self.allowed_paths) as (source, _):
                 self._topics(source, parsed)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Records of aborted transactions may be mirrored twice or in vain."""
+        """Only with read_committed: records of aborted transactions may be mirrored, and more than once."""
         is_committed = isolation_level(SOURCE.parse(config)) == "read_committed"
         return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
-        """Whether a partition has no offset yet, ends behind it, or is of a topic that was created anew: three requests to the source
+        """Whether a partition has no offset yet, has records after its offset, or its topic was recreated. Three requests to the source
         cluster."""
         if not config["enabled"]:
             return False
@@ -98,5 +98,5 @@ class MirrorSourceConnector(SourceConnector):
 
 
 def partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
-    """All partitions, in the order in which tasks get them."""
+    """All partitions, in the order in which they are distributed."""
     return [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]

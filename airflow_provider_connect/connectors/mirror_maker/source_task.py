@@ -1,4 +1,4 @@
-"""The task of MirrorSource: its partitions up to where they ended when the run began, and offset syncs behind each commit."""
+"""The task of MirrorSource: mirrors partitions up to their ends at the start of the run, and writes offset syncs after each commit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ READ_TIMEOUT_SECONDS: Final = 60.0
 
 
 class MirrorSourceTask(SourceTask):
-    """Keys, values, headers and timestamps are not touched; a record keeps its partition. A run ends where the partitions ended at its
+    """Keys, values, headers and timestamps do not change; a record keeps its partition. A run ends where the partitions ended at its
     start. Source partition ``{"cluster", "partition", "topic"}``, offset ``{"offset": of the last record, "topicId"}``;
-    behind the last record of a run it covers transaction markers too."""
+    after the last record of a run it includes transaction markers."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorSourceTask"
     config_def = task_config_def(SOURCE, ConfigKey(PARTITIONS, Type.LIST))
@@ -75,7 +75,8 @@ class MirrorSourceTask(SourceTask):
         return []
 
     def _next(self) -> list[Batch]:
-        """What waits, up to a record that cannot be mirrored; raises DataException for that, once all before it is returned."""
+        """The waiting batches up to a record that cannot be mirrored. Raises DataException for that record once all before it are
+        returned."""
         count = next((index for index, piece in enumerate(self._waiting) if isinstance(piece, DataException)), len(self._waiting))
         taken, self._waiting = self._waiting[: max(1, count)], self._waiting[max(1, count) :]
         if isinstance(taken[0], DataException):
@@ -90,7 +91,7 @@ class MirrorSourceTask(SourceTask):
         return Distance(sum(max(end - self._returned[at], 0) for at, end in self._ends.items()))
 
     def datasets(self) -> Iterable[Dataset]:
-        """The topics of the source cluster that have partitions here."""
+        """The source topics of this task's partitions."""
         return [Dataset.topic(self._servers, topic) for topic in sorted({partition.topic for partition in self._returned})]
 
     def stop(self) -> None:
@@ -101,8 +102,8 @@ class MirrorSourceTask(SourceTask):
         self._target.close()
 
     def _ranges(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Where to begin and to end. The consumer's ``auto.offset.reset`` decides for a partition without a committed position, and for one
-        whose position the source does not hold: records have expired, or the topic was created anew."""
+        """Start and end offsets. The consumer's ``auto.offset.reset`` decides for a partition without a committed offset, and for one whose
+        offset is outside the source's log, because records have expired or the topic was recreated."""
         ends = self._source.ends(partitions)
         highs = self._source.offsets(partitions, admin.OffsetSpec.latest, read_committed=False)
         firsts = self._source.offsets(partitions, admin.OffsetSpec.earliest)
@@ -110,16 +111,16 @@ class MirrorSourceTask(SourceTask):
         ranges = {}
         for partition in partitions:
             if partition not in ends or partition not in firsts:
-                log.warning("Partition %s is not there any more", partition)
+                log.warning("Partition %s no longer exists", partition)
                 continue
             first, high = firsts[partition], highs.get(partition, ends[partition])
             offset, topic_id = self.context.offset(self._position_key(partition)), self._ids.get(partition.topic)
             start = next_offset(offset)
             if is_from_other_topic(offset, topic_id):
-                log.warning("Topic %s was created anew: partition %d is mirrored from its first record", *partition)
+                log.warning("Topic %s was recreated: partition %d is mirrored from its first record", *partition)
                 start = first
             if start is not None and not first <= start <= high:
-                log.warning("Partition %s holds offsets %d to %d, and not %d: auto.offset.reset decides", partition, first, high, start)
+                log.warning("Partition %s has offsets %d to %d, but not %d: auto.offset.reset decides", partition, first, high, start)
                 start = None
             if start is None:
                 start = ends[partition] if is_latest else first
@@ -127,12 +128,12 @@ class MirrorSourceTask(SourceTask):
         return ranges
 
     def _warn_lost(self, begins: Iterable[OffsetSync]) -> None:
-        """Name partitions of the target that no longer hold what was mirrored to them: what follows would be all that they have."""
+        """Warn about target partitions that have lost their mirrored records: they will only have the records that follow."""
         for sync in begins:
             if sync.upstream > 0 and sync.downstream == 0 and self._has_position(TopicPartition(sync.topic, sync.partition)):
                 log.warning(
-                    "Partition %d of topic %s is empty, although %s was mirrored up to offset %d: it was created anew. "
-                    "What it had is mirrored again only if the connector's offsets are reset",
+                    "Partition %d of topic %s is empty, although %s was mirrored up to offset %d: it was recreated. "
+                    "Its earlier records are mirrored again only if the connector's offsets are reset",
                     *(sync.partition, self._policy.remote_topic(sync.topic), sync.topic, sync.upstream),
                 )
 
@@ -154,7 +155,7 @@ class MirrorSourceTask(SourceTask):
         )
 
     def _positions(self) -> list[Batch]:
-        """Empty batches with the positions of partitions that ended with transaction markers, and of those that had no offset."""
+        """Empty batches with the positions of partitions that end with transaction markers, and of those without an offset so far."""
         assert self._reader is not None
         ended = self._reader.positions
         moved = [partition for partition, offset in ended.items() if offset > self._returned[partition] or partition in self._unseen]
@@ -173,8 +174,8 @@ class MirrorSourceTask(SourceTask):
 
 
 class OffsetSyncs:
-    """Writes, for each partition that was mirrored further, where both clusters agree: all that lies before ``upstream`` is before
-    ``downstream``, and nothing else is."""
+    """Writes an offset sync for each partition with new mirrored records: exactly the records before ``upstream`` in the source are before
+    ``downstream`` in the target."""
 
     def __init__(self, source: Cluster, target: Cluster, config: Config) -> None:
         self._target = target
@@ -185,13 +186,13 @@ class OffsetSyncs:
         self._written: dict[TopicPartition, int] = {}
 
     def begin(self, positions: Mapping[TopicPartition, int]) -> Iterable[OffsetSync]:
-        """Note where the run begins: a group that stands there goes on exactly there. Returns these syncs."""
+        """Keep syncs of the start offsets, so that a group at exactly these offsets is translated exactly. Returns these syncs."""
         self._written = dict(positions)
         self._first = self._syncs(positions)
         return [*self._first.values()]
 
     def write(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Called behind each commit, with where each partition was mirrored to by then."""
+        """Called after each commit, with the next offset of each partition."""
         moved = {partition: offset for partition, offset in positions.items() if offset != self._written[partition]}
         if not moved:
             return
@@ -201,15 +202,15 @@ class OffsetSyncs:
         self._written |= moved
 
     def _syncs(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetSync]:
-        """The positions with the ends of the mirrored partitions; those that do not exist yet end at 0. A transaction's marker may be
-        under way behind its commit, so these are the high watermarks."""
+        """Syncs of these offsets with the ends of the mirrored partitions; missing partitions end at 0. The marker of a committed
+        transaction may not be written yet, so the ends are high watermarks."""
         remote = {p: TopicPartition(self._policy.remote_topic(p.topic), p.partition) for p in positions}
         ends = self._target.offsets([*remote.values()], admin.OffsetSpec.latest, read_committed=False)
         return {p: OffsetSync(p.topic, p.partition, offset, ends.get(remote[p], 0)) for p, offset in positions.items()}
 
 
 def _split_at_unreadable(batch: Batch) -> Iterator[Batch | DataException]:
-    """The batch, cut at records whose headers cannot be read: none of them may be mirrored without."""
+    """The batch, split at records whose headers cannot be read: no record may be mirrored without its headers."""
     if batch.headers is None or not batch.headers.null_count:
         yield batch
         return

@@ -1,4 +1,4 @@
-"""Topics of the source cluster and their counterparts in the target cluster: which are mirrored, and what is synced besides records."""
+"""Topics of the source cluster and their counterparts in the target: which are mirrored, and the sync of partitions, settings and ACLs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Configs = Mapping[str, "admin.ConfigEntry"]
 
 
 def mirrored_topics(source: Cluster, config: Config) -> dict[str, int]:
-    """The topics to mirror with their partition counts, in the order of their names."""
+    """The topics to mirror with their numbers of partitions, sorted by name."""
     policy, is_chosen = ReplicationPolicy.of(config), name_filter(config, "topics")
     with_heartbeats = config["heartbeats.replication.enabled"]
 
@@ -29,7 +29,7 @@ def mirrored_topics(source: Cluster, config: Config) -> dict[str, int]:
 
 
 class TopicSync:
-    """Makes the target cluster's topics what those of the source cluster are. ``topics`` are those to mirror, with partition counts."""
+    """Syncs the target cluster's topics with the source cluster's. ``topics``: those to mirror, with their numbers of partitions."""
 
     def __init__(self, source: Cluster, target: Cluster, config: Config, topics: Mapping[str, int]) -> None:
         self._source, self._target, self._config, self._topics = source, target, config, dict(topics)
@@ -39,10 +39,10 @@ class TopicSync:
         self._heartbeats = {topic for topic in topics if policy.is_heartbeats(topic)}
 
     def run(self) -> dict[str, int]:
-        """1 topics and partitions 2 settings and rights, whose errors are logged.
+        """1 create topics and partitions 2 sync settings and ACLs; errors are logged.
 
-        Returns the topics and partitions that can be mirrored. Those that the target cluster refuses are logged. Raises the refusal where
-        it refuses all but heartbeats."""
+        Returns the topics and partitions that can be mirrored. Those that the target cluster refuses are logged; if it refuses all topics
+        but heartbeats, its refusal is raised."""
         known = self._target.topics()
         of_source = _describe_configs(self._source, self._topics)
         self._create(known, of_source)  # 1
@@ -51,7 +51,7 @@ class TopicSync:
             with _log_failure("settings"):
                 self._sync_configs(of_source)
         if self._config["sync.topic.acls.enabled"]:
-            with _log_failure("rights"):
+            with _log_failure("ACLs"):
                 self._sync_acls()
         return self._topics
 
@@ -98,7 +98,7 @@ class TopicSync:
                 self._target.result_of(future, f"setting the configs of topic {resource.name}")
 
     def _changes(self, source: _Configs, target: _Configs) -> Iterator[admin.ConfigEntry]:
-        """Set what the source's topic has of its own, take back what only the target's has."""
+        """Set the values that the source topic overrides, and remove those that only the target topic overrides."""
         for name, entry in source.items():
             there = target.get(name)
             if there is None:
@@ -110,28 +110,28 @@ class TopicSync:
                 yield admin.ConfigEntry(name, None, incremental_operation=admin.AlterConfigOpType.DELETE)
 
     def _is_set(self, name: str, entry: admin.ConfigEntry) -> bool:
-        """Whether the target's topic gets the value itself, rather than the target cluster's default."""
+        """Whether the target topic gets this value instead of the target cluster's default."""
         if entry.is_read_only or entry.is_sensitive or _source_of(entry) == "STATIC_BROKER_CONFIG" or self._is_excluded(name):
             return False
         return _source_of(entry) != "DEFAULT_CONFIG" or self._config["use.defaults.from"] == "source"
 
     def _sync_acls(self) -> None:
-        """Who may read a topic may read its counterpart. Rights to write are not synced: only mirroring writes there. Nor are those of all
-        topics at once: under unchanged names they would hold for the target cluster's own."""
+        """Allow those who may read a topic to read its counterpart. ACLs for writing are not synced: only mirroring writes there. Nor are
+        ACLs of topic patterns: with identity names they would apply to the target cluster's own topics."""
         literal, any_operation, any_permission = admin.ResourcePatternType.LITERAL, admin.AclOperation.ANY, admin.AclPermissionType.ANY
-        # (None is any name, principal and host; the client's types do not have it)
+        # None is any name, principal and host; the client's types lack it
         asked = admin.AclBindingFilter(admin.ResourceType.TOPIC, None, literal, None, None, any_operation, any_permission)  # type: ignore[arg-type]
         try:
             found = self._source.admin_client.describe_acls(asked).result()
         except client.KafkaException as error:
             if error.args[0].name() != NO_AUTHORIZER:
                 raise
-            log.info("The source cluster %s has no authorizer, so no rights are synced", self._source.alias)
+            log.info("The source cluster %s has no authorizer, so no ACLs are synced", self._source.alias)
             return
         wanted = [self._target_acl(acl) for acl in found if acl.name in self._topics and not _allows_write(acl)]
         if wanted:
             for acl, future in self._target.admin_client.create_acls(wanted).items():
-                self._target.result_of(future, f"creating a right on topic {acl.name}")
+                self._target.result_of(future, f"creating an ACL of topic {acl.name}")
 
     def _target_acl(self, acl: admin.AclBinding) -> admin.AclBinding:
         is_all = acl.permission_type == admin.AclPermissionType.ALLOW and acl.operation == admin.AclOperation.ALL
@@ -141,7 +141,7 @@ class TopicSync:
 
 
 def _source_of(entry: admin.ConfigEntry) -> str:
-    return admin.ConfigSource(entry.source).name  # the client leaves it a number
+    return admin.ConfigSource(entry.source).name  # the client leaves it as a number
 
 
 def _allows_write(acl: admin.AclBinding) -> bool:
@@ -149,7 +149,7 @@ def _allows_write(acl: admin.AclBinding) -> bool:
 
 
 def _describe_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, _Configs]:
-    """The settings of topics; of those that do not exist, none."""
+    """The settings of topics; empty without topics."""
     asked = [admin.ConfigResource(admin.ResourceType.TOPIC, topic) for topic in topics]
     if not asked:
         return {}
@@ -161,7 +161,7 @@ def _describe_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, _Con
 
 @contextmanager
 def _log_failure(what: str) -> Iterator[None]:
-    """Records go on where ``what`` cannot be synced."""
+    """Log an error of the block: records are mirrored even if ``what`` cannot be synced."""
     try:
         yield
     except (ConnectException, client.KafkaException) as error:

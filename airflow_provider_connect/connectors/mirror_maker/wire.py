@@ -1,6 +1,6 @@
-"""Records that MirrorMaker 2 keeps of its own: offset syncs, checkpoints, heartbeats, as the exact bytes of Kafka's protocol structs.
+"""MirrorMaker 2's own records: offset syncs, checkpoints and heartbeats, in the exact bytes of Kafka's protocol structs.
 
-A text is its length as int16 and UTF-8; values of checkpoints and heartbeats begin with a version, int16. Knows nothing of clients.
+A string is its length as int16, then UTF-8; values of checkpoints and heartbeats begin with a version, int16. Knows nothing of clients.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VERSION: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """What was mirrored of a partition ends before ``upstream`` in the source cluster and before ``downstream`` in the target cluster."""
+    """A pair of next offsets: the mirrored records end before ``upstream`` in the source and before ``downstream`` in the target."""
 
     topic: str
     partition: int
@@ -41,8 +41,7 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The position of a consumer group in a partition of the source cluster, and where the group goes on in the target cluster's
-    ``topic``."""
+    """The offset of a consumer group in a partition of the source cluster, and the translated offset in the target cluster's ``topic``."""
 
     group: str
     topic: str
@@ -75,7 +74,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A sign that mirroring between two clusters runs; milliseconds since 1970."""
+    """A record that shows that mirroring runs; ``timestamp`` in milliseconds since 1970."""
 
     source: str
     target: str

@@ -1,6 +1,6 @@
-"""Frames of Spark as Arrow batches, and Arrow tables as frames. Executors compute both; no row becomes a Python object.
+"""Spark frames as Arrow batches, and Arrow tables as Spark frames. Executors compute both; no row becomes a Python object.
 
-Loaded by tasks alone, in the process of the application's driver.
+Loaded by tasks only, in the driver process of the Spark application.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException
 
 _ORDERED: Final = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestampNTZType)
-"""Types whose values are ordered and equal in Spark, in databases and in Arrow alike. Texts are not: databases have collations."""
+"""Types that Spark, databases and Arrow order and compare in the same way. Strings are not: databases have collations."""
 
 
 def open_session(rows: int = 10_000) -> SparkSession:
-    """A session of the application, with settings of its own; ``rows``: of an Arrow batch. A process without an application starts Spark on
-    this machine. Raises ConnectException where that is not possible."""
+    """A new session of the application; ``rows``: maximum rows of an Arrow batch. A process without an application starts Spark on this
+    machine. Raises ConnectException if that fails."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # which it requires here, and does not use
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # a requirement of pyspark that is not used here
     try:
         session = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate().newSession()
     except PySparkRuntimeError as error:
@@ -40,17 +40,17 @@ def open_session(rows: int = 10_000) -> SparkSession:
 
 @contextmanager
 def translate_errors(settings: FrameSettings, key: str = FORMAT) -> Iterator[None]:
-    """ConfigException for what Spark refuses before it reads or writes: a path that is not there, an option, a class, a column."""
+    """Raise ConfigException for Spark's errors before it reads or writes: a missing path, an unknown option, class or column."""
     try:
         yield
     except (AnalysisException, IllegalArgumentException, ParseException, UnsupportedOperationException) as error:
-        raise ConfigException.of(key, settings.format, f"Spark refuses it: {str(error).partition('JVM stacktrace')[0][:2000]}") from error
+        raise ConfigException.of(key, settings.format, f"Spark rejects it: {str(error).partition('JVM stacktrace')[0][:2000]}") from error
     except ImportError as error:
         raise ConnectException(f"Spark needs a package for this: {error}. Run: pip install 'airflow-provider-connect[frames]'") from error
 
 
 def open_frame(session: SparkSession, settings: FrameSettings, schema: str | None) -> DataFrame:
-    """The frame of the format, the path and the options. ``schema``: columns and types as Spark's DDL; None: the format's own."""
+    """A frame of the format, path and options. ``schema``: columns and types in Spark's DDL; None: the format's own."""
     reader = session.read.format(settings.format).options(**settings.options)
     if schema:
         reader = reader.schema(schema)
@@ -67,7 +67,7 @@ class Range:
     """The rows of a frame by a column whose values only grow."""
 
     def __init__(self, frame: DataFrame, key: str, column: str) -> None:
-        """Raises ConfigException, which names the setting ``key``, for a column that does not serve."""
+        """Raises ConfigException, which names the setting ``key``, for a missing column and an unsupported type."""
         types = {field.name: field.dataType for field in frame.schema}
         if not isinstance(types.get(column), _ORDERED):
             found = f"is of type {types[column].simpleString()}" if column in types else f"is not one of {', '.join(types)}"[:1000]
@@ -78,12 +78,12 @@ class Range:
         self._column = functions.col(f"`{column.replace('`', '``')}`")
 
     def newest(self) -> str | None:
-        """The column's largest value as text; None: there is none."""
+        """The column's largest value as text; None for a frame without values."""
         found = self._frame.agg(functions.max(self._column).cast("string")).first()
         return None if found is None or found[0] is None else str(found[0])
 
     def between(self, after: str | None, upto: str) -> DataFrame:
-        """The rows behind ``after`` up to and with ``upto``, in order."""
+        """The rows with values after ``after`` up to and including ``upto``, in order."""
         rows = self._frame.where(self._column <= _literal(upto, self._type))
         if after is not None:
             rows = rows.where(self._column > _literal(after, self._type))
@@ -95,16 +95,16 @@ def _literal(text: str, type: DataType) -> Column:
 
 
 def read_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """The rows in the frame's order, a partition after another. The driver holds two partitions at most: the one at hand, and the next."""
+    """The rows in the frame's order, one partition after another. The driver holds at most two partitions: the current one and the next."""
     names = frame.columns
-    plain = frame.toDF(*(f"c{number}" for number in range(len(names))))  # mapInArrow takes dots and backticks for syntax
+    plain = frame.toDF(*(f"c{number}" for number in range(len(names))))  # mapInArrow interprets dots and backticks in names
     for row in plain.mapInArrow(pack_batches, "rows binary").toLocalIterator(prefetchPartitions=True):
         with pa.ipc.open_stream(row[0]) as reader:
             yield from (batch.rename_columns(names) for batch in reader)
 
 
 def pack_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch as a row of one column, which holds it as an Arrow stream. Called in executors."""
+    """Each batch as one row of a binary column, in Arrow's stream format. Called in executors."""
     for batch in batches:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -47,7 +47,7 @@ _PATTERN: Final = frozenset("*?[]{}\\")
 
 @dataclass(frozen=True, slots=True)
 class FrameSettings:
-    """What Spark reads or writes. ``url`` is the path's, without links; empty for formats without a path."""
+    """What Spark reads or writes. ``url`` is the path with links resolved; empty for formats without a path."""
 
     format: str
     url: str
@@ -55,7 +55,7 @@ class FrameSettings:
 
     @classmethod
     def of(cls, config: Config, allowed: AllowedPaths) -> FrameSettings:
-        """Raises ConfigException for a path outside of the allowed folders, now that it is about to be opened."""
+        """Called just before the path is opened. Raises ConfigException for a path outside the allowed folders."""
         PACKAGES.require(FORMAT, config[FORMAT])
         given = config[PATH]
         url = f"file://{_check_path(given, allowed)}" if given else ""
@@ -68,7 +68,7 @@ def options_of(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def add_errors(values: Sequence[ConfigValue], texts: Mapping[str, str], connector: Connector) -> list[ConfigValue]:
-    """``values`` with the errors of format, path and options, and a value for each option, so that none counts as unknown."""
+    """``values`` with the errors of format, path and options, and a value for each option, so that no option counts as unknown."""
     found = [value for value in values if value.name != "option.*"]
     found += [ConfigValue(f"{OPTION}{name}", text) for name, text in options_of(texts).items()]
     by_name: dict[str, Any] = {value.name: value for value in found}
@@ -89,10 +89,10 @@ def _config_errors(texts: Mapping[str, str], connector: Connector) -> Iterator[C
 
 
 def _check_path(given: str, allowed: AllowedPaths) -> str:
-    """The path without links. Spark follows links and patterns by itself, so that neither may be in it or below it."""
+    """The path with links resolved. Spark itself follows links and expands patterns, so neither is allowed in or below the path."""
     real = allowed.resolved(PATH, given) if given.startswith("/") else ""
     if not real or not _PATTERN.isdisjoint(real):
-        raise ConfigException.of(PATH, given[:200], "Give the absolute path of a folder or a file, without any of * ? [ ] { } and \\.")
+        raise ConfigException.of(PATH, given[:200], "Give the absolute path of a folder or file without the characters * ? [ ] { } and \\.")
     if not allowed.allow_all:
         for folder, folders, files in os.walk(real):
             for name in (*folders, *files):

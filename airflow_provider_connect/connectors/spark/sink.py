@@ -1,6 +1,6 @@
-"""SparkSink: records of topics, appended to anything that Spark writes, at least once.
+"""SparkSink: appends records of topics to any format that Spark writes, at least once.
 
-What needs pyspark is loaded by tasks.
+Only tasks import pyspark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLUSH_BYTES: Final = "flush.bytes"
 
 
 class SparkSinkTask(SinkTask):
-    """Keeps rows of one schema after another until there are ``flush.bytes`` of them, or a commit, and appends them by a job of Spark."""
+    """Buffers rows until they reach ``flush.bytes``, the schema changes or a commit is due; a Spark job appends them."""
 
     required_columns: ClassVar[frozenset[str]] = frozenset()
 
@@ -60,7 +60,7 @@ class SparkSinkTask(SinkTask):
         return [Dataset("file", self._settings.url.removeprefix("file://"))] if self._settings.url else []
 
     def stop(self) -> None:
-        """Rows that no flush has appended come again."""
+        """Rows that were not flushed are delivered again."""
 
     def _append(self) -> None:
         from airflow_provider_connect.connectors.spark.frames import append_rows, translate_errors
@@ -74,8 +74,8 @@ class SparkSinkTask(SinkTask):
 
 
 class SparkSinkConnector(SinkConnector):
-    """Appends the records of some topics to whatever Spark writes. Values must be structs with a schema. One task reads them, in the driver
-    of the application; the executors write."""
+    """Appends the records of topics to any format that Spark writes. Values must be structs with a schema. One task reads them, in the
+    driver of the application; the executors write."""
 
     needs_spark: ClassVar[bool] = True
     task_class: ClassVar[type[SinkTask]] = SparkSinkTask
@@ -97,7 +97,7 @@ class SparkSinkConnector(SinkConnector):
         FrameSettings.of(self.config_def.parse(config), self.allowed_paths)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One: of two jobs of Spark that append to a folder, the one that ends first removes the temporary files of the other."""
+        """One task: if two Spark jobs append to a folder, the first to end removes the temporary files of the other."""
         return [self.config.originals]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
@@ -106,7 +106,7 @@ class SparkSinkConnector(SinkConnector):
 
 
 def _table(batch: Batch) -> pa.Table:
-    """The rows of the records with a value, under types that Spark has."""
+    """The rows of the records with a value, converted to types of Spark."""
     rows = value_rows(batch)
     if batch.value is None or not rows.num_columns:
         return pa.table({})

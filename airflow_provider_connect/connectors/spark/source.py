@@ -1,6 +1,6 @@
-"""SparkSource: the rows of anything that Spark reads, into a topic; those behind the last run's, by a column whose values only grow.
+"""SparkSource: reads rows of any format that Spark reads into a topic; only new rows, by a column whose values only grow.
 
-What needs pyspark is loaded by tasks.
+Only tasks import pyspark.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 TOPIC, COLUMN, SCHEMA = "topic", "incremental.column", "schema"
 VALUE: Final = "value"
 MAX_BYTES: Final = 256 << 20
-"""Of rows that have one value of the column: they are one batch."""
+"""Maximum size of the rows that share a value of the column: they form one batch."""
 
 
 class SparkSourceTask(SourceTask):
-    """Reads the rows in the order of the column, up to the largest value that it has as the run begins. Each batch ends behind the last row
-    of a value, so that the value is all there is to an offset."""
+    """Reads the rows in the order of the column, up to its largest value at the start of the run. Each batch ends after the last row of a
+    value, so the value alone is the offset."""
 
     def start(self, config: Config) -> None:
         self._reading = threading.Lock()
@@ -55,7 +55,7 @@ class SparkSourceTask(SourceTask):
             try:
                 rows = self._next()
             except BaseException:
-                self._rows = self._held = None  # a poll that follows begins behind what was returned
+                self._rows = self._held = None  # the next poll continues after the returned rows
                 raise
             if rows is None:
                 return None
@@ -66,7 +66,7 @@ class SparkSourceTask(SourceTask):
             return Batch.of(self._topic, rows, value_schema=self._schema, source_partition=self._partition, source_offset=offset)
 
     def datasets(self) -> Iterable[Dataset]:
-        """A path. What options name is the format's own affair."""
+        """The path. Locations in options are not reported: their meaning depends on the format."""
         return [Dataset("file", self._config[PATH])] if self._config[PATH] else []
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class SparkSourceTask(SourceTask):
             self._rows = self._held = None
 
     def _next(self) -> pa.Table | None:
-        """The next rows, up to the end of a value; None: there are no more."""
+        """The next rows, up to the last row of a value; None: no more rows."""
         if self._rows is None:
             self._rows = self._open_batches()
         for batch in self._rows:
@@ -88,7 +88,7 @@ class SparkSourceTask(SourceTask):
                 return found
             held = found if self._held is None else pa.concat_tables([self._held, found])
             column = held[self._column]
-            start = pc.index(pc.equal(column, column[-1]), True).as_py()  # of the rows with the last value, which may go on
+            start = pc.index(pc.equal(column, column[-1]), True).as_py()  # of the rows with the last value: more may follow
             self._held = held.slice(start)
             if start:
                 return held.slice(0, start)
@@ -112,13 +112,13 @@ class SparkSourceTask(SourceTask):
                     return iter(())
                 frame = range.between(self._after, newest)
             batches = read_batches(frame)
-            first = next(batches, None)  # here Spark refuses what it does not find
+            first = next(batches, None)  # here Spark raises for what it does not find
             return chain(() if first is None else (first,), batches)
 
 
 class SparkSourceConnector(SourceConnector):
-    """Brings rows that Spark reads into a topic: all of them at each run, or those that are new by a column. One task reads them, in the
-    driver of the application; the executors compute them."""
+    """Reads rows by Spark into a topic: all rows at each run, or the new ones by a column. One task reads them, in the driver of the
+    application; the executors compute them."""
 
     needs_spark: ClassVar[bool] = True
     task_class: ClassVar[type[SourceTask]] = SparkSourceTask
@@ -153,7 +153,7 @@ class SparkSourceConnector(SourceConnector):
         return [config[TOPIC]]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """With a column alone: what a run without one has read comes again when it is tried again."""
+        """Only with a column: a retried run without one reads the same rows again."""
         return ExactlyOnceSupport.SUPPORTED if config.get(COLUMN) else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
@@ -166,12 +166,12 @@ class SparkSourceConnector(SourceConnector):
 
 
 def source_partition(config: Mapping[str, Any]) -> dict[str, object]:
-    """The source partition. Options are no part of it: they may hold passwords."""
+    """The source partition. It has no options: they may contain passwords."""
     return {FORMAT: config[FORMAT], PATH: config[PATH], "column": config[COLUMN]}
 
 
 def value_of(offset: Mapping[str, object]) -> str:
-    """The last value that was read. Raises ConnectException for an offset of another form."""
+    """The last value that was read. Raises ConnectException for an invalid offset."""
     value = offset.get(VALUE) if isinstance(offset, Mapping) else None
     if not isinstance(value, str) or not value or len(value) > 100:
         wanted = f"a value of the column as text, such as {{'{VALUE}': '17'}}"
@@ -180,7 +180,7 @@ def value_of(offset: Mapping[str, object]) -> str:
 
 
 def text_of(value: pa.Scalar) -> str:
-    """A value of the column as a text that Spark casts back to it. Python has no years before 1 and behind 9999."""
+    """A value of the column as text that Spark casts back to the value. Python has no years before 1 or after 9999."""
     try:
         return str(value.as_py())
     except (OverflowError, ValueError):

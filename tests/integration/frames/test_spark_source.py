@@ -157,7 +157,7 @@ def test_without_a_column_each_run_reads_all(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigException, match=r"Invalid value parquet for configuration format: Spark refuses it: .*PATH_NOT_FOUND"):
+    with pytest.raises(ConfigException, match=r"Invalid value parquet for configuration format: Spark rejects it: .*PATH_NOT_FOUND"):
         run(connector(), config(tmp_path / "away"))
     write(tmp_path / "rows", numbered(0, 1))
     with pytest.raises(ConfigException, match=r"incremental.column: The column is of type string"):

@@ -294,7 +294,7 @@ def test_two_connectors_that_write_a_topic_into_one_file(environment: RunEnviron
     with_ten(environment, unique, kind)
     second = dataclasses.replace(environment, connector=f"second-{unique}")
     given = config(second, kind, unique)
-    assert f"that are those of connector {environment.connector}" in refusal(second, given)
+    assert f"that belong to connector {environment.connector}" in refusal(second, given)
     other = make_topic(environment.bootstrap, f"other-{unique}")
     send(environment.bootstrap, other, notes(5, 10))
     delivers(second, given | {"topics": other})

@@ -151,7 +151,7 @@ def test_records_without_a_time_are_refused(values: pa.Array) -> None:
 def test_a_time_that_no_calendar_has_refuses_its_record(time: int) -> None:
     """Microseconds taken for milliseconds are in the year 54790."""
     with pytest.raises(
-        DataException, match=rf"has the time in the field t {time}, which no year from 1 to 9999 has: times are milliseconds"
+        DataException, match=rf"has the time in the field t {time}, which is outside the years 1 to 9999: times are milliseconds"
     ):
         Timestamps(Extractor.RECORD_FIELD, "t").of(batch(structs({"t": 0}, {"t": time})))
 

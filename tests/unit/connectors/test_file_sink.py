@@ -314,7 +314,7 @@ def test_cut_file_is_an_error(tasks: Tasks, path: Path) -> None:
     with pytest.raises(StoreException, match="another process writes to it or cuts it"):
         task.put(batch("x"))
     task.stop()
-    with pytest.raises(StoreException, match=r"is 3 bytes long, but 8 bytes were committed: another process has cut it"):
+    with pytest.raises(StoreException, match=r"has 3 bytes, but 8 bytes were committed: another process has truncated it"):
         tasks.opened(2)
     assert states(path) == ["1"]
 

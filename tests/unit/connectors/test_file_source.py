@@ -325,7 +325,7 @@ def test_a_line_without_end_fails_and_is_read_as_none(path: Path) -> None:
     task = task_at(path)
     assert task.poll() is not None
     for _ in range(2):
-        with pytest.raises(ConnectException, match=r"at position 4 has no end in the 40 bytes") as refused:
+        with pytest.raises(ConnectException, match=r"at position 4 has no end within 40 bytes") as refused:
             task.poll()
         assert not isinstance(refused.value, DataException)
     task.stop()

@@ -1,4 +1,4 @@
-"""Into which folder below that of its topic a record goes: by its partition in Kafka, by fields, or by its time."""
+"""The folder of a record below that of its topic: by its Kafka partition, by fields, or by its time."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The records of a batch, one or more, that go into one folder."""
+    """The records of a batch, at least one, that go into one folder."""
 
     folder: str
     batch: Batch
 
 
 class Partitioner(Protocol):
-    """Knows the folder of each record."""
+    """Determines the folder of each record."""
 
     def folders(self, batch: Batch) -> pa.DictionaryArray:
-        """Those of a batch that has a record or more. Raises DataException."""
+        """The folders of a batch's records, of which there is at least one. Raises DataException."""
         ...
 
 
@@ -44,7 +44,7 @@ class DefaultPartitioner:
 
 @dataclass(frozen=True, slots=True)
 class FieldPartitioner:
-    """``«name»=«value»`` for each of some fields."""
+    """``«name»=«value»`` for each of the fields ``names``."""
 
     names: tuple[str, ...]
 
@@ -58,7 +58,7 @@ class FieldPartitioner:
         values = field_of(batch, name)
         kind = values.type
         if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)):
-            raise DataException(f"The field {name} of type {kind} names no folder: it must hold text, whole numbers, booleans or dates")
+            raise DataException(f"The field {name} of type {kind} cannot name folders: use text, whole numbers, booleans or dates")
         return _encode_folders(values.cast(pa.string()), lambda text: _value_folder(name, text))
 
 
@@ -93,7 +93,7 @@ class TimePartitioner:
 def _value_folder(name: str, text: str | None) -> str:
     folder = f"{path_part(name)}={path_part(text) if text else NO_VALUE}"
     if len(folder.encode()) > LONGEST_NAME:
-        raise DataException(f"A value of the field {name} has {len(folder)} characters: too many for the name of a folder")
+        raise DataException(f"A value of the field {name} has {len(folder)} characters: too many for a folder name")
     return folder
 
 
@@ -102,14 +102,14 @@ def _repeat_folder(folder: str, batch: Batch) -> pa.DictionaryArray:
 
 
 def _encode_folders(values: pa.Array, folder: Callable[..., str]) -> pa.DictionaryArray:
-    """The folder of each value, made once for equal ones; those of others may be equal."""
+    """The folder of each value, computed once per distinct value; different values may have the same folder."""
     encoded = values.dictionary_encode(null_encoding="encode")
     names = pa.array(map(folder, encoded.dictionary.to_pylist()), pa.string()).dictionary_encode()
     return pa.DictionaryArray.from_arrays(names.indices.take(encoded.indices), names.dictionary)
 
 
 def split_by_folder(batch: Batch, folders: pa.DictionaryArray) -> list[Share]:
-    """The batch by the folders of its records."""
+    """Split the batch by the folders of its records."""
     found = pc.unique(folders.indices)
     names = folders.dictionary.take(found).to_pylist()
     if len(names) == 1:
@@ -118,7 +118,7 @@ def split_by_folder(batch: Batch, folders: pa.DictionaryArray) -> list[Share]:
 
 
 def count_up_to_folders(folders: pa.DictionaryArray, known: Collection[str], most: int) -> int:
-    """How many of the first records have no more than ``most`` folders, those that are ``known`` among them."""
+    """How many of the first records need at most ``most`` folders, including the ``known`` ones."""
     names, room = folders.dictionary.to_pylist(), max(most - len(known), 0)
     if len(names) <= room:
         return len(folders)

@@ -1,4 +1,4 @@
-"""When the open files of a topic partition end: by records, bytes, the time of records, or the wall clock. Knows no files."""
+"""When the open files of a topic partition end: by records, bytes, record time or wall clock. Knows no files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_LIMIT: Final = -1
 
 @dataclass(slots=True)
 class Rotation:
-    """A limit of 0 or less is no limit. ``now_ms`` is the wall clock; ``zone`` is that of the schedule."""
+    """Limits of open files; 0 or less is no limit. ``now_ms`` is the wall clock; ``zone`` is the schedule's time zone."""
 
     timestamps: Timestamps
     now_ms: Callable[[], int]
@@ -30,11 +30,11 @@ class Rotation:
     _deadline_ms: int | None = None  # by the schedule
 
     def begin(self) -> None:
-        """There are no open files."""
+        """Reset: there are no open files."""
         self._records, self._first_ms, self._deadline_ms = 0, None, None
 
     def room(self, batch: Batch) -> int:
-        """How many records of ``batch`` fit into the open files; at least one where there are none."""
+        """How many records of ``batch`` fit into the open files; at least one if no file is open."""
         if self.is_due():
             return 0
         count = batch.num_records
@@ -45,7 +45,7 @@ class Rotation:
         return count
 
     def note(self, batch: Batch) -> None:
-        """``batch``, which is not empty, was written."""
+        """Count a non-empty batch that was written."""
         self._records += batch.num_records
         if self._first_ms is None and self.interval_ms > 0:
             times = self.timestamps.of(batch)
@@ -55,7 +55,7 @@ class Rotation:
             self._deadline_ms = now + self.schedule_ms - local_ms(now, self.zone) % self.schedule_ms
 
     def is_full(self, bytes_written: int) -> bool:
-        """Whether the open files end behind what was written."""
+        """Whether the open files end after the records written so far."""
         return 0 < self.max_records <= self._records or 0 < self.max_bytes <= bytes_written
 
     def is_due(self) -> bool:
@@ -65,7 +65,7 @@ class Rotation:
         return is_past or (self.timestamps.is_wall_clock and self._first_ms is not None and now - self._first_ms >= self.interval_ms)
 
     def _in_interval(self, batch: Batch) -> int:
-        """How many records come before the first that is too far from the files' first record."""
+        """How many records precede the first one that is too late for the files' first record."""
         times = self.timestamps.of(batch)
         if times is None:
             return batch.num_records

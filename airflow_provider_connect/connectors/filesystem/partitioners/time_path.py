@@ -1,4 +1,4 @@
-"""A path made of a time by a pattern: ``'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH``, with the letters of Joda-Time and Java."""
+"""A path formatted from a time by a pattern: ``'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH``, with the letters of Joda-Time and Java."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_provider_connect.connectors.filesystem.stores.store import path_par
 from airflow_provider_connect.errors import ConfigException
 
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
-_EPOCH: Final = datetime.datetime(1970, 1, 1)  # what a clock shows, wherever it is
+_EPOCH: Final = datetime.datetime(1970, 1, 1)  # local time, in any time zone
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
@@ -41,8 +41,8 @@ _TEXTS: Final[Mapping[str, Callable[[datetime.datetime], str]]] = {
 
 
 class TimePath:
-    """A pattern of the setting ``key``. Raises ConfigException for letters without a meaning here, and for names of days and months in
-    another language than English."""
+    """A pattern of the setting ``key``. Raises ConfigException for unsupported letters, and for names of days and months in a language
+    other than English."""
 
     def __init__(self, key: str, pattern: str, locale: str = "en") -> None:
         self._parts: list[str | Callable[[datetime.datetime], str]] = []
@@ -50,12 +50,12 @@ class TimePath:
         while position < len(pattern):
             match = _TOKEN.match(pattern, position)
             if match is None:
-                raise ConfigException.of(key, pattern, "A quoted text has no end. Write two quotes for one that is meant.")
+                raise ConfigException.of(key, pattern, "A quoted text has no end. Write two quotes for a literal quote.")
             position = match.end()
             self._parts.append(self._part(key, pattern, match, locale))
 
     def of(self, local_ms: int) -> str:
-        """The path at the time that a clock shows, counted in milliseconds from 1970."""
+        """The path for a local time, in milliseconds since 1970."""
         time = _EPOCH + datetime.timedelta(milliseconds=local_ms)
         text = "".join(part if isinstance(part, str) else part(time) for part in self._parts)
         return "/".join("=".join(map(path_part, part.split("="))) for part in text.split("/") if part)
@@ -69,13 +69,13 @@ class TimePath:
             return lambda time: f"{time.microsecond:06d}"[:width].ljust(width, "0")
         if letter in _TEXTS and (width > 2 or letter not in _NUMBERS):
             if not locale.lower().startswith("en") and letter != "a":
-                reason = f"Names of days and months are written in English alone, and locale is {locale}. Use numbers, or set locale to en."
+                reason = f"Names of days and months are in English only, and locale is {locale}. Use numbers, or set locale to en."
                 raise ConfigException.of(key, pattern, reason)
             name = _TEXTS[letter]
             return name if width > 3 or letter == "a" else lambda time: name(time)[:3]
         number = _NUMBERS.get(letter)
         if number is None:
-            raise ConfigException.of(key, pattern, f"The letter {letter} has no meaning here. Put text into quotes: 'year'=YYYY.")
+            raise ConfigException.of(key, pattern, f"The letter {letter} is not supported. Put text into quotes: 'year'=YYYY.")
         if letter in "Yyx" and width == 2:
             return lambda time: f"{number(time) % 100:02d}"
         return lambda time: f"{number(time):0{width}d}"

@@ -1,4 +1,4 @@
-"""What partitioners read of records: fields of the values as columns, and the time of each record, by the wall clock, Kafka or a field."""
+"""Fields of record values as columns, and the time of each record: from the wall clock, Kafka or a field. Used by partitioners."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_connect.data.schema import TIMESTAMP_SCHEMA
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
 
-_DAY_MS: Final = 86_400_000  # for the offset of a time zone
+_DAY_MS: Final = 86_400_000  # margin for time zone offsets
 _FIRST_MS: Final = -62_135_596_800_000 + _DAY_MS
 _LAST_MS: Final = 253_402_300_799_999 - _DAY_MS
 
@@ -30,7 +30,7 @@ class Extractor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timestamps:
-    """``field`` is the path of a field, its names separated by points."""
+    """The times of records. ``field`` is the path of a field, its names separated by dots."""
 
     extractor: Extractor = Extractor.WALL_CLOCK
     field: str = ""
@@ -40,7 +40,7 @@ class Timestamps:
         return self.extractor is Extractor.WALL_CLOCK
 
     def of(self, batch: Batch) -> pa.Array | None:
-        """int64 without nulls; None: the wall clock. Raises DataException for records without a time."""
+        """Milliseconds since 1970 (int64, no nulls); None: the wall clock. Raises DataException for records without a valid time."""
         if self.is_wall_clock:
             return None
         if self.extractor is Extractor.RECORD:
@@ -55,12 +55,12 @@ class Timestamps:
         if pc.any(is_far).as_py():
             index = pc.index(is_far, pa.scalar(value=True)).as_py()
             where = f"The record at offset {batch.kafka_offset_at(index)} of {batch.topic_partition}"
-            raise DataException(f"{where} has the {what} {times[index]}, which no year from 1 to 9999 has: times are milliseconds")
+            raise DataException(f"{where} has the {what} {times[index]}, which is outside the years 1 to 9999: times are milliseconds")
         return times
 
 
 def local_ms(instant_ms: int, zone: ZoneInfo) -> int:
-    """The milliseconds that a clock in ``zone`` shows, counted from 1970 there."""
+    """The local time in ``zone``, in milliseconds since 1970-01-01T00:00 there."""
     offset = datetime.datetime.fromtimestamp(instant_ms / 1000, zone).utcoffset()
     assert offset is not None
     return instant_ms + int(offset.total_seconds() * 1000)
@@ -76,10 +76,8 @@ def _milliseconds(values: pa.Array, field: str) -> pa.Array:
         if types.is_string(kind):
             return _as_ms(_parse_texts(values))
     except pa.ArrowException as error:
-        raise DataException(f"The field {field} holds values that are no times: {error}") from error
-    raise DataException(
-        f"The field {field} of type {kind} holds no time: it must be a number of milliseconds, a timestamp or ISO 8601 text"
-    )
+        raise DataException(f"The field {field} has values that are not times: {error}") from error
+    raise DataException(f"The field {field} of type {kind} has no time: it must be a number of milliseconds, a timestamp or ISO 8601 text")
 
 
 def _as_ms(values: pa.Array) -> Any:  # Any: pyarrow's casts
@@ -90,7 +88,7 @@ _DATE, _FINER = r"^(\d{4}-\d\d-\d\d)Z?$", r"(\.\d{3})\d+"
 
 
 def _parse_texts(values: pa.Array) -> pa.Array:
-    """ISO 8601 with and without a zone, which then is UTC, or a date alone; or the digits of milliseconds."""
+    """Parse ISO 8601 texts, dates included, and digits of milliseconds. Without a zone, a time is UTC."""
     if pc.all(pc.utf8_is_decimal(values), min_count=0).as_py():
         return values.cast(pa.int64()).cast(pa.timestamp("ms"))
     texts = pc.replace_substring_regex(pc.replace_substring_regex(values, _DATE, r"\1T00:00"), _FINER, r"\1")
@@ -100,8 +98,8 @@ def _parse_texts(values: pa.Array) -> pa.Array:
 
 
 def field_of(batch: Batch, path: str) -> pa.Array:
-    """The field ``path``, names separated by points, of structs, maps with keys of text, or JSON (then as text, null where it is missing).
-    Raises DataException where values have no such field."""
+    """The field ``path``, names separated by dots, of structs, maps with string keys, or JSON (then as text, null if missing). Raises
+    DataException if values have no such field."""
     assert batch.value is not None
     values, names = batch.value, path.split(".")
     if is_json(values.type):
@@ -113,7 +111,7 @@ def field_of(batch: Batch, path: str) -> pa.Array:
         elif pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
             values = pc.map_lookup(values, pa.scalar(name), "first")
         else:
-            raise DataException(f"Values of topic {batch.topic} have no field {path}: name a field that they have")
+            raise DataException(f"Values of topic {batch.topic} have no field {path}: name an existing field")
     return values
 
 

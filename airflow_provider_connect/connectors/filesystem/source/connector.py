@@ -1,4 +1,4 @@
-"""FileSystemSource: the records of files in a folder, a bucket or a cluster, by the settings in ``settings``."""
+"""FileSystemSource: reads the records of files in a folder, a bucket or a cluster into a topic."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class FileSystemSourceConnector(SourceConnector):
-    """Brings the records of files into a topic: those that are new since the last run. Files are dealt out to the tasks, large ones in
-    splits."""
+    """Reads the records of new files into a topic. Files are distributed among the tasks, large ones in splits."""
 
     aliases = ("FileSystemSource", "FileSystemSourceConnector")
     task_class: ClassVar[type[SourceTask]] = FileSystemSourceTask
@@ -42,8 +41,8 @@ class FileSystemSourceConnector(SourceConnector):
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({CLEANUP: Cleanup.NONE})
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """As many as have something to do, and one at least: a connector without tasks is planned again by each of its scheduled runs. Each
-        lists the files by itself, from where it goes on."""
+        """As many tasks as have work, but at least one: a connector without tasks is planned again in each scheduled run. Each task lists
+        the files itself, from its position on."""
         settings = SourceSettings.of(self.config)
         progress = Progress(settings, self.context.offset)
         with closing(open_store(self.config, self.allowed_paths)) as store:
@@ -51,7 +50,7 @@ class FileSystemSourceConnector(SourceConnector):
         return [{**self.config.originals, NUMBER: str(number), COUNT: str(max(count, 1))} for number in range(max(count, 1))]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks the settings alone: this process may not reach the store. ``check`` does."""
+        """Checks only the settings: this process may have no access to the store. ``check`` contacts the store."""
         found = super().validate(config)
         add_errors(found, list(mistakes({value.name: value.value for value in found})))
         if not any(value.errors for value in found):
@@ -62,11 +61,11 @@ class FileSystemSourceConnector(SourceConnector):
         return found
 
     def check(self, config: Mapping[str, str]) -> None:
-        """Whether the store lets this connector in, and its root is there."""
+        """Checks that the store accepts the credentials, and that its root exists."""
         parsed = self.config_def.parse(config)
         settings = SourceSettings.of(parsed)
         with closing(open_store(parsed, self.allowed_paths)) as store:
-            with suppress(FileNotFoundError):  # of a file that need not be there; a root that is not there is another error
+            with suppress(FileNotFoundError):  # the file need not exist; a missing root is another error
                 store.read(settings.manifest or PROBE_FILE)
             if next(settings.files(store, _now_ms()), None) is None:
                 self._report_missing(settings, store.skipped.text)
@@ -78,7 +77,7 @@ class FileSystemSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
-        """Whether a file is unread, or read and not cleaned up. Lists up to the first one."""
+        """Whether a file is unread, or read and not cleaned up. Lists files up to the first such one."""
         settings = SourceSettings.of(config)
         progress = Progress(settings, offsets)
         with closing(open_store(config, self.allowed_paths)) as store:
@@ -92,7 +91,7 @@ class FileSystemSourceConnector(SourceConnector):
         return False
 
     def _report_missing(self, settings: SourceSettings, skipped: str) -> None:
-        """None of its files is there. Where files are removed once they are read, that means nothing."""
+        """Report that no file is selected, unless files are removed after they are read: then that is normal."""
         if settings.cleanup is Cleanup.NONE:
             self.missing = ". ".join(
                 filter(None, (skipped, "There is no file yet that its settings choose: nothing is read until there is"))

@@ -1,14 +1,14 @@
-"""How far files were read, by the offsets of a connector; and from that, what a task is to read, fold or clean up. Reads no file.
+"""How far files were read, by the offsets of a connector, and the resulting work of a task: read, fold or clean up. Reads no file.
 
 =============================================  ==========================================================================
 ``{"url": …, "file": …}``                      ``{"rows": 7, "version": "size-modified"}``; with ``"finished": true``
 ``{"url": …, "file": …, "split": "0-9"}``      the same, of a part of a large file that several tasks read
-``{"url": …, "cleaner": 0}``                   ``{"finished": {path: version}}``: read, and not yet archived or deleted
+``{"url": …, "cleaner": 0}``                   ``{"finished": {path: version}}``: read, but not yet archived or deleted
 ``{"url": …}``                                 ``{"after": path}``: all files up to this path are finished
 =============================================  ==========================================================================
 
-A file of another version than its offset has is a new file. Offsets that are folded or cleaned up are forgotten: the partition has no
-record on the offsets topic any more.
+A file whose version differs from that in its offset is a new file. Folded or cleaned-up offsets are removed: their partitions no longer
+have a record on the offsets topic.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 
 FILE, SPLIT, ROWS, VERSION, FINISHED, AFTER, CLEANER = "file", "split", "rows", "version", "finished", "after", "cleaner"
 SPLIT_BYTES: Final = 128 << 20
-"""Of a split, about. Not to be changed: a file that was begun in splits is gone on with by the same ones."""
+"""Approximate size of a split. Must not change: a file that was started in splits continues with the same ones."""
 MAX_TASKS: Final = 64
-"""That read files of one connector, so that a task finds what each of an earlier run has left to clean up."""
+"""Maximum tasks of a connector: a task checks this many earlier tasks for files to clean up."""
 MAX_FOLDED: Final = 1000
-"""Files in one fold, which is one transaction."""
+"""Maximum files in a fold, which is one transaction."""
 
 Partition = dict[str, object]
 Offset = dict[str, object]
 FORGOTTEN: Final[Mapping[str, object]] = {}
-"""The offset that takes a partition off the topic."""
+"""The offset that removes a partition from the offsets topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file, or a split of it, to be read behind its first ``rows`` records."""
+    """A file, or a split of it, to read after its first ``rows`` records."""
 
     file: StoredFile
     split: Split | None
@@ -57,7 +57,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """Files up to ``after`` are all read: one offset replaces theirs."""
+    """All files up to ``after`` are read: one offset replaces theirs."""
 
     after: str
     files: Sequence[StoredFile]
@@ -65,7 +65,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file that was read by a run which ended before it was archived or deleted."""
+    """A file that an earlier run read, but did not archive or delete."""
 
     file: StoredFile
 
@@ -79,7 +79,7 @@ def version_of(file: StoredFile) -> str:
 
 @dataclass(slots=True)
 class Progress:
-    """``offset`` reads committed offsets."""
+    """How far files were read. ``offset`` reads committed offsets."""
 
     settings: SourceSettings
     offset: OffsetReader
@@ -96,7 +96,7 @@ class Progress:
         return self.settings.cleanup is not Cleanup.NONE
 
     def partition(self, path: str | None = None, split: Split | None = None) -> Partition:
-        """The source partition of all files, of one, or of a split."""
+        """The source partition of all files, of a file, or of a split."""
         found: Partition = {"url": self.settings.url}
         if path is not None:
             found[FILE] = path
@@ -108,7 +108,7 @@ class Progress:
         return {"url": self.settings.url, CLEANER: number}
 
     def rows(self, file: StoredFile, split: Split | None = None) -> int | None:
-        """How many records of a file or split are read; None: it was not begun."""
+        """The number of records read of a file or split; None: not started."""
         offset = self._offset(file, split)
         return None if offset is None else int(str(offset.get(ROWS, 0)))
 
@@ -119,7 +119,7 @@ class Progress:
         return offset is not None and bool(offset.get(FINISHED))
 
     def is_leftover(self, file: StoredFile) -> bool:
-        """Whether it is still to be archived or deleted."""
+        """Whether the file is still to be archived or deleted."""
         return any(each.get(file.path) == version_of(file) for each in self.cleaners)
 
     def _offset(self, file: StoredFile, split: Split | None) -> Mapping[str, object] | None:
@@ -127,20 +127,20 @@ class Progress:
         return offset if offset and offset.get(VERSION) == version_of(file) else None
 
     def is_waiting(self, file: StoredFile) -> bool:
-        """Whether a run has something to do with a file that the listing has."""
+        """Whether a run has work to do for a listed file."""
         return not self.is_finished(file) or self.is_leftover(file)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What task ``number`` of ``count`` does. ``splits_of`` opens a file to find its splits."""
+    """The work of task ``number`` of ``count``. ``splits_of`` opens a file to find its splits."""
 
     number: int
     count: int
     splits_of: Callable[[StoredFile], Sequence[Split]]
 
     def work(self, progress: Progress, files: Iterator[StoredFile]) -> Iterator[Work]:
-        """In the order of ``files``, which are listed as the work is done."""
+        """The work in the order of ``files``, which are listed while the work is done."""
         passed: list[StoredFile] = []
         is_leading = progress.settings.is_ascending and self.number == 0
         for file in files:
@@ -180,12 +180,12 @@ class Share:
         return any(progress.cleaners[number].get(file.path) == version_of(file) for number in self.cleaners(progress))
 
     def cleaners(self, progress: Progress) -> range:
-        """The numbers of the earlier tasks after which this one cleans up."""
+        """The numbers of the earlier tasks whose files this task cleans up."""
         return range(self.number, len(progress.cleaners), self.count)
 
 
 def count_tasks(progress: Progress, files: Iterator[StoredFile], most: int) -> int:
-    """How many tasks have something to do; no more than ``most`` of the listing's parts are counted."""
+    """How many tasks have work, up to ``most``: counting stops there."""
     count, most = 0, min(most, MAX_TASKS)
     for file in files:
         if progress.is_waiting(file):
@@ -196,7 +196,7 @@ def count_tasks(progress: Progress, files: Iterator[StoredFile], most: int) -> i
 
 
 def check_offset(partition: Any, offset: Any) -> None:  # Any: JSON from a user, checked here
-    """Raise ConnectException for an offset that this source cannot go on from."""
+    """Raise ConnectException for an offset that this source cannot continue from."""
     if offset is None:
         return
     if (
@@ -206,10 +206,10 @@ def check_offset(partition: Any, offset: Any) -> None:  # Any: JSON from a user,
     ):
         raise ConnectException(f'Partition objects must be {{"url":…,"file":…}}, with "split" for a part of a file, got {partition}')
     if not isinstance(offset, Mapping) or not offset.keys() <= {ROWS, VERSION, FINISHED, AFTER}:
-        raise ConnectException(f"Offset objects hold '{ROWS}', '{VERSION}' and '{FINISHED}', or '{AFTER}': {offset}")
+        raise ConnectException(f"Offset objects must have '{ROWS}', '{VERSION}' and '{FINISHED}', or '{AFTER}', got {offset}")
     rows = offset.get(ROWS, 0)
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        raise ConnectException(f"Offset '{ROWS}' must be a whole number from 0, got {rows!r}")
+        raise ConnectException(f"Offset '{ROWS}' must be a whole number ≥ 0, got {rows!r}")
     if not isinstance(offset.get(AFTER, ""), str):
         raise ConnectException(f"Offset '{AFTER}' must be the path of a file, got {offset[AFTER]!r}")
 

@@ -1,4 +1,4 @@
-"""The settings of FileSystemSource, and which files of a store they mean."""
+"""The settings of FileSystemSource, and the files of a store that they select."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ CONFIG_DEF: Final = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """What a config asks for. ``modified_from`` and ``modified_to``, behind the last one, are microseconds since 1970."""
+    """The parsed settings. ``modified_from`` and ``modified_to`` (exclusive) are microseconds since 1970."""
 
     url: str
     topic: str
@@ -126,7 +126,7 @@ class SourceSettings:
 
     @classmethod
     def of(cls, config: Config) -> SourceSettings:
-        """Raises ConfigException with all that is wrong."""
+        """Raises ConfigException with all errors."""
         errors = [error for mistake in mistakes(config) for error in mistake.errors]
         if errors:
             raise ConfigException("\n".join(errors), errors=errors)
@@ -149,11 +149,11 @@ class SourceSettings:
         )
 
     def format_of(self, path: str) -> FileFormat:
-        """How the file of this path is read."""
+        """The format with which the file of this path is read."""
         return file_format(self.format_name, codec_of(self.format_name, path), self.options)
 
     def files(self, store: Store, now_ms: int, after: str = "") -> Iterator[StoredFile]:
-        """The files that are to be read or were, in the order of their paths, from behind ``after``. One listing of the store, in pages."""
+        """The selected files, read or not, in the order of their paths, after the path ``after``. One listing of the store, in pages."""
         wanted = None if self.manifest is None else _manifest(store, self.manifest)
         is_empty = True
         for file in store.files(self.prefix.rpartition("/")[0], max(after, _before(self.prefix))):
@@ -166,7 +166,7 @@ class SourceSettings:
                 continue
             if self._is_old_enough(now_ms - file.modified_ms):
                 yield file
-            elif self.is_ascending:  # what comes behind it waits, too: a name is passed once
+            elif self.is_ascending:  # later files wait too: a name is passed only once
                 return
         if is_empty:
             store.check_root(may_be_empty=self.cleanup is Cleanup.DELETE)
@@ -179,7 +179,7 @@ class SourceSettings:
         return self.glob.matches(path) and (self.pattern is None or self.pattern.matches(path))
 
     def _is_old_enough(self, age_ms: int) -> bool:
-        """Whether a file of this age need not wait. A time far ahead, as of a wrong clock or an archive, tells nothing of the age."""
+        """Whether a file of this age need not wait. A time far in the future, from a wrong clock or an archive, is ignored."""
         return age_ms >= self.minimum_age_ms or not self.minimum_age_ms or age_ms < -_DAY_MS
 
     def _is_in_range(self, file: StoredFile) -> bool:
@@ -189,7 +189,7 @@ class SourceSettings:
 
 
 def _before(prefix: str) -> str:
-    """A path that all paths with this prefix follow, as near to them as characters of ASCII allow."""
+    """A path before all paths with this prefix, and as close to them as ASCII allows."""
     last = prefix[-1:]
     return f"{prefix[:-1]}{chr(ord(last) - 1)}~" if "!" < last <= "~" else prefix[:-1]
 
@@ -199,14 +199,14 @@ def _instant(config: Mapping[str, Any], name: str) -> int | None:
 
 
 def _url(config: Config) -> str:
-    """Where the files are, in one form: other ways to write the same address must not make all files new ones."""
+    """The normalized address: another spelling of the same address must not turn all files into new ones."""
     location = parse_location(config)
     folder = location.folder.rstrip("/")
     return folder or "/" if location.scheme == "file" else f"{location.scheme}://{location.host}/{folder}".rstrip("/")
 
 
 def mistakes(settings: Mapping[str, Any]) -> Iterator[ConfigException]:
-    """One exception for each setting to change. ``settings`` are parsed values; one that is wrong by itself is None."""
+    """One exception for each setting to change. ``settings`` are parsed values; invalid ones are None."""
     for name, expression in ((GLOB, fnmatch.translate(settings[GLOB] or "*")), (PATTERN, settings[PATTERN])):
         try:
             if expression:
@@ -214,7 +214,7 @@ def mistakes(settings: Mapping[str, Any]) -> Iterator[ConfigException]:
         except re.error as error:
             yield ConfigException.of(name, settings[name], f"Not a pattern: {error}")
     if settings[ASCENDING] and settings[CLEANUP] != Cleanup.NONE:
-        reason = f"With {CLEANUP}={settings[CLEANUP]} no file stays, so their names need no order. Set one of the two."
+        reason = f"With {CLEANUP}={settings[CLEANUP]}, no file stays, so the order of names does not matter. Set one of the two."
         yield ConfigException.of(ASCENDING, "true", reason)
     for name in (MODIFIED_FROM, MODIFIED_TO):
         try:

@@ -1,4 +1,4 @@
-"""One task of FileSystemSource: its share of the files, one after another as the listing has them."""
+"""The task of FileSystemSource: reads its share of the files, one after another in the order of the listing."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ log = logging.getLogger(__name__)
 
 NUMBER, COUNT = "task.number", "task.count"
 MAX_UNCLEAN: Final = 1000
-"""Files that are read and wait for a commit before they are archived or deleted: their names are one offset."""
+"""Maximum files that wait for a commit before they are archived or deleted: their names are one offset."""
 
 
 class FileSystemSourceTask(SourceTask):
-    """Each batch has its file's or split's offset, the last one that it is finished.
+    """Each batch has the offset of its file or split; the last batch marks it as finished.
 
-    Files are archived or deleted in ``commit``, when their end is in Kafka: their names are in this task's own offset until then, in the
-    transaction of their last records, so that a run that follows a crash cleans up and reads nothing twice.
+    Files are archived or deleted in ``commit``, when all their records are in Kafka. Until then their names are in this task's own offset,
+    written in the transaction of their last records. So a run after a crash cleans up and reads nothing twice.
     """
 
     config_def = CONFIG_DEF.with_keys(
-        ConfigKey(NUMBER, Type.INT, 0, doc="Which task this is, from 0."), ConfigKey(COUNT, Type.INT, 1, doc="How many tasks there are.")
+        ConfigKey(NUMBER, Type.INT, 0, doc="The number of this task, from 0."), ConfigKey(COUNT, Type.INT, 1, doc="The number of tasks.")
     )
 
     def start(self, config: Config) -> None:
@@ -62,12 +62,12 @@ class FileSystemSourceTask(SourceTask):
         self._is_stopped = False
         self._store: Store | None = None
         self._file: BinaryIO | None = None
-        self._settings = SourceSettings.of(config)  # behind what ``stop`` needs: these may raise
+        self._settings = SourceSettings.of(config)  # after what ``stop`` needs: these may raise
         self._config = config
-        self._committed: dict[str, Mapping[str, object]] = {}  # offsets returned, of the file at hand
+        self._committed: dict[str, Mapping[str, object]] = {}  # offsets returned, of the current file
         self._progress = Progress(self._settings, self._offset)
         self._share = Share(config[NUMBER], config[COUNT], self._splits_of)
-        self._uncleaned: dict[str, str] = {}  # read, to be archived or deleted, with their versions
+        self._uncleaned: dict[str, str] = {}  # files read and still to be archived or deleted, with their versions
         for number in self._share.cleaners(self._progress):
             self._uncleaned |= self._progress.cleaners[number]
         self._inherited = set(self._uncleaned)
@@ -76,8 +76,8 @@ class FileSystemSourceTask(SourceTask):
         self._store = open_store(config, self.allowed_paths)
         self._reader: PartReader | None = None
         self._part: Part | None = None
-        self._path = ""  # of the file at hand
-        self._before = ""  # the path behind which the listing begins anew after an error
+        self._path = ""  # of the current file
+        self._before = ""  # the path after which the listing restarts after an error
         self._work = self._list_work()
 
     def poll(self) -> Batch | Sequence[Batch] | None:
@@ -96,7 +96,7 @@ class FileSystemSourceTask(SourceTask):
                 raise
 
     def commit(self) -> None:
-        """Clean up after the files that ended before the last poll: the records of that one may not be committed yet."""
+        """Clean up the files that ended before the last poll: the records of the last poll may not be committed yet."""
         while self._delivered:
             self._clean(self._delivered[-1])
             self._uncleaned.pop(self._delivered.pop().path, None)
@@ -118,7 +118,7 @@ class FileSystemSourceTask(SourceTask):
             if self._part is None:
                 work = next(self._work, None)
                 if work is None:
-                    self._forget_inherited(list(self._inherited))  # what the listing has not shown is gone
+                    self._forget_inherited(list(self._inherited))  # files that were not listed are gone
                     self._warn_skipped()
                     return None
                 batches = self._begin(work)
@@ -134,7 +134,7 @@ class FileSystemSourceTask(SourceTask):
         self._store.skipped.clear()
 
     def _begin(self, work: Work) -> list[Batch]:
-        """Open a part, or return what is to be committed for work that reads nothing."""
+        """Open a part, or return the offsets to commit for work that reads nothing."""
         if isinstance(work, Watermark):
             forgotten = [self._offset_batch(self._progress.partition(file.path), FORGOTTEN) for file in work.files]
             return [self._offset_batch(self._progress.partition(), {"after": work.after}), *forgotten]
@@ -156,7 +156,7 @@ class FileSystemSourceTask(SourceTask):
         try:
             self._file = self._store.open(part.file.path)
         except FileNotFoundError:
-            log.warning("File %s is gone since it was listed: it is left out", part.file.path)
+            log.warning("File %s disappeared after it was listed: it is skipped", part.file.path)
             return
         pieces = self._settings.format_of(part.file.path).read(self._file, part.split)
         self._reader = PartReader(pieces, part.rows, self._settings.batch_rows)
@@ -170,7 +170,7 @@ class FileSystemSourceTask(SourceTask):
                 rows = self._reader.next()
         except DataException as error:
             where = part.file.path if part.split is None else f"{part.file.path}, split {part.split}"
-            raise DataException(f"File {where}, behind record {self._rows_read(part)}: {error.message}") from error
+            raise DataException(f"File {where}, after record {self._rows_read(part)}: {error.message}") from error
         if rows.is_last and part.split is None:
             batches = self._finish_file(part.file, rows.values, rows.schema, rows.read)
         else:
@@ -180,11 +180,11 @@ class FileSystemSourceTask(SourceTask):
         return batches
 
     def _finish_file(self, file: StoredFile, values: pa.Array, schema: Schema | None, read: int) -> list[Batch]:
-        """The last records of a file, with what makes it finished."""
+        """The last records of a file, with the offsets that mark it as finished."""
         whole = Part(file, None, 0)
         if self._settings.cleanup is Cleanup.NONE:
             return [self._part_batch(whole, values, schema, read, is_finished=True)]
-        self._part_batch(whole, values, schema, read, is_finished=True)  # for a listing that begins anew
+        self._part_batch(whole, values, schema, read, is_finished=True)  # for a listing that restarts
         self._uncleaned[file.path] = version_of(file)
         self._returned.append(file)
         last = self._offset_batch(self._progress.partition(file.path), FORGOTTEN).replace(value=values, value_schema=schema)
@@ -223,7 +223,7 @@ class FileSystemSourceTask(SourceTask):
         return []
 
     def _clean(self, file: StoredFile) -> None:
-        """Archive or delete a file, unless another was put in its place since it was listed: a later run reads that one."""
+        """Archive or delete a file, unless it was replaced since it was listed: a later run reads the new file."""
         assert self._store is not None
         found = self._store.file(file.path)
         if found is None:
@@ -253,7 +253,7 @@ def _key(partition: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some records; ``read`` is how many there are up to their end. None are left where ``is_last``."""
+    """Some records; ``read`` is the number of records up to their end. ``is_last``: no records follow."""
 
     values: pa.Array
     schema: Schema | None
@@ -262,7 +262,7 @@ class Rows:
 
 
 class PartReader:
-    """``rows`` records were read before: they are passed over, with what could not be read among them."""
+    """Reads the records of a part. The first ``rows`` records, and the errors among them, are skipped: they were read before."""
 
     def __init__(self, pieces: Iterator[Piece], rows: int, max_rows: int) -> None:
         self._pieces = pieces
@@ -274,8 +274,8 @@ class PartReader:
         self._schema: Schema | None = None
 
     def next(self) -> Rows:
-        """Not to be called again behind the last. Raises DataException for a record, or for the rest of a file, that cannot be read: what
-        comes next is what follows."""
+        """Must not be called after the last records. Raises DataException for an unreadable record or rest of a file; the next call
+        continues after it."""
         while self._values is None or not len(self._values):
             if not self._peek():
                 return Rows(pa.array([], pa.string()), None, self._read, True)
@@ -288,7 +288,7 @@ class PartReader:
         return Rows(values, self._schema, self._read, not len(self._values) and not self._peek())
 
     def _peek(self) -> bool:
-        """Whether there is another piece with something in it."""
+        """Whether there is another non-empty piece."""
         while not self._ahead:
             piece = next(self._pieces, None)
             if piece is None:
@@ -305,7 +305,7 @@ class PartReader:
 
 
 def archive(store: Store, path: str, folder: str) -> None:
-    """Move a file below ``folder``. A file that is gone was moved by another process. Of several processes no two use one name."""
+    """Move a file below ``folder``, under a name that no other file has. A missing file was moved by another process."""
     number = 0
     try:
         while not store.move_new(path, join_path(folder, _numbered_path(path, number))):
@@ -315,8 +315,7 @@ def archive(store: Store, path: str, folder: str) -> None:
 
 
 def _last_used_number(store: Store, path: str, folder: str) -> int:
-    """The last number before one that is free, which a move that was killed may have taken; by doubling and halving: a name that comes each
-    day has thousands."""
+    """The last used number, which a killed move may have taken. Found by doubling and halving: a name may have thousands of numbers."""
 
     def is_used(number: int) -> bool:
         return store.file(join_path(folder, _numbered_path(path, number))) is not None
@@ -331,7 +330,7 @@ def _last_used_number(store: Store, path: str, folder: str) -> int:
 
 
 def _numbered_path(path: str, number: int) -> str:
-    """The number stands before the extension, and that of a compression."""
+    """The path with the number before its extensions: ``orders-1.json.gz``."""
     if not number:
         return path
     folder, slash, name = path.rpartition("/")

@@ -386,7 +386,7 @@ def test_a_compressed_text_is_one_split() -> None:
 
 def test_a_line_without_end_is_passed_over_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(text, "MOST_BYTES", 5000)
+    monkeypatch.setattr(text, "MAX_LINE_BYTES", 5000)
     data = gzip.compress(b"1\n" + b"9" * 100_000 + b"\n2\n")
     first, bad, last = file_format("json", "gzip", {}).read(io.BytesIO(data), None)
     assert isinstance(bad, DataException)
