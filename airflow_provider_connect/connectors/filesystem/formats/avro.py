@@ -1,4 +1,4 @@
-"""``avro``: Avro's container files. Schemas are written and read as the well-known Avro converter for Connect does (``sdk.avro``)."""
+"""``avro``: Avro container files. Schemas are converted as by the well-known Avro converter for Connect (``codecs.avro``)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _NAME: Final = re.compile(r"[^\W\d]\w*+")
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 1 << 20
-_FREE_BYTES: Final = 8 << 20  # of a block, whatever it is compressed to
+_FREE_BYTES: Final = 8 << 20  # of an uncompressed block, whatever its compressed size
 _RECORDS_AT_ONCE: Final = _BLOCK_BYTES // 64
 _MAX_RECORDS: Final = 1 << 20  # of a block whose records have no bytes
-_EMPTY_A_BYTE: Final = 16  # values without bytes in a block, for each of its bytes
+_EMPTY_A_BYTE: Final = 16  # values of zero bytes in a block, per byte of the block
 
 
 class Avro:
@@ -62,7 +62,7 @@ class Avro:
         return AvroWriter(file, self._codec, schema)
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        """Blocks that are not larger than they need be are read together. Damage of a block costs its records behind the damage alone."""
+        """Small blocks are decoded together. A damaged block loses only its records after the damage."""
         kept = NonClosingFile(file)
         try:
             header = _Header(kept)
@@ -85,15 +85,15 @@ class Avro:
 
 
 class _Values:
-    """Decodes the records of one file, and counts those that cannot be decoded."""
+    """Decodes the records of one file, and counts failures."""
 
     def __init__(self, type: AvroType, schema: Schema) -> None:
         self._type, self._schema = type, schema
         self._good = self._bad = self._read_bytes = self._made_bytes = 0
 
     def pieces(self, records: list[bytes]) -> Iterator[Piece]:
-        """The values of records in their order, and an exception in the place of each that is not of the schema. Raises DataException where
-        nearly none is, or where the values are much larger than their records."""
+        """The values of records in order, with an exception in place of each record that does not match the schema. Raises DataException if
+        nearly all fail, or if the values are much larger than the records."""
         if not records:
             return
         try:
@@ -119,7 +119,7 @@ class _Values:
 def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
     if schema is None:
         raise DataException(
-            "Avro files hold values with a schema, and these have none. Use a converter that reads schemas, or the format json"
+            "Avro files need values with a schema, and these have none. Use a converter that reads schemas, or the format json"
         )
     _reject_unreadable(schema, "value")
     text = avro_schema_text(schema)
@@ -127,8 +127,8 @@ def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
 
 
 def _reject_unreadable(schema: Schema, path: str) -> None:
-    """Avro's readers refuse a schema with a decimal whose scale is below zero or above its precision, and names of other characters than
-    letters, digits and underscores."""
+    """Raise DataException for schemas that Avro readers reject: decimals with a scale below 0 or above the precision, and names with
+    characters other than letters, digits and underscores."""
     if schema.logical_name == DECIMAL:
         precision = int((schema.parameters or {}).get(PRECISION, DEFAULT_PRECISION))
         if not 0 <= schema.scale <= precision:
@@ -136,7 +136,7 @@ def _reject_unreadable(schema: Schema, path: str) -> None:
     own = (schema.name or "").rpartition(".")[2] if schema.type is SchemaType.STRUCT else ""
     for name in filter(None, [own, *(field.name or " " for field in schema.fields)]):
         if not _NAME.fullmatch(name):
-            raise DataException(f"Avro files cannot hold the name {name!r} of or in {path}: no reader in Java takes it. Rename it")
+            raise DataException(f"Avro files cannot hold the name {name!r} of or in {path}: Java's readers reject it. Rename it")
     for field in schema.fields:
         _reject_unreadable(field.schema, f"{path}.{field.name}")
     for name, inner in (("key", schema.key_schema), ("item", schema.value_schema)):
@@ -145,7 +145,7 @@ def _reject_unreadable(schema: Schema, path: str) -> None:
 
 
 class AvroWriter:
-    """Each write is one block or several."""
+    """Each write becomes one or more blocks."""
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema | None) -> None:
         self._schema, text, self._type = _written_type(schema)
@@ -171,12 +171,12 @@ class AvroWriter:
             self._file.write(b"".join((_varint(len(block)), _with_size(data), self._sync)))
 
     def close(self) -> None:
-        """A block is whole when it is written."""
+        """Nothing to do: each write completes its blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The records of a block of ``size`` bytes; ``error``, why those in ``part`` of the file cannot be read."""
+    """The records of a block of ``size`` bytes; ``error`` is why those in ``part`` of the file cannot be read."""
 
     records: list[bytes]
     size: int
@@ -185,11 +185,11 @@ class _Block:
 
 
 class _Header:
-    """What a file begins with. Raises an exception of those that ``read`` names for a file that is not Avro."""
+    """The header of a file. Raises one of the exceptions that ``read`` catches for a file that is not Avro."""
 
     def __init__(self, file: NonClosingFile) -> None:
         if file.read(len(_MAGIC)) != _MAGIC:
-            raise DataException("It does not begin as an Avro file does")
+            raise DataException("It does not begin like an Avro file")
         metadata: dict[bytes, bytes] = {}
         while count := _read_varint(file):
             if count < 0:  # the block's size follows
@@ -213,14 +213,14 @@ class _Header:
             raise DataException(f"Its schema cannot be read: {error}") from error
 
     def blocks(self, file: NonClosingFile) -> Iterator[_Block]:
-        """Behind a block that is damaged they go on with the one behind the next mark."""
+        """The blocks. After a damaged block, reading continues after the next sync marker."""
         while first := file.read(1):
             begin = file.tell()
             try:
                 count = _read_varint(file, first)
                 data = _read_sized(file)
                 if _read_exactly(file, _SYNC_BYTES) != self._sync:
-                    raise DataException("It does not end with the file's mark")
+                    raise DataException("It does not end with the file's sync marker")
             except BROKEN as error:
                 yield _Block([], 0, f"The block at byte {begin - 1}", error)
                 if not self._seek_marker(file, begin):
@@ -229,8 +229,8 @@ class _Header:
             yield from self._block(count, data, begin - 1)
 
     def _block(self, count: int, packed: bytes, begin: int) -> Iterator[_Block]:
-        """Its records, some thousands at a time. They lie one after another without their lengths: a reader that wants no field passes over
-        them."""
+        """The records of a block, some thousands at a time. Records have no length prefix: a reader that reads no field skips them to find
+        their ends."""
         assert self._unpack is not None
         records: list[bytes] = []
         first = 0
@@ -249,15 +249,15 @@ class _Header:
                     yield _Block(records, start - begun)
                     records, first, begun = [], number + 1, start
             if start < len(data):
-                raise DataException(f"{len(data) - start} bytes are left behind its last record")
+                raise DataException(f"{len(data) - start} bytes are left after its last record")
         except (pa.ArrowException, zlib.error, *BROKEN) as error:
-            part = f"The block at byte {begin}, from its record {first + len(records) + 1} of {count} on,"
+            part = f"The block at byte {begin}, from its record {first + len(records) + 1} of {count},"
             yield _Block(records, 0, part, error)
             return
         yield _Block(records, start - begun)
 
     def _seek_marker(self, file: NonClosingFile, begin: int) -> bool:
-        """Go behind the next mark; False: there is none."""
+        """Seek to the end of the next sync marker; False: there is none."""
         file.seek(begin)
         data = b""
         while piece := file.read(_BLOCK_BYTES):
@@ -270,7 +270,8 @@ class _Header:
 
 
 def _without_annotations(schema: Any, *, keeps_fields: bool = True) -> Any:  # Any: an Avro schema in JSON
-    """What of a schema decides how many bytes a value has: the library would make a decimal of a megabyte for hours, to pass over it."""
+    """The parts of a schema that determine the size of values. With logical types, the library would spend hours to skip a large
+    decimal."""
     if isinstance(schema, list):
         return [_without_annotations(branch, keeps_fields=keeps_fields) for branch in schema]
     if not isinstance(schema, dict):
@@ -288,10 +289,10 @@ def _without_annotations(schema: Any, *, keeps_fields: bool = True) -> Any:  # A
 
 
 def _reject_empty_entries(type: AvroType) -> None:
-    """Entries without bytes could be more than any file has."""
+    """Raise DataException for arrays of zero-byte values: a small file could claim any number of them."""
     inner = [field.type for field in type.fields] + list(type.branches) + ([] if type.items is None else [type.items])
     if type.kind == "array" and type.items is not None and _is_empty(type.items):
-        raise DataException("An array of values that have no bytes cannot be read")
+        raise DataException("An array of zero-byte values cannot be read")
     for each in inner:
         _reject_empty_entries(each)
 
@@ -302,7 +303,7 @@ def _is_empty(type: AvroType) -> bool:
 
 
 def _empty_values(type: AvroType) -> int:
-    """How many values without bytes each value of ``type`` has, at least."""
+    """The minimum number of zero-byte values in a value of ``type``."""
     if type.kind == "record":
         return sum(_empty_values(field.type) for field in type.fields)
     return int(_is_empty(type))
@@ -337,7 +338,7 @@ def _read_varint(file: NonClosingFile, first: bytes = b"") -> int:
 def _read_sized(file: NonClosingFile) -> bytes:
     size = _read_varint(file)
     if not 0 <= size <= MOST_BYTES:
-        raise DataException(f"It has a part of {size} bytes: at most {MOST_BYTES} are read")
+        raise DataException(f"It has a part of {size} bytes, and at most {MOST_BYTES} are read")
     return _read_exactly(file, size)
 
 
@@ -369,7 +370,7 @@ def _decompress_snappy(data: bytes) -> bytes:
             break
     found = bytes(pa.decompress(data[:-4], decompressed_size=_check_size(size), codec="snappy", asbytes=True))
     if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
-        raise DataException("The checksum of a block is another one")
+        raise DataException("The checksum of a block is wrong")
     return found
 
 
@@ -379,7 +380,7 @@ def _decompress_zstd(data: bytes) -> bytes:
     return bytes(found)
 
 
-def _decompressor(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: one of two libraries that are alike
+def _decompressor(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: zlib and bz2 have the same interface
     def unpack(data: bytes) -> bytes:
         found = unpacker().decompress(data, MOST_BYTES + 1)
         _check_size(len(found))
@@ -390,7 +391,7 @@ def _decompressor(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: one of two
 
 def _check_size(size: int) -> int:
     if size > MOST_BYTES:
-        raise DataException(f"A block has more than {MOST_BYTES} bytes after its compression")
+        raise DataException(f"A block has more than {MOST_BYTES} uncompressed bytes")
     return size
 
 

@@ -1,4 +1,4 @@
-"""``bytes``: values as they are, with a separator behind each; nothing is escaped, so values do not contain it."""
+"""``bytes``: raw values, each followed by a separator. Nothing is escaped, so values must not contain it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SEPARATOR: Final = "format.bytearray.separator"
 
 
 class RawBytes:
-    """Bytes and texts. ``format.bytearray.separator`` is a line feed unless it is set; ``\\\\n`` in it stands for one."""
+    """Bytes and texts. ``format.bytearray.separator`` is a line feed by default; ``\\\\n`` in it means a line feed."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
         text = options.get(SEPARATOR, "\n")
         self._separator = text.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t").replace("\\0", "\0").encode()
         if not self._separator:
-            raise ConfigException.of(SEPARATOR, text, "It separates one record from the next: set at least one character.")
+            raise ConfigException.of(SEPARATOR, text, "It separates records: set at least one character.")
 
     @property
     def extension(self) -> str:
@@ -34,7 +34,7 @@ class RawBytes:
         types = pa.types
         is_logical = schema is not None and schema.logical_name is not None
         if is_logical or not (types.is_binary(arrow_type) or types.is_string(arrow_type) or is_json(arrow_type)):
-            raise DataException(f"Files of bytes hold bytes and text, and these values are {arrow_type}. Use ByteArrayConverter")
+            raise DataException(f"Files of bytes contain bytes or text, and these values are {arrow_type}. Use ByteArrayConverter")
 
     def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> BytesWriter:
         self.accepts(schema, arrow_type)
@@ -53,7 +53,7 @@ class RawBytes:
 
 
 class BytesWriter(TextWriter):
-    """Values as they are. Raises DataException for null and for a value that contains the separator: it would be read as two."""
+    """Writes raw values. Raises DataException for null and for a value that contains the separator: it would be read as two."""
 
     def __init__(self, file: BinaryIO, codec: str, separator: bytes) -> None:
         super().__init__(file, codec, separator)
@@ -62,7 +62,7 @@ class BytesWriter(TextWriter):
     def write(self, values: pa.Array) -> None:
         data = (values.storage if is_json(values.type) else values).cast(pa.binary())
         if data.null_count:
-            raise DataException("Files of bytes hold no null values. Leave them out (behavior.on.null.values=ignore)")
+            raise DataException("Files of bytes cannot hold null values. Leave them out (behavior.on.null.values=ignore)")
         if pc.any(pc.match_substring(data, self._divider)).as_py():
             row = pc.index(pc.match_substring(data, self._divider), True).as_py()
             raise DataException(f"Value {row} contains the separator {self._divider!r} of the file. Set another one: {SEPARATOR}")

@@ -1,4 +1,4 @@
-"""The content of a text file: uncompressed, in UTF-8, without a byte-order mark. What precedes a fault is read before it.
+"""The content of a text file: uncompressed, in UTF-8, without a byte-order mark. All content before a fault is read.
 
 Knows neither lines nor records.
 """
@@ -16,18 +16,18 @@ from airflow_provider_connect.data.expansion import check_unpacked
 from airflow_provider_connect.errors import DataException
 
 NONE: Final = "none"
-_STEP_BYTES: Final = 256 << 10  # uncompressed at once
-_SMALLER: Final = 512  # by which factor steps become smaller before a fault: each begins the file anew
+_STEP_BYTES: Final = 256 << 10  # decompressed at a time
+_SMALLER: Final = 512  # factor by which steps shrink before a fault: each time the file is read again
 _MARKS: Final = (
     (codecs.BOM_UTF8, UTF_8),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins as that of UTF-16 does
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like that of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WITHOUT_MARK: Final = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 _UNREADABLE: Final = "connect.unreadable"
-_SURROGATE: Final = "\udc80"  # whose three bytes are not UTF-8, so that the record that has them is refused alone
+_SURROGATE: Final = "\udc80"  # encoded as three bytes that are not UTF-8, so that only their record is rejected
 
 
 def content_encoding(given: str) -> str:
@@ -37,15 +37,15 @@ def content_encoding(given: str) -> str:
 
 
 def encoding_of_mark(head: bytes) -> tuple[bytes, str] | None:
-    """The byte-order mark that a file begins with and the encoding that it stands for; None: there is none."""
+    """The byte-order mark at the beginning of a file, and its encoding; None: no mark."""
     return next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), None)
 
 
 class Content:
-    """Reads ``file`` from its beginning. ``encoding`` None: bytes as they are. A mark decides before ``encoding`` does.
+    """Reads ``file`` from its beginning. ``encoding`` None: raw bytes. A byte-order mark takes precedence over ``encoding``.
 
-    ``fault`` is what is wrong with the compression, once all that precedes it was read: the content ends there. Errors of the store are
-    raised. Bytes that are not of the encoding become bytes that are not UTF-8.
+    ``fault`` is the error of the compression, set when all content before it was read: the content ends there. Errors of the store are
+    raised. Bytes that are invalid in the encoding become bytes that are invalid UTF-8.
     """
 
     def __init__(self, file: NonClosingFile, codec: str, encoding: str | None) -> None:
@@ -60,12 +60,12 @@ class Content:
         return self._stream.fault
 
     def seek(self, position: int) -> None:
-        """Go on from a byte of a file that is neither compressed nor in another encoding than UTF-8."""
+        """Continue at this byte. Only for uncompressed files in UTF-8."""
         self._stream.seek(position)
         self._is_begun = True
 
     def read(self, size: int) -> bytes:
-        """About so many bytes; none at the end."""
+        """About ``size`` bytes; empty at the end."""
         data = self._stream.read(size)
         if not self._is_begun:
             data = self._strip_mark(data)
@@ -77,7 +77,7 @@ class Content:
         return data
 
     def _strip_mark(self, data: bytes) -> bytes:
-        """What follows the mark. An empty piece would be the end of the content."""
+        """The data after the byte-order mark. Never empty before the end: an empty result would end the content."""
         self._is_begun = True
         if self._encoding is None:
             return data
@@ -134,8 +134,8 @@ class _Decompressor:
         return data
 
     def _slow_stream(self) -> pa.NativeFile:
-        """What the library has uncompressed before a fault it does not return. So the file is read again, a byte at a time from where the
-        fault may be, in smaller steps: one byte may become thousands."""
+        """A new stream at the same position. The library does not return what it decompressed before a fault. So the file is read again,
+        byte by byte near the fault, and decompressed in smaller steps: one byte may expand to thousands."""
         self._file.seek(0)
         self._source = _Source(self._file, single_from=self._before)
         stream, left = _stream(self._source, self._codec), self._position
@@ -145,8 +145,8 @@ class _Decompressor:
 
 
 class _Source(io.RawIOBase):
-    """Compressed bytes for the library. ``position`` is where it is, ``before`` where the last read began; from ``single_from`` on each
-    read returns one byte.
+    """Compressed bytes for the library. ``position`` is the current position, ``before`` that before the last read; from ``single_from``
+    on, each read returns one byte.
     """
 
     def __init__(self, file: NonClosingFile, single_from: int | None = None) -> None:

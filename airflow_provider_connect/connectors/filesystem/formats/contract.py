@@ -1,6 +1,6 @@
-"""What a format of files offers: a writer of columns, a reader of columns, and splits of a file that several tasks can read.
+"""The interface of file formats: a writer of columns, a reader of columns, and splits of a file that several tasks can read.
 
-Knows no store: a file is an open binary file, which stays the caller's and is left open.
+Knows no store: a file is an open binary file, which the caller closes.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.errors import ConfigException, DataException
 
 CHUNK_BYTES: Final = 8 << 20
-"""How much of a file is read at once, about."""
+"""Approximate size of a read."""
 FORMAT: Final = "format"
 COMPRESSION: Final = "compression"
 """The settings that name a format and a codec."""
 
 BROKEN: Final = (DataException, OSError, EOFError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
-"""What libraries raise, beside Arrow's exceptions, for files that are not what they should be."""
+"""Exceptions, in addition to Arrow's, that libraries raise for invalid files."""
 
 Piece: TypeAlias = "tuple[pa.Array, Schema | None] | DataException"
-"""Some values and their schema; or a record, or the rest of a file, that cannot be read: the exception is returned, not raised."""
+"""Values with their schema; or an exception, returned rather than raised, for a record or the rest of a file that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Split:
-    """A part of a file, from ``begin`` up to and without ``end``: bytes of text, row groups of Parquet, stripes of ORC."""
+    """A part of a file from ``begin`` to ``end`` (exclusive): bytes of text, row groups of Parquet, stripes of ORC."""
 
     begin: int
     end: int
@@ -40,15 +40,15 @@ class Split:
 
 
 class FileWriter(Protocol):
-    """Writes values to one file. ``close`` ends what is in the file; the file itself is the caller's to close."""
+    """Writes values to one file. ``close`` completes the content; the caller closes the file."""
 
     @property
     def bytes_written(self) -> int:
-        """How many bytes the file has, about: values that wait in memory count with their size there."""
+        """Approximate bytes of the file: buffered values count with their size in memory."""
         ...
 
     def write(self, values: pa.Array) -> None:
-        """Add values of the type that the writer was opened for. Raises DataException for values that the format cannot hold."""
+        """Write values of the writer's type. Raises DataException for values that the format cannot hold."""
         ...
 
     def close(self) -> None: ...
@@ -59,7 +59,7 @@ class FileFormat(Protocol):
 
     @property
     def extension(self) -> str:
-        """How names of its files end, with the point: ``.json.gz``."""
+        """The extension of its file names, with the dot: ``.json.gz``."""
         ...
 
     def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
@@ -70,16 +70,16 @@ class FileFormat(Protocol):
         ...
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        """The values of a seekable file, or of one split of it: the same pieces at each call. Errors of the file system are raised."""
+        """The values of a seekable file, or of a split of it: the same pieces at each call. Errors of the file system are raised."""
         ...
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """Parts of a file of ``size`` bytes that can be read on their own, of ``wanted_bytes`` each, about. The same for the same file."""
+        """Independently readable parts of a file of ``size`` bytes, each of about ``wanted_bytes``. Always the same for a file."""
         ...
 
 
 class CountingFile(io.RawIOBase):
-    """Passes bytes on to a file and counts them. It can be closed without the file."""
+    """Writes to a file and counts the bytes. Closing it does not close the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
@@ -90,15 +90,16 @@ class CountingFile(io.RawIOBase):
         return True
 
     def write(self, data: object) -> int:
-        view = memoryview(data)  # type: ignore[arg-type]  # what the library hands over is a buffer
-        if not self._file.closed:  # it was discarded, and the library writes its end when it lets go of it
+        view = memoryview(data)  # type: ignore[arg-type]  # the library passes a buffer
+        if not self._file.closed:  # a discarded file: the library writes its end on release
             self._file.write(view)
         self.count += view.nbytes
         return view.nbytes
 
 
 class NonClosingFile(io.RawIOBase):
-    """A file from its beginning, for a library that closes what it has read. ``error`` is what a read has raised: a library may hide it."""
+    """Reads a file from its beginning; ``close`` does nothing, as libraries close what they read. ``error`` is the exception of a read,
+    which a library may hide."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ class NonClosingFile(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         try:
-            return bytes(self._file.read(size) if size >= 0 else self._file.read())  # some stores return buffers of their own
+            return bytes(self._file.read(size) if size >= 0 else self._file.read())  # some stores return their own buffer types
         except Exception as error:
             self.error = error
             raise
@@ -126,16 +127,16 @@ class NonClosingFile(io.RawIOBase):
         return self._file.tell()
 
     def close(self) -> None:
-        """It is read again, and its file is the caller's."""
+        """Does nothing: the file is read again, and the caller closes it."""
 
 
 def group_splits(file: BinaryIO, wanted_bytes: int, read_sizes: Callable[[NonClosingFile], list[int]]) -> list[Split]:
-    """The groups of a file, neighbours together up to ``wanted_bytes``; at least one split. ``read_sizes`` returns their bytes."""
+    """Splits of consecutive groups, each up to ``wanted_bytes``; at least one. ``read_sizes`` returns the bytes of each group."""
     kept = NonClosingFile(file)
     try:
         sizes = read_sizes(kept)
     except (pa.ArrowException, *BROKEN) as error:
-        unreadable_error(kept, error)  # raises what the store has raised
+        unreadable_error(kept, error)  # raises an error of the store
         return [Split(0, 1)]  # its reader reports what is wrong
     found, begin, total = [], 0, 0
     for number, size in enumerate(sizes):
@@ -147,10 +148,10 @@ def group_splits(file: BinaryIO, wanted_bytes: int, read_sizes: Callable[[NonClo
 
 
 def check_codec(codec: str | None, codecs: Sequence[str], default: str) -> str:
-    """The name of a codec in lower case. Raises ConfigException with those that there are."""
+    """The codec's name in lower case. Raises ConfigException, which lists the supported codecs."""
     name = (codec or default).lower()
     if name not in codecs:
-        raise ConfigException.of(COMPRESSION, codec, f"Files of this format have one of these: {', '.join(codecs)}.")
+        raise ConfigException.of(COMPRESSION, codec, f"Files of this format support: {', '.join(codecs)}.")
     return name
 
 
@@ -159,24 +160,24 @@ def check_struct(schema: Schema | None, name: str) -> Schema:
     if schema is None or schema.type is not SchemaType.STRUCT:
         found = "values without a schema" if schema is None else f"values of type {schema.type.name}"
         raise DataException(
-            f"{name} files hold structs with a schema, and these are {found}. Use a converter that reads schemas, or HoistField, or the "
+            f"{name} files need structs with a schema, and these are {found}. Use a converter that reads schemas, or HoistField, or the "
             "format json"
         )
     if not schema.fields:
-        raise DataException(f"{name} files hold structs with at least one field, and this struct has none")
+        raise DataException(f"{name} files need structs with at least one field, and this struct has none")
     return schema
 
 
 def struct_columns(values: pa.Array, schema: Schema, name: str) -> list[pa.Array]:
-    """The fields of structs as columns of the types of ``schema``. Raises DataException for a null among the structs."""
+    """The fields of structs as columns with the types of ``schema``. Raises DataException for a null struct."""
     if values.null_count:
-        raise DataException(f"{name} files hold no null values. Leave them out (behavior.on.null.values=ignore), or use the format json")
+        raise DataException(f"{name} files cannot hold nulls. Leave them out (behavior.on.null.values=ignore), or use the format json")
     columns: list[pa.Array] = cast_to_schema(values, schema).flatten()
     return columns
 
 
 def unreadable_error(file: NonClosingFile, error: Exception, part: str = "The rest of the file") -> DataException:
-    """The exception for what of a file is not of its format. An error of the store is raised instead: a later try may succeed."""
+    """The exception for an invalid part of a file. An error of the store is raised instead: a later attempt may succeed."""
     if file.error is not None:
         raise file.error
     return DataException(f"{part} cannot be read: {error}")

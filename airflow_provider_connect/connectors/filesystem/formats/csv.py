@@ -1,6 +1,6 @@
-"""``csv``: a field a column, with a line of names on top. CSV has no types: what is read are texts.
+"""``csv``: one column per field, with a header line. CSV has no types: all values are read as text.
 
-Texts are in quotes, so that an empty one is not null. Bytes are base64; arrays, maps and structs within a struct are JSON.
+Texts are quoted, so that empty text differs from null. Bytes are base64; nested arrays, maps and structs are JSON.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _RULES: Final = JsonRules(is_numeric=True, fills_defaults=False)
 
 
 class Csv:
-    """``csv.delimiter`` is a comma unless set; ``csv.header=false``: no line of names, and fields are read as ``f0``, ``f1`` …"""
+    """``csv.delimiter`` is a comma by default; ``csv.header=false``: no header line, and fields are named ``f0``, ``f1`` … when read."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
         self._delimiter = options.get(DELIMITER, ",").replace("\\t", "\t")
         if len(self._delimiter.encode()) != 1 or self._delimiter in '"\r\n':
-            raise ConfigException.of(DELIMITER, self._delimiter, "Set one ASCII character that is no quote and ends no line.")
+            raise ConfigException.of(DELIMITER, self._delimiter, "Set one ASCII character that is neither a quote nor a line end.")
         header = options.get(HEADER, "true").lower()
         if header not in ("true", "false"):
             raise ConfigException.of(HEADER, header, "Set true or false.")
@@ -59,7 +59,7 @@ class Csv:
         return CsvWriter(file, self._codec, check_struct(schema, "CSV"), delimiter=self._delimiter, has_header=self._has_header)
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        """A row with too few or too many columns, or that is not text, is an exception of its own, behind the rows of its block."""
+        """A row with a wrong number of columns, or that is not text, becomes an exception after the rows of its block."""
         kept = NonClosingFile(file)
         rows = CsvRows(kept, self._codec, self._encoding, self._delimiter)
         try:
@@ -81,20 +81,20 @@ class Csv:
             yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """One: a line break may be within quotes, which only those know who read from the beginning."""
+        """One split: only a reader from the beginning knows whether a line break is within quotes."""
         return [Split(0, size)]
 
 
 def _names(rows: pa.RecordBatch) -> list[str]:
-    """The names in the first row. Raises DataException for those that cannot be a struct's."""
+    """The names in the first row. Raises DataException for names that cannot be fields of a struct."""
     names = [column[0].as_py() or "" for column in rows.columns]
     if "" in names or len(set(names)) < len(names):
-        raise DataException(f"The first line must name each column once (or set {HEADER}=false), and it has {names}")
+        raise DataException(f"The first line must name each column once (or set {HEADER}=false), got {names}")
     return names
 
 
 class CsvWriter(TextWriter):
-    """Rows of one struct's fields."""
+    """Writes the fields of structs as rows."""
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema, *, delimiter: str, has_header: bool) -> None:
         super().__init__(file, codec, b"\n")
@@ -116,7 +116,7 @@ class CsvWriter(TextWriter):
 
 
 def _written_type(schema: Schema) -> pa.DataType:
-    """Numbers and booleans have their own type, which Arrow writes without quotes."""
+    """The column type to write. Numbers and booleans keep their type, which Arrow writes without quotes."""
     is_plain = schema.logical_name is None and schema.type not in _AS_TEXT
     return arrow_type(schema) if is_plain else pa.string()
 

@@ -19,34 +19,34 @@ from airflow_provider_connect.errors import DataException
 _HEAD_BYTES: Final = 1 << 16
 _ROWS_ALONE: Final = 64
 _MAX_ROW_BYTES: Final = 2 * CHUNK_BYTES
-"""Of a row: the library reads none of more than two of its blocks."""
+"""Maximum size of a row: the library cannot read rows longer than two of its blocks."""
 _TOO_LONG: Final = "straddl"
-"""In the library's error for a row that is too long."""
+"""Part of the library's error message for a row that is too long."""
 _QUOTED: Final = re.compile(b'"[^"]*("|$)')
 
 
 class CsvRows:
-    """Iterated once. Rows are batches of texts, null where a field is empty without quotes. In files of one column an empty line is a null,
-    in others it is no row."""
+    """Iterated once. Yields batches of text columns; an empty field without quotes is null. With one column, an empty line is null; with
+    more columns, it is ignored."""
 
     def __init__(self, file: NonClosingFile, codec: str, encoding: str, delimiter: str) -> None:
         self._file, self._codec, self._encoding, self._delimiter = file, codec, encoding, delimiter
-        self._bad: list[DataException] = []  # the first of those that were left out since the last call of take_bad
+        self._bad: list[DataException] = []  # the first errors since the last call of take_errors
         self._bad_count = 0
-        self._passed = 0  # rows that were returned
-        self._skipped_rows = 0  # rows that were not
+        self._passed = 0  # rows returned
+        self._skipped_rows = 0  # rows skipped because of errors
         self._has_too_many_errors = False
-        self._is_second = False  # whether the file is read again, without the rows that are too long for the library
-        self._again = (0, 0)  # rows that were returned, and left out, in the first reading
+        self._is_second = False  # whether this is the second reading, which removes rows that are too long for the library
+        self._again = (0, 0)  # rows returned and skipped in the first reading
         self._source = _Source(Content(file, codec, encoding))
 
     @property
     def fault(self) -> Exception | None:
-        """What is wrong with the rest of the file."""
+        """Why the rest of the file cannot be read."""
         return self._source.content.fault
 
     def take_errors(self) -> Iterator[DataException]:
-        """The rows that were left out since the last call."""
+        """The errors of the rows skipped since the last call."""
         bad, count = self._bad, self._bad_count
         self._bad, self._bad_count = [], 0
         return bounded_faults(bad, count)
@@ -79,7 +79,7 @@ class CsvRows:
                 yield rows.slice(passed)
 
     def _without_end(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Without the mark behind the content; and without the row that it is in, which is not whole."""
+        """The batch without the end mark, or without the incomplete last row that contains it."""
         if not self._source.is_over or not batch.num_rows:
             return batch
         last = batch.column(batch.num_columns - 1)[-1].as_py()
@@ -92,7 +92,7 @@ class CsvRows:
         return batch.slice(0, batch.num_rows - 1)
 
     def _texts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Bytes as texts; a row that is not UTF-8 is left out."""
+        """Bytes as text; rows that are not UTF-8 are skipped."""
         names = batch.schema.names
         try:
             texts = pa.RecordBatch.from_arrays([column.cast(pa.string()) for column in batch.columns], names)
@@ -108,7 +108,7 @@ class CsvRows:
         return texts
 
     def _not_text(self, batch: pa.RecordBatch) -> set[int]:
-        """The rows that are not UTF-8. Raises DataException where nearly all are."""
+        """The rows that are not UTF-8. Raises DataException if nearly all rows are invalid."""
         found: set[int] = set()
         for column in batch.columns:
             for row in _not_text(column, 0):
@@ -160,12 +160,12 @@ class CsvRows:
         )
 
     def _report_long(self, begin: int, length: int) -> None:
-        reason = "Split it, or have it passed over (errors.tolerance=all)"
+        reason = "Split it, or skip it with errors.tolerance=all"
         self._add_bad(lambda: f"The row at byte {begin} has {length} bytes, and rows of up to {_MAX_ROW_BYTES} are read. {reason}")
 
 
 class _Source(io.RawIOBase):
-    """Content for the library, with a mark behind it: ``end`` is a row of its own, unless a quote is open or the content is cut."""
+    """Content for the library, followed by an end mark: ``end`` is a separate row, unless a quote is open or the content is truncated."""
 
     def __init__(self, content: Content | ShortRows) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ class _Source(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """As much as is asked for, with the mark where that fits: of a first piece without a line end the library reads nothing."""
+        """``size`` bytes if available, with the end mark if it fits: the library reads nothing from a first piece without a line end."""
         if self.is_over:
             return b""
         data = self.content.read(size)
@@ -197,8 +197,8 @@ def _wrong_columns_message(row: Any) -> str:  # Any: pyarrow has no types
 
 
 def _count_columns(content: Content, delimiter: bytes) -> int:
-    """The columns of the first row; 0: there is no content. Raises DataException for more columns than are read: the library makes all of
-    them, and their types, when it opens the file."""
+    """The number of columns in the first row; 0: no content. Raises DataException for too many columns: the library creates all of them
+    when it opens the file."""
     head, row = b"", b""
     while len(head) < CHUNK_BYTES and (piece := content.read(_HEAD_BYTES)):
         head += piece
@@ -206,7 +206,7 @@ def _count_columns(content: Content, delimiter: bytes) -> int:
         if others:
             break
     if (count := row.count(delimiter) + 1) > MOST_COLUMNS:
-        raise DataException(f"The first row has {count} columns at least, and files of text are read with {MOST_COLUMNS} at most")
+        raise DataException(f"The first row has at least {count} columns, and text files may have at most {MOST_COLUMNS}")
     return count if head else 0
 
 
@@ -236,17 +236,17 @@ def _not_text_message(number: int, batch: pa.RecordBatch, row: int) -> str:
 
 
 # The content of a CSV file without rows that are too long for its reader, each of which is reported.
-_START, _TEXT, _INSIDE, _QUOTE = range(4)  # of a field; within one without quotes; within quotes; behind a quote within them
+_START, _TEXT, _INSIDE, _QUOTE = range(4)  # start of a field; in an unquoted field; within quotes; after a quote within quotes
 _MARK: Final = ord('"')
 
 
 class ShortRows:
-    """Reads as ``content`` does. ``report`` gets the first byte and the length of each row of more than ``most`` bytes."""
+    """Content without rows of more than ``most`` bytes; ``report`` gets the first byte and length of each such row."""
 
     def __init__(self, content: Content, delimiter: str, most: int, report: Callable[[int, int], None]) -> None:
         self._content, self._delimiter, self._most, self._report = content, delimiter.encode(), most, report
         self._state = _START
-        self._parts: list[bytes] = []  # of the row at hand, whose end is still to come; none of one that is too long
+        self._parts: list[bytes] = []  # of the current, incomplete row; empty if it is too long
         self._begin = self._length = 0
 
     @property
@@ -254,7 +254,7 @@ class ShortRows:
         return self._content.fault
 
     def read(self, size: int) -> bytes:
-        """Whole rows, about so many bytes; none at the end."""
+        """Complete rows, about ``size`` bytes; empty at the end."""
         while data := self._content.read(min(size, self._most)):
             if found := self._rows(data):
                 return found
@@ -285,7 +285,7 @@ class ShortRows:
         self._parts = [*self._parts, data] if self._length <= self._most else []
 
     def _row_end(self, data: bytes, at: int) -> int:
-        """Behind the next line end that is not within quotes; -1: it is still to come."""
+        """The position after the next line end outside quotes; -1: not in this data."""
         feed = turn = -1
         while at < len(data):
             if self._state == _INSIDE:
@@ -313,6 +313,6 @@ class ShortRows:
 
 
 def _found(data: bytes, part: bytes, begin: int, end: int | None = None) -> int:
-    """Where ``part`` is; the end of the data where it is not."""
+    """The position of ``part``, or the length of the data if it is absent."""
     at = data.find(part, begin, end)
     return len(data) if at < 0 else at

@@ -1,4 +1,4 @@
-"""Columns of Parquet and ORC files as structs of a Connect schema: rows whose values do not fit are exceptions, each with its column."""
+"""Columns of Parquet and ORC files as structs of a Connect schema. Rows with invalid values become exceptions that name the column."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _OPTIONAL: Final = b"connect.optional"
 
 
 def table_schema(columns: pa.Schema) -> Schema:
-    """The schema of a file's structs, from the types of its columns and its metadata. Raises DataException, with the column, for a type
-    that Connect lacks."""
+    """The schema of a file's structs, from its column types and metadata. Raises DataException, which names the column, for a type that
+    Connect lacks."""
     metadata = columns.metadata or {}
     own = {key: text for key, text in metadata.items() if key.startswith(b"connect.")}
     is_optional = own.pop(_OPTIONAL, b"false") == b"true"
@@ -32,12 +32,12 @@ def table_schema(columns: pa.Schema) -> Schema:
 
 
 def struct_metadata(schema: Schema, own: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """What a file notes of its struct itself, for ``table_schema``."""
+    """The file metadata that describes the struct itself, for ``table_schema``."""
     return {**own, _OPTIONAL: b"true" if schema.optional else b"false"}
 
 
 def struct_pieces(columns: Sequence[pa.Array], schema: Schema, first_row: int, part: str = "") -> Iterator[Piece]:
-    """The structs of all rows that fit, then an exception for each that does not. ``first_row`` is the number of the first one, from 1, in
+    """The structs of all valid rows, then an exception for each invalid row. ``first_row`` is the number of the first row, from 1, in
     ``part`` of the file."""
     cast: list[pa.Array] = []
     wrong: dict[int, str] = {}
@@ -63,7 +63,7 @@ def _is_in(rows: pa.Array, some: Iterable[int]) -> pa.Array:
 
 
 def _bad_rows(column: pa.Array, schema: Schema, rows: pa.Array) -> Iterator[tuple[int, str]]:
-    """Those of ``rows`` whose value does not fit, found by halves, and why. They are taken: a cast of a slice sees entries outside it."""
+    """The invalid ones of ``rows``, found by bisection, and the reasons. Uses ``take``: a cast of a slice also sees entries outside it."""
     try:
         _fitting(column.take(rows), schema)
     except DataException as error:
@@ -76,7 +76,7 @@ def _bad_rows(column: pa.Array, schema: Schema, rows: pa.Array) -> Iterator[tupl
 
 
 def _fitting(column: pa.Array, schema: Schema) -> pa.Array:
-    """Times of structs within structs may have more digits than Connect's, too."""
+    """The column in the types of ``schema``; times in nested structs may have more digits than Connect's."""
     column = _plain(column)
     if schema.type is not SchemaType.STRUCT or column.type.equals(arrow_type(schema)):
         return cast_to_schema(column, schema)
@@ -94,8 +94,8 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def _plain_type(type: pa.DataType) -> pa.DataType:
-    """Types that Connect lacks as their file stores them: JSON is text, a UUID 16 bytes, a duration a number. A column that is always null
-    is a text."""
+    """The storage type of types that Connect lacks: JSON is text, a UUID 16 bytes, a duration a number. A column that is always null is
+    text."""
     types = pa.types
     if isinstance(type, pa.BaseExtensionType):
         return _plain_type(type.storage_type)

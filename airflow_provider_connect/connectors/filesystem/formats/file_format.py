@@ -25,22 +25,22 @@ FORMATS: Final[Mapping[str, Callable[[str | None, Mapping[str, str]], FileFormat
     "orc": Orc,
     "bytes": RawBytes,
 }
-"""Each takes the name of a codec, None for its usual one, and a connector's settings, of which it reads its own."""
+"""Each is called with a codec name, None for the default, and a connector's settings, of which it reads its own."""
 
 
 def file_format(name: str, compression: str | None, options: Mapping[str, str]) -> FileFormat:
-    """The format ``name`` with a codec, None for the format's usual one.
+    """The format ``name`` with a codec; None is the format's default.
 
-    ``options`` may be all settings of a connector. Raises ConfigException for a name or codec that is not known and for wrong options.
+    ``options`` may be all settings of a connector. Raises ConfigException for an unknown name or codec and for invalid options.
     """
     create = FORMATS.get(name.lower())
     if create is None:
-        raise ConfigException.of(FORMAT, name, f"There are the formats {', '.join(FORMATS)}.")
+        raise ConfigException.of(FORMAT, name, f"The supported formats are {', '.join(FORMATS)}.")
     return create(compression, options)
 
 
 def codec_of(name: str, path: str) -> str | None:
-    """The codec of a file that is to be read in the format ``name``: of text by the end of its path, None where the file itself has it."""
+    """The codec with which to read a file: for text formats by the extension of its path; None for formats that store it in the file."""
     if name.lower() not in _TEXTS:
         return None
     return next((codec for codec, extension in EXTENSIONS.items() if extension and path.endswith(extension)), None)

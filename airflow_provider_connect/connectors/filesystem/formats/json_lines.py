@@ -1,4 +1,4 @@
-"""``json``: a JSON value in each line, written as JsonConverter writes values without their schema, and read without a schema."""
+"""``json``: one JSON value per line, written as by JsonConverter without schemas, and read without a schema."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from airflow_provider_connect.errors import ConfigException, DataException
 
 DECIMAL_FORMAT, REPLACE_NULL = "json.decimal.format", "json.replace.null.with.default"
 _LINES_AT_ONCE: Final = 10_000
-_MARK: Final = b"\xef\xbb\xbf"  # that some programs begin a file with
+_MARK: Final = b"\xef\xbb\xbf"  # with which some programs begin a file
 
 
 class JsonLines:
-    """Lines of JSON. ``json.decimal.format`` is BASE64 or NUMERIC; with ``json.replace.null.with.default``, as in JsonConverter, null in a
-    field that has a default is written as that. Blank lines are no records."""
+    """Lines of JSON. ``json.decimal.format`` is BASE64 or NUMERIC. With ``json.replace.null.with.default``, as in JsonConverter, the
+    default of a field is written instead of null. Blank lines are ignored."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
@@ -46,7 +46,7 @@ class JsonLines:
         return f".json{EXTENSIONS[self._codec]}"
 
     def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
-        """JSON holds everything."""
+        """Accepts all values."""
 
     def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> JsonWriter:
         return JsonWriter(file, self._codec, schema, self._rules)
@@ -63,14 +63,14 @@ class JsonLines:
             yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """One, where characters are not UTF-8: a range of bytes may begin within one."""
+        """One split for encodings other than UTF-8: a byte range may begin within a character."""
         file.seek(0)
         _, encoding = encoding_of_mark(file.read(4)) or (b"", self._encoding)
         return byte_splits(size, wanted_bytes if encoding == UTF_8 else size, self._codec)
 
 
 class JsonWriter(TextWriter):
-    """Values as lines; null is ``null``."""
+    """Writes values as lines; null is ``null``."""
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema | None, rules: JsonRules) -> None:
         super().__init__(file, codec, b"\n")
@@ -95,7 +95,7 @@ def _texts(values: pa.Array, schema: Schema | None, rules: JsonRules) -> pa.Arra
 
 
 def _quote_non_finite(texts: pa.Array, rules: JsonRules) -> pa.Array:
-    """JSON texts in which infinities and NaN, which Python prints as bare words, are quoted as JsonConverter writes them."""
+    """JSON texts with infinities and NaN, which Python writes as bare words, quoted as by JsonConverter."""
     is_odd = pc.match_substring_regex(texts, LETTER_OUTSIDE_STRINGS)
     if not pc.any(is_odd).as_py():
         return texts
@@ -104,14 +104,14 @@ def _quote_non_finite(texts: pa.Array, rules: JsonRules) -> pa.Array:
 
 
 class _Lines:
-    """Counts the lines of a file that are JSON, and those that are not."""
+    """Reads lines as JSON, and counts valid and invalid ones."""
 
     def __init__(self) -> None:
         self._good = self._bad = 0
 
     def pieces(self, lines: pa.Array) -> Iterator[Piece]:
-        """Lines (binary, no nulls) as JSON texts. Where some are not JSON, the others come as one column, and then an exception for each.
-        Raises DataException where nearly none is."""
+        """Lines (binary, no nulls) as JSON texts. If some lines are invalid, the valid ones are one column, followed by an exception for
+        each invalid one. Raises DataException if nearly all are invalid."""
         texts = lines.filter(pc.greater(pc.binary_length(lines), 0))
         if not len(texts):
             return
@@ -133,7 +133,7 @@ class _Lines:
             except (ValueError, RecursionError) as error:
                 self._bad += 1
                 if len(faults) < MOST_FAULTS:
-                    faults.append(DataException(f"The line {text[:100]!r} is not JSON, of which each line has one value: {error}"))
+                    faults.append(DataException(f"The line {text[:100]!r} is not one JSON value: {error}"))
                 if is_hopeless(self._bad, self._good + len(good)):
                     break
         self._good += len(good)
@@ -150,7 +150,7 @@ def _values(lines: pa.Array) -> Iterator[bytes]:
 
 
 def _check(text: bytes) -> None:
-    """Raise ValueError or RecursionError for what is not one JSON value within the limits of JsonConverter."""
+    """Raise ValueError or RecursionError unless the text is one JSON value within the limits of JsonConverter."""
     if may_have_long_number(text):
         raise ValueError("It may have a number of more than 1,000 digits")
     json.loads(text.decode(), parse_constant=_refuse_constant)
@@ -159,4 +159,4 @@ def _check(text: bytes) -> None:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,4 +1,4 @@
-"""``orc``: structs as columns. ORC keeps all of a schema's fields but whether they are required; of the struct itself it keeps no name."""
+"""``orc``: structs as columns. ORC stores the schema's fields, but not whether they are required, nor the struct's name."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from airflow_provider_connect.errors import DataException
 _CODECS: Final = {"none": "uncompressed", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "zstd": "zstd"}
 _MAX_DIGITS: Final = 38
 _MAX_MS: Final = (1 << 63) // 1_000_000
-"""How far from 1970 an instant may be: Arrow reads ORC's timestamps in nanoseconds, in 64 bits."""
+"""Maximum distance of an instant from 1970: Arrow reads ORC timestamps as 64-bit nanoseconds."""
 
 
 class Orc:
-    """Structs with at least one field. A Time is a number of milliseconds in the file."""
+    """Structs with at least one field. A Time is stored as a number of milliseconds."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*_CODECS], "none")
@@ -77,10 +77,10 @@ class Orc:
             yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """Stripes, as many together as have ``wanted_bytes``, if all are of one size."""
+        """Groups of stripes of about ``wanted_bytes``, assuming stripes of equal size."""
 
         def stripe_sizes(file: NonClosingFile) -> list[int]:
-            Tail(file)  # the library reads any
+            Tail(file)  # validates the tail, which the library does not
             count = _opened(file).nstripes
             return [size // max(count, 1)] * count
 
@@ -88,7 +88,7 @@ class Orc:
 
 
 def _find_unreadable_column(source: Any, stripe: StripeRows) -> str:
-    """The first column that alone cannot be read, for a message. ``source``: pyarrow has no types."""
+    """The first column that cannot be read by itself, for a message. ``source``: pyarrow has no types."""
     if not stripe.is_whole:
         return ""
     for name in source.schema.names:
@@ -104,15 +104,15 @@ def _opened(file: NonClosingFile) -> Any:  # Any: pyarrow has no types
 
 
 def _stored(type: pa.DataType) -> pa.DataType:
-    """The type that ORC has for values of ``type``, fields with their metadata. Raises DataException where it has none."""
+    """ORC's type for values of ``type``, with the metadata of fields. Raises DataException for an unsupported type."""
     types = pa.types
     if types.is_time(type):
         return pa.int32()
     if types.is_decimal(type) and (types.is_decimal256(type) or not 0 <= type.scale <= _MAX_DIGITS):
-        raise DataException(f"ORC files hold decimals of up to {_MAX_DIGITS} digits, and here is one of {type}")
+        raise DataException(f"ORC files support decimals of up to {_MAX_DIGITS} digits, not {type}")
     if types.is_struct(type):
         if not type.num_fields:
-            raise DataException("ORC files hold structs with at least one field, and here is one that has none")
+            raise DataException("ORC files need structs with at least one field, and a nested struct has none")
         return pa.struct([_stored_field(field) for field in type])
     if types.is_map(type):
         return pa.map_(_stored_field(type.key_field), _stored_field(type.item_field))
@@ -124,13 +124,13 @@ def _stored_field(field: pa.Field) -> pa.Field:
 
 
 def _reject_far_times(column: pa.Array, path: str) -> None:
-    """Raises DataException for an instant that no reader of Arrow's would read again."""
+    """Raise DataException for an instant that Arrow could not read back."""
     if pa.types.is_timestamp(column.type):
         numbers = column.cast(pa.int64())
         far = numbers.filter(pc.or_(pc.greater(numbers, _MAX_MS), pc.less(numbers, -_MAX_MS)))
         if len(far):
             raise DataException(
-                f"ORC files hold timestamps of the years 1678 to 2261, and the field {path} has {far[0].as_py()} ms from 1970. Use another "
+                f"ORC files support timestamps of the years 1678 to 2261; the field {path} has {far[0].as_py()} ms from 1970. Use another "
                 "format, or a string"
             )
     elif pa.types.is_struct(column.type):
@@ -145,7 +145,7 @@ def _reject_far_times(column: pa.Array, path: str) -> None:
 
 
 def _mask_nulls(column: pa.Array) -> pa.Array:
-    """The column with null in each field of a struct that is null: Arrow's writer takes what is there for the value of the next struct."""
+    """The column with null fields in null structs: Arrow's writer would shift their values to the next struct."""
     type = column.type
     if pa.types.is_struct(type):
         children = [_mask_nulls(child) for child in column.flatten()]
@@ -162,7 +162,7 @@ def _mask_nulls(column: pa.Array) -> pa.Array:
 
 
 class OrcWriter:
-    """Each write is a part of a stripe; the library decides where a stripe ends."""
+    """Writes structs; the library decides where a stripe ends."""
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema) -> None:
         self._schema = schema

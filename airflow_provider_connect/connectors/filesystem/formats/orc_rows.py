@@ -1,7 +1,7 @@
-"""How many rows of an ORC file to read at once: what its stripes expand to is counted before it is made.
+"""How many rows of an ORC file to read at once: the expanded size of its stripes is computed before they are read.
 
-A run of a few bytes may stand for a million rows, each of them one long text of a dictionary. The library counts nothing beforehand, so the
-lengths of texts and lists are read from the file here. Only a small file is measured: a larger one is what it seems to be.
+A run of a few bytes may expand to a million rows, each a long text of a dictionary. The library does not check sizes in advance, so the
+lengths of texts and lists are read from the file here. Only small files are measured: a large file cannot expand as much.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MEASURED_BYTES: Final = 4 << 20
 _MADE_BYTES: Final = 2 * CHUNK_BYTES
 _UNPACKED_BYTES: Final = 8 << 20
 _CODECS: Final = ("", "zlib", "snappy", "lzo", "lz4_raw", "zstd")
-_UNKNOWN: Final = "lzo"  # which Arrow unpacks in ORC files alone
+_UNKNOWN: Final = "lzo"  # which Arrow decompresses only in ORC files
 _TEXTS: Final = (7, 8, 16, 17)  # kinds of types: string, binary, varchar, char
 _LISTS: Final = (10, 11)  # list, map
 _WIDTHS: Final = {0: 1, 1: 1, 2: 2, 3: 4, 5: 4, 7: 4, 8: 4, 14: 16, 15: 4, 16: 4, 17: 4}
-_LENGTHS: Final = 2  # a kind of streams
+_LENGTHS: Final = 2  # a kind of stream
 _DICTIONARIES: Final = (1, 3)  # encodings of columns: the first two have runs of version 1
 _FIRST_VERSION: Final = 2
 _ROWS: Final = 5  # the field of a stripe
@@ -36,7 +36,7 @@ _ROWS: Final = 5  # the field of a stripe
 
 @dataclass(frozen=True, slots=True)
 class StripeRows:
-    """A stripe, and its rows as one piece or several. The iterator raises what the library raises for a stripe that cannot be read."""
+    """A stripe, and its rows in one or more pieces. The iterator raises the library's exception for an unreadable stripe."""
 
     number: int
     is_whole: bool
@@ -44,8 +44,8 @@ class StripeRows:
 
 
 def stripe_rows(source: Any, file: NonClosingFile, tail: Tail, stripes: range) -> Iterator[StripeRows]:
-    """Each of the stripes. One that may be more than ``MOST_BYTES`` is read some rows at a time, and is an exception where a single row
-    may be: its lists may all be in one."""
+    """The rows of each stripe. A stripe that may exceed ``MOST_BYTES`` is read some rows at a time; if a single row may exceed it, because
+    it may contain all lists, DataException is raised."""
     measures = _measures(tail, stripes)
     large = [measure for measure in measures.values() if measure.bytes > MOST_BYTES]
     scanned = _Scanner(file, min((max(1, int(_MADE_BYTES * each.rows / each.bytes)) for each in large), default=1))
@@ -63,14 +63,14 @@ def _whole(source: Any, stripe: int) -> Iterator[Any]:
 
 def _in_pieces(scanned: _Scanner, measure: _Measure) -> Iterator[Any]:
     if measure.error:
-        raise DataException(f"its lengths are not as the format has them: {measure.error}") from measure.error
+        raise DataException(f"its lengths are invalid: {measure.error}") from measure.error
     if measure.listed > MOST_BYTES:
-        raise DataException(f"lists in it may have {measure.listed} bytes in memory, and a row has {MOST_BYTES} at most")
+        raise DataException(f"its lists may need {measure.listed} bytes in memory, and a row may have at most {MOST_BYTES}")
     yield from scanned.rows(measure.first, measure.rows)
 
 
 def _measures(tail: Tail, stripes: range) -> dict[int, _Measure]:
-    """Of the stripes of a small file."""
+    """The measures of stripes; empty for a large file."""
     if tail.size > _MEASURED_BYTES or not tail.is_known:
         return {}
     firsts = [*accumulate((stripe.get(_ROWS, 0) for stripe in tail.stripes), initial=0)]
@@ -86,7 +86,7 @@ def _measure(tail: Tail, stripe: dict[int, int], first: int) -> _Measure:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """Rows of a stripe, and at most how many bytes they have in memory, and how many of these are in lists; or why these are not known."""
+    """The rows of a stripe, with upper bounds of their bytes in memory, and of those in lists (``listed``); or why they are unknown."""
 
     first: int
     rows: int
@@ -96,7 +96,7 @@ class _Measure:
 
 
 class _Scanner:
-    """The rows of a file from its first on, so many at a time: the library reads parts of stripes in no other way."""
+    """Reads the rows of a file from the first one, some at a time: the library can read parts of stripes only this way."""
 
     def __init__(self, file: NonClosingFile, rows: int) -> None:
         self._file = file
@@ -119,8 +119,8 @@ class _Scanner:
 
 
 class Tail:
-    """What the end of a file describes: types and stripes. Raises DataException for an end that is not ORC's, and for one that describes
-    more than is read: the library builds it all, and calls itself for each level of types."""
+    """The tail of a file: its types and stripes. Raises DataException for an invalid tail, and for one that exceeds the limits: the library
+    would build all of it, recursively for nested types."""
 
     def __init__(self, file: NonClosingFile) -> None:
         self._file = file
@@ -133,7 +133,7 @@ class Tail:
         try:
             self._read()
         except (LookupError, ValueError, zlib.error, pa.ArrowException) as error:
-            raise DataException("it does not end as an ORC file does") from error
+            raise DataException("it does not end like an ORC file") from error
 
     def _read(self) -> None:
         script = self.size - 1
@@ -168,7 +168,7 @@ class Tail:
             raise DataException(f"its types have more than {MOST_LEVELS} levels")
 
     def measured(self, stripe: dict[int, int], first: int) -> _Measure:
-        """Of a stripe. What of it is damaged is not counted: the library refuses it."""
+        """The measure of a stripe. Damaged parts are not counted: the library rejects them."""
         begin, rows = stripe.get(1, 0), stripe.get(_ROWS, 0)
         end = begin + stripe.get(2, 0) + stripe.get(3, 0)
         streams: list[dict[int, int]] = []
@@ -180,7 +180,7 @@ class Tail:
         lengths = {
             stream.get(2, 0): (start, stream.get(3, 0)) for start, stream in zip(starts, streams, strict=False) if stream.get(1) == _LENGTHS
         }
-        inner: list[int] = []  # values that the children of each column have
+        inner: list[int] = []  # the number of values of each column's children
         total = listed = 0
         is_listed = [False] * len(self._kinds)
         for number, kind in enumerate(self._kinds):
@@ -199,7 +199,7 @@ class Tail:
         return _Measure(first, rows, total, listed)
 
     def _unpacked(self, start: int, size: int) -> bytes:
-        """A stream: chunks, each with its size in three bytes, whose last bit is set where it is not compressed."""
+        """Decompress a stream: chunks with a header of three bytes, the size and a bit that is set if the chunk is not compressed."""
         self._file.seek(start)
         data = self._file.read(size)
         if not self._codec:
@@ -211,7 +211,7 @@ class Tail:
             found += chunk if head & 1 else _chunk(self._codec, chunk, min(self._block, _UNPACKED_BYTES))
             at += 3 + (head >> 1)
             if len(found) > max(_UNPACKED_BYTES, self.size):
-                raise DataException(f"{size} bytes of its lengths or types become more than {_UNPACKED_BYTES}")
+                raise DataException(f"{size} bytes of its lengths or types expand to more than {_UNPACKED_BYTES}")
         return bytes(found)
 
 
@@ -222,7 +222,7 @@ def _chunk(codec: str, data: bytes, most: int) -> bytes:
         return bytes(pa.CompressedInputStream(pa.BufferReader(data), codec).read(most))
     if codec == "snappy":
         size, _ = varint(data, 0)
-    else:  # the size is not in it: the least that holds it
+    else:  # no size is stored: find the smallest that fits
         size = bisect_left(range(most), True, key=lambda size: _fits(codec, data, size))
     return bytes(pa.decompress(data, min(size, most), codec, asbytes=True))
 
@@ -236,7 +236,7 @@ def _fits(codec: str, data: bytes, size: int) -> bool:
 
 
 def _numbers(message: bytes | int) -> dict[int, int]:
-    """The fields of a message of Protocol Buffers that are whole numbers."""
+    """The integer fields of a Protocol Buffers message."""
     return {field: value for field, value in _fields(message) if isinstance(value, int)}
 
 

@@ -1,6 +1,6 @@
-"""Lengths in an ORC file's streams, in runs of both versions: how much they are together, and the largest, without an object for each.
+"""Run-length encoded lengths in ORC streams, both versions: their sum and maximum, without an object for each.
 
-The source is the ORC specification v1, "Run Length Encoding". A stream that ends early ends the count: the library refuses it.
+The source is the ORC specification v1, "Run Length Encoding". A truncated stream ends the count: the library rejects it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MAX_SHIFT: Final = 63
 
 
 class Run(NamedTuple):
-    """Numbers of a stream: their sum, the largest, where what follows them begins."""
+    """Numbers of a stream: their sum, the largest, and the position after them."""
 
     total: int
     largest: int
@@ -22,7 +22,7 @@ class Run(NamedTuple):
 
 
 def all_runs(data: bytes, *, is_first_version: bool) -> Run:
-    """The sum and the largest of a stream's numbers; of descending ones and patched ones, a little more."""
+    """The sum and maximum of a stream's numbers; upper bounds for descending and patched runs."""
     total = largest = at = 0
     next_run = _first_version if is_first_version else _second_version
     while at < len(data):
@@ -35,7 +35,7 @@ def all_runs(data: bytes, *, is_first_version: bool) -> Run:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of a varying size, and where what follows it begins. Raises ValueError for one of more than 64 bits."""
+    """A variable-length number, and the position after it. Raises ValueError for more than 64 bits."""
     number = shift = 0
     while data[at] & 128:
         if shift > _MAX_SHIFT:
@@ -61,7 +61,7 @@ def _first_version(data: bytes, at: int) -> Run:
 def _second_version(data: bytes, at: int) -> Run:
     head = data[at]
     kind = head >> 6
-    if kind == 0:  # one number, again and again
+    if kind == 0:  # one repeated number
         end = at + 2 + (head >> 3 & 7)
         number = int.from_bytes(data[at + 1 : end], "big")
         return Run(number * ((head & 7) + _SHORTEST_RUN), number, end)
@@ -69,7 +69,7 @@ def _second_version(data: bytes, at: int) -> Run:
     if kind == 1:
         numbers, end = _packed(data, at, width, count)
         return Run(sum(numbers), max(numbers), end)
-    if kind == 2:  # each is added to a base, and some have more bits
+    if kind == 2:  # numbers relative to a base, some patched with more bits
         return _patched(data, at, width, count)
     first, at = varint(data, at)
     step, at = varint(data, at)
@@ -82,7 +82,7 @@ def _second_version(data: bytes, at: int) -> Run:
 
 
 def _steps(first: int, count: int, step: int, end: int) -> Run:
-    """Numbers of equal distances."""
+    """Numbers with a constant step."""
     return Run(count * first + step * (count * (count - 1) // 2), first + step * (count - 1), end)
 
 
@@ -98,7 +98,7 @@ def _patched(data: bytes, at: int, width: int, count: int) -> Run:
 
 
 def _packed(data: bytes, at: int, width: int, count: int) -> tuple[list[int], int]:
-    """So many numbers of so many bits each."""
+    """``count`` numbers of ``width`` bits each."""
     size = (width * count + 7) // 8
     bits, mask = int.from_bytes(data[at : at + size], "big"), (1 << width) - 1
     top = min(size, len(data) - at) * 8

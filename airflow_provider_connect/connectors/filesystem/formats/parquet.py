@@ -1,5 +1,5 @@
-"""``parquet``: structs as columns. All of a schema is in the file: Arrow's schema has it in the metadata of fields, and the struct's own
-name, version, doc, parameters and default are the file's metadata."""
+"""``parquet``: structs as columns. The file stores the whole schema: fields in the metadata of Arrow's schema; the struct's name, version,
+doc, parameters and default in the metadata of the file."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class Parquet:
             yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """Row groups, as many together as have ``wanted_bytes``."""
+        """Groups of row groups of about ``wanted_bytes``."""
         return group_splits(file, wanted_bytes, _group_sizes)
 
 
 def _group_pieces(file: NonClosingFile, source: Any, group: int, schema: Schema, first_row: int) -> Iterator[Piece]:
-    """The rows of one group. Damage of a group costs its other rows, and no other group."""
+    """The rows of one group. A damaged group loses its remaining rows; other groups are not affected."""
     found = source.metadata.row_group(group)
     end, packed, made = first_row + found.num_rows, compressed_bytes(source, group), 0
     try:
@@ -94,7 +94,8 @@ def _opened(file: NonClosingFile) -> Any:  # Any: pyarrow has no types
 
 
 def _unsupported_part(type: pa.DataType, path: str) -> str | None:
-    """What Parquet has no type for: structs without fields, decimals with digits before the point left out."""
+    """The part of a type that Parquet does not support, for a message: empty structs, decimals with a scale below 0 or above the
+    precision."""
     if pa.types.is_struct(type) and not type.num_fields:
         return f"the struct {path}, which has no fields"
     if pa.types.is_decimal(type) and (type.scale < 0 or type.scale > type.precision):
@@ -104,7 +105,7 @@ def _unsupported_part(type: pa.DataType, path: str) -> str | None:
 
 
 class ParquetWriter:
-    """Values wait until they fill a row group."""
+    """Buffers values until they fill a row group."""
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema) -> None:
         field = arrow_field("value", schema)
@@ -140,19 +141,19 @@ class ParquetWriter:
                 raise DataException(f"Values cannot be written to a Parquet file: {error}") from error
 
 
-# How many rows of a Parquet row group to read at once: what its pages expand to is counted before it is made.
-# A page of a few bytes may stand for a million nulls, or for a million copies of one long text: then the bytes of a group do not say
-# how much its rows are.
+# How many rows of a Parquet row group to read at once: the expanded size of its pages is computed before they are read.
+# A page of a few bytes may expand to a million nulls, or to a million copies of a long text. So the bytes of a group do not show the size
+# of its rows.
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
 _MADE_BYTES: Final = 8 * CHUNK_BYTES
-_PROBED_BYTES: Final = 4 << 20  # of a group: a larger one is what it seems to be
+_PROBED_BYTES: Final = 4 << 20  # of a group: a larger one cannot expand as much
 _BY_PREFIX: Final = "DELTA_BYTE_ARRAY"
 
 
 def rows_at_once(source: Any, file: NonClosingFile, group: int) -> int:  # Any: pyarrow has no types
-    """Rows of about ``CHUNK_BYTES`` of the file, and of not many more in memory.
+    """How many rows have about ``CHUNK_BYTES`` in the file, and not much more in memory.
 
-    Raises DataException for a group whose lists may have more than ``MOST_BYTES``: one row may have them all."""
+    Raises DataException for a group whose lists may exceed ``MOST_BYTES``: one row may contain all of them."""
     found = source.metadata.row_group(group)
     columns = [found.column(number) for number in range(found.num_columns)]
     packed = compressed_bytes(source, group)
@@ -166,19 +167,19 @@ def rows_at_once(source: Any, file: NonClosingFile, group: int) -> int:  # Any: 
         lengths = [length + texts.get(column.path_in_schema, 0) for length, column in zip(lengths, columns, strict=True)]
         lists = [column.num_values * length for column, length in zip(columns, lengths, strict=True) if column.num_values > count]
         if sum(lists) > MOST_BYTES:
-            raise DataException(f"Lists in it may have {sum(lists)} bytes in memory, and a row has {MOST_BYTES} at most")
+            raise DataException(f"Its lists may need {sum(lists)} bytes in memory, and a row may have at most {MOST_BYTES}")
     row_bytes = sum(column.num_values * length for column, length in zip(columns, lengths, strict=True)) / count
     return max(1, min(rows, int(_MADE_BYTES / max(row_bytes, 1))))
 
 
 def compressed_bytes(source: Any, group: int) -> int:
-    """What the pages of a group have in the file."""
+    """The bytes of a group's pages in the file."""
     found = source.metadata.row_group(group)
     return sum(found.column(number).total_compressed_size for number in range(found.num_columns))
 
 
 def _longest(file: NonClosingFile, source: Any, group: int, columns: list[Any], rows: int) -> dict[str, int]:
-    """At most how many bytes a value of each column has, for those with values that are shared or begin as others do."""
+    """The maximum bytes of a value in each column, for columns with dictionary or prefix encoding."""
     if rows * sum(column.total_uncompressed_size for column in columns) <= _MADE_BYTES:
         return {}
     found = {column.path_in_schema: column.total_uncompressed_size for column in columns if _BY_PREFIX in column.encodings}
@@ -195,7 +196,7 @@ def _longest(file: NonClosingFile, source: Any, group: int, columns: list[Any], 
 
 
 def _longest_entry(column: pa.Array) -> int:
-    """Of the dictionaries in a column."""
+    """The longest entry of the dictionaries in a column."""
     if pa.types.is_dictionary(column.type):
         return pc.max(pc.binary_length(column.dictionary)).as_py() or 0
     if pa.types.is_struct(column.type):
@@ -205,9 +206,9 @@ def _longest_entry(column: pa.Array) -> int:
     return _longest_entry(column.values) if pa.types.is_list(column.type) else 0
 
 
-# What the pages of a Parquet column become, by the headers that stand before them: the end of a file may claim anything, and with
-# brotli three kilobytes are a page of two gigabytes, which the library makes as one piece.
-# Headers are messages of Thrift's compact protocol (parquet.thrift, PageHeader).
+# The uncompressed size of a Parquet column's pages, from the page headers: the footer may claim anything, and with brotli three kilobytes
+# may be a page of two gigabytes, which the library decompresses at once.
+# Headers are messages in Thrift's compact protocol (parquet.thrift, PageHeader).
 _UNPACKED, _PACKED = 2, 3  # fields of a header
 _FLAGS: Final = (1, 2)
 _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = 3, (4, 5, 6), 7, 8, 12
@@ -215,7 +216,7 @@ _MAX_LEVELS: Final = 20
 
 
 def unpacked_bytes(file: NonClosingFile, column: Any) -> int:  # Any: pyarrow has no types
-    """The bytes of all pages of a column of a row group. Reads the whole column. Raises DataException for invalid headers."""
+    """The uncompressed bytes of a column's pages in a row group. Reads the whole column. Raises DataException for invalid headers."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
         start = column.dictionary_page_offset
@@ -232,7 +233,7 @@ def unpacked_bytes(file: NonClosingFile, column: Any) -> int:  # Any: pyarrow ha
 
 
 def _header(data: bytes, at: int) -> tuple[int, int, int]:
-    """How many bytes the page behind a header becomes and has, and where it begins."""
+    """The uncompressed and compressed bytes of the page after a header, and the page's position."""
     sizes = {_UNPACKED: 0, _PACKED: 0}
     field = 0
     while head := data[at]:
@@ -248,7 +249,7 @@ def _header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _field(data: bytes, at: int, before: int, head: int) -> tuple[int, int, int]:
-    """Number and kind of a field, and where its value begins."""
+    """Number and kind of a field, and the position of its value."""
     if head >> 4:
         return before + (head >> 4), head & 15, at + 1
     number, at = varint(data, at + 1)
@@ -256,9 +257,9 @@ def _field(data: bytes, at: int, before: int, head: int) -> tuple[int, int, int]
 
 
 def _skip_value(data: bytes, at: int, kind: int, level: int) -> int:
-    """Where a value ends."""
+    """The position after a value."""
     if level > _MAX_LEVELS:
-        raise ValueError("levels without end")
+        raise ValueError("too many nested levels")
     if kind in _FLAGS:
         return at
     if kind in (_BYTE, _DOUBLE):
@@ -274,4 +275,4 @@ def _skip_value(data: bytes, at: int, kind: int, level: int) -> int:
             field, inner, at = _field(data, at, field, head)
             at = _skip_value(data, at, inner, level + 1)
         return at + 1
-    raise ValueError("a kind that no header has")
+    raise ValueError("an unknown kind of field")

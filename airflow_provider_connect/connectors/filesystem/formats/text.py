@@ -1,4 +1,4 @@
-"""Streams of text files: compressed or not, read in pieces at separators. Knows nothing of what is between two separators."""
+"""Streams of text files, compressed or not, split at separators. Knows nothing of the texts between separators."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import DataException
 
 EXTENSIONS: Final = {NONE: "", "gzip": ".gz", "zstd": ".zst", "lz4": ".lz4", "bz2": ".bz2"}
-"""The codecs of text files, each with the end of its file names."""
+"""The codecs of text files with their file extensions."""
 
 
 class TextWriter:
-    """Joins texts with a separator behind each, and compresses them."""
+    """Writes texts, each followed by a separator, and compresses them."""
 
     def __init__(self, file: BinaryIO, codec: str, separator: bytes) -> None:
         self._file = CountingFile(file)
@@ -34,7 +34,7 @@ class TextWriter:
         return self._file.count
 
     def write_texts(self, texts: pa.Array) -> None:
-        """Texts (string or binary, no nulls)."""
+        """Write texts (string or binary, no nulls)."""
         if not len(texts):
             return
         joined = pc.binary_join(pa.LargeListArray.from_arrays([0, len(texts)], texts), pa.scalar(self._separator, texts.type))
@@ -47,7 +47,7 @@ class TextWriter:
 
 
 def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
-    """Ranges of bytes; a compressed file can be read from its beginning alone."""
+    """Byte ranges; one for a compressed file, which can only be read from its beginning."""
     if codec != NONE or not size:
         return [Split(0, size)]
     return [Split(begin, min(begin + wanted_bytes, size)) for begin in range(0, size, wanted_bytes)]
@@ -56,11 +56,11 @@ def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
 def read_texts(
     file: NonClosingFile, codec: str, separator: bytes, split: Split | None, encoding: str | None = None
 ) -> Iterator[pa.Array | DataException]:
-    """What stands between separators, as binary columns; behind the last one, where that is not empty. Of a file that is damaged from some
-    point on, the texts before it, and a DataException. ``encoding`` as for ``Content``.
+    """The texts between separators, as binary columns; after the last separator only if not empty. Of a file that is damaged from some
+    point on, the texts before it, then a DataException. ``encoding`` as for ``Content``.
 
-    A split has the texts that begin in it: it passes over what the split before ends with, and reads its own last text to its end. Its
-    separator is one byte. A text of more than ``MAX_LINE_BYTES`` is a DataException.
+    A split contains the texts that begin in it: it skips the end of a text of the previous split, and reads its own last text to its end.
+    Its separator must be one byte. A text of more than ``MAX_LINE_BYTES`` is a DataException.
     """
     begin, end = (0, None) if split is None or codec != NONE else (split.begin, split.end)
     base = max(begin - 1, 0)  # a text that begins at ``begin`` has a separator before it
@@ -68,7 +68,7 @@ def read_texts(
     if base:
         stream.seek(base)
     is_passing, rest = begin > 0, b""
-    long: int | None = None  # where the record begins that is passed over, as it is too long
+    long: int | None = None  # start of a too long record that is being skipped
     while chunk := stream.read(CHUNK_BYTES):
         data = rest + chunk
         if is_passing:
@@ -100,5 +100,5 @@ def read_texts(
 
 
 def _length_error(begin: int, end: int) -> DataException:
-    reason = "Split it, or have it passed over (errors.tolerance=all)"
+    reason = "Split it, or skip it with errors.tolerance=all"
     return DataException(f"The record at byte {begin} has {end - begin} bytes, and records of up to {MAX_LINE_BYTES} are read. {reason}")

@@ -1,4 +1,4 @@
-"""A folder of the host below the worker's allowed paths. No link is followed on any way (``sdk.allowed_paths``)."""
+"""A folder of the host below the worker's allowed paths. Links are never followed (``sdk.allowed_paths``)."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 
 _BUFFER_BYTES: Final = 1 << 20
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""Of file systems without hard links; EPERM, too, of files of another user, which Linux protects (``fs.protected_hardlinks``)."""
+"""Errors of file systems without hard links. EPERM is also raised for files of other users, by Linux's ``fs.protected_hardlinks``."""
 
 
 class LocalStore:
-    """See ``Store``. Folders are created as they are needed; the root must exist."""
+    """See ``Store``. Folders are created when needed; the root must exist."""
 
     def __init__(self, root: AllowedFolder) -> None:
         self._root = root
         self.skipped = SkippedFiles()
 
     def create(self, path: str, data: bytes) -> bool:
-        """1 write under another name, and fsync 2 link it to the path, which fails where there is one 3 remove the other name. False, too,
-        where another process has removed that name meanwhile."""
+        """1 write under a temporary name, and fsync 2 link it to the path, which fails if that exists 3 remove the temporary name. Also
+        False if another process has removed the temporary name."""
         folder, name = self._folder_of(path)
         unfinished = f"{name}{UNFINISHED}{uuid.uuid4().hex}"
         with self.translate_errors(path):
@@ -50,8 +50,8 @@ class LocalStore:
             except FileExistsError:
                 return False
             except FileNotFoundError:
-                with folder.opened():  # raises where the folder is gone
-                    return False  # a newer claim has removed the other name
+                with folder.opened():  # raises if the folder is gone
+                    return False  # a newer claim has removed the temporary name
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     folder.remove(unfinished)
@@ -90,7 +90,7 @@ class LocalStore:
         return True
 
     def move_new(self, path: str, to: str) -> bool:
-        """1 link the file to the other path 2 remove the first one. Where the file system has no links, 1 is a check."""
+        """1 link the file to the new path 2 remove the old one. Without links in the file system, 1 is only a check."""
         (folder, name), (target, new) = self._folder_of(path), self._folder_of(to)
         with self.translate_errors(to):
             mine = folder.stat(name)
@@ -165,14 +165,14 @@ class LocalStore:
                 yield from self._files(path.rstrip("/"), after)
 
     def _leaves_store(self, link: str) -> bool:
-        """What it leads to within the store is read under its own path, unless it is hidden."""
+        """Whether a link's target is not read under its own path: it is outside the store, or hidden."""
         root = os.path.join(self._root.path, "")
         target = os.path.realpath(root + link)
         return not target.startswith(root) or is_hidden(target.removeprefix(root))
 
     def _folder(self, path: str) -> AllowedFolder:
         if not {".", ".."}.isdisjoint(path.split("/")):
-            raise ConfigException.of(self._root.key, self._root.given, f"The path {path} leads out of it. Take . and .. out of all paths.")
+            raise ConfigException.of(self._root.key, self._root.given, f"The path {path} leads out of it. Remove . and .. from all paths.")
         return replace(self._root, below=join_path(self._root.below, path))
 
     def _folder_of(self, path: str) -> tuple[AllowedFolder, str]:
@@ -180,7 +180,7 @@ class LocalStore:
         return self._folder(folder), name
 
     def _create_file(self, folder: AllowedFolder, name: str) -> int:
-        """A descriptor of an empty file, whose folder is created if need be."""
+        """The descriptor of a new or emptied file; its folder is created if missing."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
             return folder.open(name, flags)
@@ -189,7 +189,7 @@ class LocalStore:
             return folder.open(name, flags)
 
     def _create_folder(self, folder: AllowedFolder) -> None:
-        """The folder and those above it, up to the root. A root that is gone is not created: it may be a mount."""
+        """Create the folder and its parents, up to the root. A missing root is not created: it may be a mount."""
         if folder.below == self._root.below:
             with folder.opened():
                 return
@@ -203,24 +203,24 @@ class LocalStore:
 
     @contextlib.contextmanager
     def translate_errors(self, path: str) -> Iterator[None]:
-        """Around system calls. Raises what follows from their errors."""
+        """Translate errors of system calls in the block."""
         try:
             yield
         except FileNotFoundError:
             if os.path.isdir(self._root.path):
                 raise
-            reason = f"There is no folder {self._root.path}. Create it, or set the path of another."
+            reason = f"There is no folder {self._root.path}. Create it, or set another path."
             raise ConfigException.of(self._root.key, self._root.given, reason) from None
         except OSError as error:
             where = os.path.join(self._root.path, path)
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR):
-                reason = f"User {os.geteuid()} cannot use {where}: {error.strerror}. Correct that, or set another path."
+                reason = f"User {os.geteuid()} cannot use {where}: {error.strerror}. Fix that, or set another path."
                 raise ConfigException.of(self._root.key, self._root.given, reason) from error
             raise RetriableException(f"{where} cannot be used now: {error.strerror or error}") from error
 
 
 def _is_text(path: str) -> bool:
-    """Names are bytes: those that are not UTF-8 come with surrogates."""
+    """Whether a name is UTF-8. Names are bytes; Python decodes others with surrogates."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""Where files are, by the settings that sinks and sources of files share; and the store that is opened there.
+"""The location of files by the settings that file sinks and sources share, and the store that is opened there.
 
-Credentials come from settings alone: what a config does not give is absent, whatever the host has.
+Credentials come only from settings: those of the host are never used.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ STORE_KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A parsed address. ``scheme`` is ``file`` for a folder of the host, whose path ``folder`` is; of others ``host`` is the bucket or
-    server, and ``folder`` has no slash at either end."""
+    """A parsed address. ``scheme`` is ``file`` for a folder of the host, with its path in ``folder``. For others, ``host`` is the bucket or
+    server, and ``folder`` has no slash at either end. ``key`` is the setting with the value ``given``."""
 
     key: str
     given: str
@@ -117,7 +117,7 @@ class Location:
 
 
 def parse_location(config: Config) -> Location:
-    """Raises ConfigException, with the setting's name."""
+    """Raises ConfigException, which names the setting, for an invalid address."""
     key, given = _address(config)
     if "://" not in given:
         return Location(key, given, "file", "", given)
@@ -129,14 +129,14 @@ def parse_location(config: Config) -> Location:
     folder = unquote(parts.path)
     schemes = ("file", *_BUCKETS.values(), *_HDFS, _SFTP)
     if not is_plain or (parts.scheme == "file") == bool(parts.netloc) or parts.scheme not in schemes:
-        raise ConfigException.of(key, without_user(given), f"It must be {_FORMS}, without credentials in it.")
+        raise ConfigException.of(key, without_user(given), f"It must be {_FORMS}, without credentials.")
     if not {".", ".."}.isdisjoint(folder.split("/")):
-        raise ConfigException.of(key, given, "A path here has no parts . and .. in it. Take them out.")
+        raise ConfigException.of(key, given, "The path must not have the parts . or ... Remove them.")
     return Location(key, given, parts.scheme, parts.netloc, folder if parts.scheme == "file" else folder.strip("/"))
 
 
 def _has_valid_ports(address: SplitResult) -> bool:
-    """Raises ValueError for one that is no number."""
+    """Raises ValueError for a port that is not a number."""
     servers = _name_nodes(address.netloc) if address.scheme in _HDFS else [address]
     return all(server.port != 0 for server in servers) and (len(servers) == 1 or all(server.netloc for server in servers))
 
@@ -146,7 +146,7 @@ def _name_nodes(hosts: str) -> list[SplitResult]:
 
 
 def dataset_at(config: Config, path: str, schema: Schema | None = None) -> Dataset:
-    """A folder of the store, for lineage events; ``path`` is below the address of the config."""
+    """A folder of the store, for lineage events; ``path`` is relative to the address in the config."""
     location = parse_location(config)
     if location.scheme == "file":
         return Dataset("file", os.path.join(os.path.abspath(location.folder), path).rstrip("/") or "/", schema)
@@ -158,8 +158,7 @@ def dataset_at(config: Config, path: str, schema: Schema | None = None) -> Datas
 
 
 def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
-    """Raise ConfigException for an address that is wrong in itself, that the worker does not allow, or whose store needs packages that are
-    not installed. Opens nothing."""
+    """Raise ConfigException for an invalid or disallowed address, and if packages for its store are not installed. Opens nothing."""
     location = parse_location(config)
     if location.scheme in _PACKAGES:
         _PACKAGES[location.scheme].require(location.key, location.given)
@@ -176,7 +175,7 @@ def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
 
 
 def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
-    """Raises ConfigException for an address that leads nowhere, or that the worker does not allow."""
+    """Open the store of a config. Raises ConfigException for an invalid or disallowed address."""
     check_location(config, allowed_paths)
     location = parse_location(config)
     if location.scheme == "file":
@@ -188,7 +187,7 @@ def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
 def _cluster(location: Location, config: Config) -> Store:
     from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
 
-    is_web = location.scheme == "webhdfs"  # whose ports are those of WebHDFS
+    is_web = location.scheme == "webhdfs"  # its ports are those of WebHDFS
     nodes = [(node.hostname or "", (is_web and node.port) or config[HDFS_WEB_PORT]) for node in _name_nodes(location.host)]
     return WebHdfsStore(nodes, config[HDFS_USER], location.folder, key=location.key, given=location.given)
 
@@ -227,32 +226,32 @@ def _bucket(location: Location, config: Config) -> Store:
     options = _library_settings(location.scheme, config)
     try:
         bucket = open_bucket(location.scheme, location.host, location.folder, options)
-    except Exception as error:  # of the library, whose texts may hold a secret
-        reason = f"The library refuses these settings ({type(error).__name__}). Check {keys[1]}."
+    except Exception as error:  # of the library: its message may contain a secret
+        reason = f"The library rejects these settings ({type(error).__name__}). Check {keys[1]}."
         raise ConfigException.of(location.key, location.given, reason) from None
     listing = S3Listing(location.host, options) if location.scheme == "s3" else None
     return ObjectStore(bucket, location.given, keys=keys, listing=listing)
 
 
 def check_writable(config: Config, allowed_paths: AllowedPaths) -> None:
-    """Raise ConfigException, with the way out, where the folder of the host does not exist or cannot be written to."""
+    """Raise ConfigException, with a remedy, if the folder of the host does not exist or is not writable."""
     location = parse_location(config)
     folder = allowed_paths.folder(location.key, location.folder)
     if not os.path.isdir(folder.path):
-        reason = f"There is no folder {folder.path}. Create it, or set the path of another."
+        reason = f"There is no folder {folder.path}. Create it, or set another path."
         raise ConfigException.of(location.key, location.given, reason)
     if not folder.is_writable():
-        reason = f"User {os.geteuid()} may not write to {folder.path}. Grant that, or set the path of another folder."
+        reason = f"User {os.geteuid()} may not write to {folder.path}. Grant write access, or set another path."
         raise ConfigException.of(location.key, location.given, reason)
 
 
 def names_have_last_offset(config: Config) -> bool:
-    """Whether names of files hold their last offset too, as those of the sinks for HDFS do."""
+    """Whether file names also contain the last offset, as in the well-known sinks for HDFS."""
     return parse_location(config).scheme in _HDFS
 
 
 def _address(config: Config) -> tuple[str, str]:
-    """The setting that holds the address, and the address."""
+    """The setting with the address, and the address."""
     for key in (URL, HDFS_URL):
         if config[key]:
             return key, config[key]
@@ -265,7 +264,7 @@ def _address(config: Config) -> tuple[str, str]:
 
 
 def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
-    """What obstore's store of ``scheme`` is created with. It asks the host for its credentials where it has no whole ones and may sign."""
+    """The arguments of obstore's store for ``scheme``. With incomplete credentials it would use the host's, so requests are not signed."""
     if scheme == "s3":
         return s3_options(config)
     found: dict[str, object] = given_options(config, _CREDENTIALS[scheme]) or {"skip_signature": True}

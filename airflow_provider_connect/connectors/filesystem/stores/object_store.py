@@ -1,4 +1,4 @@
-"""Buckets of S3, Google Cloud Storage and Azure, by obstore. What a config does not give is absent: no credentials of the host are used."""
+"""Buckets of S3, Google Cloud Storage and Azure, by obstore. Credentials of the host are never used."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _PART_BYTES: Final = 8 << 20
 _INVALID_PATH: Final = "invalid path"
-"""In the library's error for a key that is none of its paths."""
-_UPLOADS: Final = 4  # parts of a file on their way at a time
+"""Part of the library's error message for a key that is not a valid path."""
+_UPLOADS: Final = 4  # concurrent part uploads of a file
 _RETRIES: Final[Any] = {
     "max_retries": 8,
     "retry_timeout": datetime.timedelta(seconds=60),
@@ -40,7 +40,8 @@ Bucket = S3Store | GCSStore | AzureStore
 
 
 def open_bucket(scheme: str, name: str, folder: str, settings: Mapping[str, Any]) -> Bucket:
-    """The bucket or container ``name`` from ``folder`` on. ``settings`` are the library's; without credentials requests are not signed."""
+    """The bucket or container ``name``, with the prefix ``folder``. ``settings`` are the library's; without credentials, requests are not
+    signed."""
     kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
     options = client_options(str(settings.get("endpoint", "")))
     with hidden_environment():
@@ -77,7 +78,7 @@ class ObjectStore:
             return cast(BinaryIO, obstore.open_reader(self._bucket, path))
 
     def move(self, path: str, to: str) -> bool:
-        """1 copied by the store 2 the first one removed."""
+        """1 copy in the store 2 remove the original."""
         with self.translate_errors(path):
             try:
                 obstore.copy(self._bucket, path, to)
@@ -87,8 +88,8 @@ class ObjectStore:
         return True
 
     def move_new(self, path: str, to: str) -> bool:
-        """1 a note of this move created under the other path, which fails where there is an object 2 the object copied over the note 3 the
-        first one removed."""
+        """1 create a note of this move at the new path, which fails if an object exists there 2 copy the object over the note 3 remove the
+        original."""
         found = self.file(path)
         if found is None:
             raise FileNotFoundError(path)
@@ -122,8 +123,8 @@ class ObjectStore:
                 return None
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        """By pages of a thousand, in the order in which the store lists. What stands for a folder is no file: an empty object whose key
-        ends with a slash, which the library leaves out."""
+        """In pages of a thousand, in the store's order. Folder markers are not files: empty objects whose keys end with a slash, which the
+        library strips."""
         try:
             with self.translate_errors(folder):
                 for page in obstore.list(self._bucket, folder or None, offset=after or None, chunk_size=1000):
@@ -143,11 +144,11 @@ class ObjectStore:
             return
         if not is_there:
             raise ConfigException.of(
-                self._keys[0], self._given, "There is no object below it. Set the prefix of some, or put an empty object there."
+                self._keys[0], self._given, "There is no object with this prefix. Set another prefix, or create an empty object there."
             )
 
     def _files_by_key(self, folder: str, after: str) -> Iterator[StoredFile]:
-        """As ``files``, but keys to which no path leads are left out."""
+        """As ``files``, but skips keys that are not valid paths."""
         if self._listing is None:
             reason = "A key there has an empty part, a part . or .. or a control character, and cannot be listed. Rename the object."
             raise ConfigException.of(self._keys[0], join_path(self._given.rstrip("/"), folder), reason)
@@ -174,14 +175,12 @@ class ObjectStore:
                 raise _InvalidKeyException(f"{where}: {_first_line(error)}") from error
             self._reject_missing_bucket(error)
             if isinstance(error, PermissionDeniedError | UnauthenticatedError) or any(status in str(error) for status in ACCESS_DENIED):
-                reason = (
-                    f"The store refuses access to {where}. Check {credentials}, and what they are allowed: to list, read, write and delete."
-                )
+                reason = f"The store refuses access to {where}. Check {credentials}, and their permissions: list, read, write and delete."
                 raise ConfigException.of(address, self._given, reason) from error
             raise RetriableException(f"{where} cannot be used now: {_first_line(error)}") from error
 
     def close(self) -> None:
-        """The library closes its connections itself."""
+        """Does nothing: the library closes its connections itself."""
 
     def _reject_missing_bucket(self, error: Exception) -> None:
         if any(word in str(error) for word in MISSING_BUCKET):
@@ -189,11 +188,11 @@ class ObjectStore:
 
 
 class _InvalidKeyException(ConfigException):
-    """A key to which no path leads: the library refuses it, and the page of a listing that has it."""
+    """A key that is not a valid path: the library rejects it, and each page of a listing that contains it."""
 
 
 class ObjectFile:
-    """See ``NewFile``. Uploaded in parts, of which nothing is seen before ``close``."""
+    """See ``NewFile``. Uploaded in parts; nothing is visible before ``close``."""
 
     def __init__(self, store: ObjectStore, path: str, writer: WritableFile) -> None:
         self._store, self._path, self._writer = store, path, writer
@@ -204,11 +203,11 @@ class ObjectFile:
             self._writer.close()
 
     def discard(self) -> None:
-        """Parts that are there already stay hidden until the bucket's rule for incomplete uploads removes them."""
+        """Uploaded parts stay invisible until the bucket's rule for incomplete uploads removes them."""
 
 
 class _Stream(io.RawIOBase):
-    """Takes buffers of any element type. It can be closed without the upload."""
+    """Accepts buffers of any element type. Closing it does not end the upload."""
 
     def __init__(self, writer: WritableFile) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""A connection to an SFTP server, by asyncssh in a thread of its own: whom it trusts, how it logs in, and calls from another thread.
+"""A connection to an SFTP server, by asyncssh in its own thread: trusted host keys, login, and calls from another thread.
 
-Nothing of the host is used: no configuration, known hosts, keys or agent of ssh, no Kerberos ticket.
+Nothing of the host is used: no ssh configuration, known hosts, keys or agent, and no Kerberos ticket.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CONNECT_SECONDS, _ALIVE_SECONDS, _UNANSWERED = 30, 15, 4
 
 
 class WrongLoginError(ValueError):
-    """A text that cannot be used. ``name`` is the field of ``SftpLogin``; the message has nothing of its value."""
+    """An invalid field of ``SftpLogin``. ``name`` is the field; the message does not contain its value."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class WrongLoginError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SftpLogin:
-    """``host_keys`` are lines of a known_hosts file, or fingerprints ``SHA256:…``. Raises WrongLoginError."""
+    """A login. ``host_keys`` are lines of a known_hosts file, or fingerprints ``SHA256:…``. Raises WrongLoginError."""
 
     host: str
     port: int
@@ -48,7 +48,7 @@ class SftpLogin:
 
         class Client(asyncssh.SSHClient):  # type: ignore[misc]
             def validate_host_public_key(self, host: str, addr: str, port: int, key: Any) -> bool:
-                """Asked for keys that ``trusted`` does not have."""
+                """Called for keys that are not in ``trusted``."""
                 return key.get_fingerprint("sha256") in fingerprints
 
         return await asyncssh.connect(
@@ -74,13 +74,13 @@ class SftpLogin:
         )
 
     def _trusted(self) -> tuple[Any, frozenset[str]]:
-        """What asyncssh reads of known hosts, which is never nothing: for that it would read the host's."""
+        """Known hosts for asyncssh, and fingerprints. The known hosts are never empty: asyncssh would then read the host's."""
         if _FINGERPRINTS.fullmatch(self.host_keys):
             return asyncssh.import_known_hosts("# none"), frozenset(re.split(r"[\s,]+", self.host_keys.strip()))
         try:
             trusted = asyncssh.import_known_hosts(self.host_keys)
         except (ValueError, asyncssh.Error):
-            raise WrongLoginError("host_keys", "These are neither lines of a known_hosts file nor fingerprints SHA256:….") from None
+            raise WrongLoginError("host_keys", "Neither lines of a known_hosts file nor fingerprints SHA256:….") from None
         return trusted, frozenset()
 
     def _keys(self) -> list[Any]:
@@ -91,11 +91,11 @@ class SftpLogin:
         except asyncssh.KeyEncryptionError:
             raise WrongLoginError("passphrase", "It does not open the private key.") from None
         except (asyncssh.KeyImportError, ValueError):
-            raise WrongLoginError("private_key", "This is not the text of a private key, or the key is encrypted otherwise.") from None
+            raise WrongLoginError("private_key", "Not a private key, or its encryption is not supported.") from None
 
 
 class SftpConnection:
-    """Opened by the first call, and anew by the next one after it was lost."""
+    """Opened by the first call, and reopened by the next call after it was lost."""
 
     def __init__(self, login: SftpLogin) -> None:
         self._login = login
@@ -105,7 +105,7 @@ class SftpConnection:
         self._client: Any = None
 
     def call(self, act: Callable[[Any], Awaitable[T]]) -> T:
-        """What ``act`` returns for asyncssh's SFTPClient. From one thread at a time. Raises asyncssh.Error and OSError."""
+        """Call ``act`` with asyncssh's SFTPClient. From one thread at a time. Raises asyncssh.Error and OSError."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name=f"sftp-{self._login.host}", daemon=True)

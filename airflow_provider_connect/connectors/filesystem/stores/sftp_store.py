@@ -1,4 +1,4 @@
-"""A folder of an SFTP server. Links and renames there are atomic, by OpenSSH's extensions of SFTP, which the server must have."""
+"""A folder of an SFTP server. Links and renames are atomic, by OpenSSH's SFTP extensions, which the server must support."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _EXTENSIONS: Final = "posix-rename@openssh.com and hardlink@openssh.com"
 
 
 class SftpStore:
-    """See ``Store``. ``keys`` names the settings of the address ``given``, of the credentials and of the host keys. Folders are created as
-    they are needed; the root must exist."""
+    """See ``Store``. ``keys`` names the settings of the address ``given``, of the credentials and of the host keys. Folders are created
+    when needed; the root must exist."""
 
     def __init__(self, login: SftpLogin, folder: str, given: str, *, keys: tuple[str, str, str]) -> None:
         self._connection = SftpConnection(login)
@@ -38,8 +38,8 @@ class SftpStore:
         self._root, self._given, self._keys = f"/{folder.strip('/')}".rstrip("/"), given, keys
 
     def create(self, path: str, data: bytes) -> bool:
-        """1 write under another name 2 link it to the path, which fails where there is one 3 remove the other name. False, too, where
-        another process has removed that name meanwhile."""
+        """1 write under a temporary name 2 link it to the path, which fails if that exists 3 remove the temporary name. Also False if
+        another process has removed the temporary name."""
         unfinished = f"{path}{UNFINISHED}{uuid.uuid4().hex}"
         file = self.new_file(unfinished)
         try:
@@ -82,7 +82,7 @@ class SftpStore:
         return True
 
     def move_new(self, path: str, to: str) -> bool:
-        """By the rename of SFTP itself, which fails where there is a file."""
+        """By SFTP's own rename, which fails if the target exists."""
         with self.translate_errors(to):
             self.call(lambda client: client.lstat(self._path(path)))
             self._create_folder(to.rpartition("/")[0])
@@ -107,7 +107,7 @@ class SftpStore:
         return StoredFile(path, status.size, status.mtime * 1000)
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        """Links are not followed. Times are those of SFTP: whole seconds."""
+        """Links are not followed. Times have a resolution of one second, as in SFTP."""
         try:
             with self.translate_errors(folder):
                 entries: list[Any] = self.call(lambda client: client.readdir(self._path(folder) or "/"))
@@ -131,8 +131,8 @@ class SftpStore:
                 yield from self.files(path.rstrip("/"), after)
 
     def _leaves_store(self, link: str) -> bool:
-        """What it leads to within the store is read under its own path, unless it is hidden. One that leads nowhere has no path on some
-        servers."""
+        """Whether a link's target is not read under its own path: it is outside the store, or hidden. Some servers cannot resolve a
+        dangling link."""
         try:
             root, target = self._real(self._root or "/"), self._real(self._path(link))
         except (asyncssh.SFTPError, OSError):
@@ -165,20 +165,20 @@ class SftpStore:
         except FileNotFoundError:
             raise
         except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
-            reason = f"The server {self._given} has none of these keys ({error.reason}). Compare them with the server's own."
+            reason = f"The server {self._given} does not have these keys ({error.reason}). Compare them with the server's own."
             raise ConfigException.of(host_keys, "[not shown]", reason) from error
         except asyncssh.PermissionDenied as error:
             raise ConfigException.of(credentials, "[hidden]", f"The server {self._given} refuses the login. Check them.") from error
         except asyncssh.SFTPPermissionDenied as error:
-            raise ConfigException.of(address, self._given, f"The user may not use {where}. Grant that, or set another folder.") from error
+            raise ConfigException.of(address, self._given, f"The user may not use {where}. Grant access, or set another folder.") from error
         except asyncssh.SFTPOpUnsupported as error:
-            reason = f"The server lacks {error.reason}: it must have {_EXTENSIONS}, as OpenSSH has. Use another server."
+            reason = f"The server lacks {error.reason}: it must support {_EXTENSIONS}, like OpenSSH. Use another server."
             raise ConfigException.of(address, self._given, reason) from error
         except (asyncssh.Error, OSError) as error:
             raise RetriableException(f"{where} cannot be used now: {str(error)[:300] or type(error).__name__}") from error
 
     def call(self, act: Callable[[Any], Awaitable[T]]) -> T:
-        """What the library's client does, in a block of ``translate_errors``."""
+        """Call the library's client. To be used in a block of ``translate_errors``."""
         return self._connection.call(act)
 
     def _link(self, path: str, to: str) -> bool:
@@ -187,21 +187,21 @@ class SftpStore:
         except _MISSING:
             self._exists(path)
             return False
-        except (asyncssh.SFTPFailure, asyncssh.SFTPFileAlreadyExists):  # SFTP 3 has no error of its own for this
+        except (asyncssh.SFTPFailure, asyncssh.SFTPFileAlreadyExists):  # SFTP 3 has no separate error for this
             if self._exists(to):
                 return False
             raise
         return True
 
     def _exists(self, path: str) -> bool:
-        """Raises SFTPNoSuchFile where the root is gone."""
+        """Raises SFTPNoSuchFile if the root is gone."""
         is_there: bool = self.call(lambda client: client.exists(self._path(path)))
         if not is_there:
             self.call(lambda client: client.stat(self._root or "/"))
         return is_there
 
     def _create_folder(self, folder: str) -> None:
-        """The folder and those above it, up to the root. A root that is gone is not created: it may be a mount."""
+        """Create the folder and its parents, up to the root. A missing root is not created: it may be a mount."""
         if not folder:
             return
         if self.call(lambda client: client.isdir(self._path(folder))):
@@ -225,7 +225,7 @@ class SftpFile:
         self.stream: BinaryIO = io.BufferedWriter(_Writer(store, file), _WRITTEN_BYTES)
 
     def close(self) -> None:
-        """Durable as far as the server has ``fsync@openssh.com``."""
+        """Durable if the server supports ``fsync@openssh.com``."""
         with self._store.translate_errors(self._path):
             self.stream.flush()
             with contextlib.suppress(asyncssh.SFTPOpUnsupported):
@@ -240,7 +240,7 @@ class SftpFile:
 
 
 class _Writer(io.RawIOBase):
-    """It is ``SftpFile`` that closes the file on the server."""
+    """Does not close the file on the server: ``SftpFile`` does."""
 
     def __init__(self, store: SftpStore, file: Any) -> None:
         super().__init__()
@@ -272,7 +272,7 @@ class _Reader(io.RawIOBase):
         self._position = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence])
         return self._position
 
-    def readinto(self, target: Any) -> int:  # Any: a buffer that can be written to
+    def readinto(self, target: Any) -> int:  # Any: a writable buffer
         position, count = self._position, len(target)
         data: bytes = self._store.call(lambda _: self._file.read(count, position))
         target[: len(data)] = data

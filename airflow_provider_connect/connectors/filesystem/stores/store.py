@@ -1,7 +1,7 @@
-"""What sinks and sources of files ask of a store, whatever it is: a folder, a bucket, a cluster. Knows no library.
+"""The interface of stores for file sinks and sources: a folder, a bucket, a server or a cluster. Knows no library.
 
-Paths are relative to the store's root, with ``/`` between their parts. Every method raises RetriableException where the store cannot be
-reached, and ConfigException, with the settings to change, where it refuses the credentials or where its root does not exist.
+Paths are relative to the store's root, with ``/`` between their parts. Every method raises RetriableException if the store cannot be
+reached, and ConfigException, which names the settings, if it refuses the credentials or its root does not exist.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, Protocol
 
 _SPECIAL: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{[\]^]""")
 UNFINISHED: Final = ".unfinished-"
-"""In the name of what ``create`` has not finished, where a store needs two steps."""
+"""Part of temporary names in ``create``, for stores that need two steps."""
 
 
 PROBE_FILE: Final = ".connect-check"
@@ -23,7 +23,7 @@ PROBE_FILE: Final = ".connect-check"
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as a listing shows it. ``tag`` is that of its content, which object stores have."""
+    """A listed file. ``tag`` identifies its content, in object stores only."""
 
     path: str
     size: int
@@ -31,7 +31,7 @@ class StoredFile:
     tag: str = ""
 
     def is_same(self, other: StoredFile) -> bool:
-        """Whether both are one version. Where files have tags, listings may show finer times than other answers: seconds are compared."""
+        """Whether both are the same version. With tags, only seconds are compared: listings may have finer times than other requests."""
         fraction = 1000 if self.tag and other.tag else 1
         mine, others = ((each.path, each.size, each.modified_ms // fraction, each.tag) for each in (self, other))
         return mine == others
@@ -39,7 +39,7 @@ class StoredFile:
 
 @dataclass(slots=True)
 class SkippedFiles:
-    """What listings of a store have left out: files that no path leads to, and links out of the store, which are not followed."""
+    """Files that listings of a store have skipped: names that are not valid paths, and links out of the store, which are not followed."""
 
     names: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
@@ -53,9 +53,9 @@ class SkippedFiles:
 
     @property
     def text(self) -> str:
-        """For people; empty where there are none."""
-        names = _skipped_text(self.names, "file", "no path leads to a name like this. Rename what is to be read")
-        links = _skipped_text(self.links, "link", "links are not followed. Set url to the folder that holds the files, or move them here")
+        """A text for users; empty if nothing was skipped."""
+        names = _skipped_text(self.names, "file", "the name is not a valid path. Rename files to be read")
+        links = _skipped_text(self.links, "link", "links are not followed. Set url to the folder of the files, or move them here")
         return ". ".join(filter(None, (names, links)))
 
 
@@ -68,7 +68,7 @@ def _skipped_text(names: set[str], kind: str, reason: str) -> str:
 
 
 class NewFile(Protocol):
-    """A file that is being written. It is whole only after ``close``; before that object stores show nothing, others what there is.
+    """A file that is being written, complete after ``close``. Before that, object stores show nothing, other stores a partial file.
 
     Writes to ``stream`` belong in a block of the store's ``translate_errors``."""
 
@@ -79,71 +79,71 @@ class NewFile(Protocol):
         """Make the file durable."""
 
     def discard(self) -> None:
-        """Remove what there is. Never raises."""
+        """Remove the incomplete file. Never raises."""
 
 
 class Store(Protocol):
-    """One store. Calls come from one thread at a time."""
+    """One store. Called from one thread at a time."""
 
     skipped: SkippedFiles
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write a small file at once; False, and nothing is written, where there is one. Of several processes one succeeds."""
+        """Create a small file atomically; False, with nothing written, if it exists. Of several processes, one succeeds."""
         ...
 
     def new_file(self, path: str) -> NewFile:
-        """Begin a file, which replaces one of the same path."""
+        """Start writing a file, which replaces one with the same path."""
         ...
 
     def read(self, path: str) -> bytes:
-        """A small file. Raises FileNotFoundError."""
+        """The content of a small file. Raises FileNotFoundError."""
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """A file to read, which can be sought in. Raises FileNotFoundError."""
+        """Open a file for reading; it is seekable. Raises FileNotFoundError."""
         ...
 
     def move(self, path: str, to: str) -> bool:
-        """Give a file another path and replace what is there; readers find the whole file under it, or the one before. False: there is
-        no such file, so that another process has moved or removed it."""
+        """Move a file and replace an existing one; readers find the complete new or old file. False: the file does not exist, because
+        another process has moved or removed it."""
         ...
 
     def move_new(self, path: str, to: str) -> bool:
-        """Give a file another path where there is no file; False, and nothing is changed, where there is one. The next call ends what a
-        killed process has begun. Raises FileNotFoundError: there is no such file."""
+        """Move a file to a new path; False, with nothing changed, if the path exists. The next call completes the move of a killed process.
+        Raises FileNotFoundError if the file does not exist."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
 
     def file(self, path: str) -> StoredFile | None:
-        """A file as it is now; None: there is none."""
+        """The current state of a file; None if it does not exist."""
         ...
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        """All files below a folder, in the order of their paths, from behind the path ``after``; none where there is no such folder."""
+        """All files below a folder, in the order of their paths, after the path ``after``; none if the folder does not exist."""
         ...
 
     def check_root(self, *, may_be_empty: bool) -> None:
-        """Raise ConfigException where the root is not there. A bucket has no folders: there has to be an object below it, unless
+        """Raise ConfigException if the root does not exist. A bucket has no folders: it must contain an object with the prefix, unless
         ``may_be_empty``."""
 
     def translate_errors(self, path: str) -> AbstractContextManager[None]:
-        """Around calls of the library itself: its errors become exceptions of this package."""
+        """Translate errors of the store's library in the block to exceptions of this package."""
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 def path_part(text: str) -> str:
-    """``text`` as one part of a path: what means something there is percent-encoded, as Hive and Spark do in names of partitions."""
+    """``text`` as one part of a path: special characters are percent-encoded, as by Hive and Spark in partition names."""
     part = _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
     return part if part.strip(".") else part.replace(".", "%2E")
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a part of a path begins as in names of files that are not meant as data."""
+    """Whether a part of the path begins with ``.`` or ``_``: such files are not data."""
     return any(part.startswith((".", "_")) for part in path.split("/"))
 
 
@@ -153,5 +153,5 @@ def may_hold_paths_after(folder: str, after: str) -> bool:
 
 
 def join_path(*parts: str) -> str:
-    """A path of parts; empty ones are left out."""
+    """Join parts to a path; empty parts are left out."""
     return "/".join(part for part in parts if part)

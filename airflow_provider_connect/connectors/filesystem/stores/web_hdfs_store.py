@@ -1,6 +1,6 @@
-"""A folder of HDFS, by WebHDFS of the name node that is active.
+"""A folder of HDFS, accessed through WebHDFS of the active name node.
 
-A rename there is atomic, and fails where its target exists unless asked to replace it.
+Renames are atomic, and fail if the target exists, unless it is to be replaced.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from airflow_provider_connect.errors import ConfigException, RetriableException
 
 _PART_BYTES: Final = 8 << 20
 _SECONDS: Final = (10, 120)
-"""For a connection; between two bytes of an answer."""
+"""Timeouts: to connect, and between two bytes of a response."""
 _STANDBY: Final = ("StandbyException", "in state standby")
-"""In answers of a name node that is not active, and of data nodes that it has sent a writer to."""
+"""Parts of responses of a standby name node, and of data nodes to which it redirected a writer."""
 
 
 class WebHdfsStore:
     """See ``Store``. ``key`` is the setting of the address ``given``, ``name_nodes`` their hosts and ports of WebHDFS. Folders are created
-    as they are needed."""
+    when needed."""
 
     def __init__(self, name_nodes: Sequence[tuple[str, int]], user: str | None, folder: str, *, key: str, given: str) -> None:
         self._key, self._given, self._root = key, given, f"/{folder.strip('/')}".rstrip("/")
@@ -41,7 +41,8 @@ class WebHdfsStore:
         self.skipped = SkippedFiles()
 
     def create(self, path: str, data: bytes) -> bool:
-        """1 write under another name 2 rename it to the path, which fails where there is one 3 where it did, remove the other name."""
+        """1 write under a temporary name 2 rename it to the path, which fails if that exists 3 after a failure, remove the temporary
+        name."""
         unfinished = f"{path}{UNFINISHED}{uuid.uuid4().hex}"
         file = self.new_file(unfinished)
         with self.translate_errors(path):
@@ -80,7 +81,7 @@ class WebHdfsStore:
     def move_new(self, path: str, to: str) -> bool:
         with self.translate_errors(path):
             self._cluster.info(self._path(path))
-            if self.file(to) is not None:  # a rename into a folder of this name would succeed
+            if self.file(to) is not None:  # if the target is a folder, a rename would move the file into it
                 return False
             self._cluster.mkdir(self._path(to).rpartition("/")[0])
             return self._rename(path, to)
@@ -124,20 +125,20 @@ class WebHdfsStore:
             yield
         except FileNotFoundError:
             raise
-        except (RuntimeError, OSError, ValueError) as error:  # a name node in safe mode raises the first; requests' errors are OSErrors
+        except (RuntimeError, OSError, ValueError) as error:  # RuntimeError: a name node in safe mode; requests' errors are OSErrors
             is_standby = _is_standby(error)
             if isinstance(error, PermissionError | ValueError) or (_status_code(error) in (401, 403) and not is_standby):
-                reason = f"The cluster refuses {where}. Check hdfs.user, and what that user is allowed."
+                reason = f"The cluster refuses access to {where}. Check hdfs.user and its permissions."
                 raise ConfigException.of(self._key, self._given, reason) from error
             reason = str(error)[:300]
             if is_standby:
-                reason = "Its name node is on standby. Give all name nodes of the cluster: webhdfs://first:port,second:port/folder"
+                reason = "Its name node is on standby. List all name nodes of the cluster: webhdfs://first:port,second:port/folder"
                 if len(self._cluster.urls) > 1:
                     reason = "No name node is active"
             raise RetriableException(f"{where} cannot be used now: {reason}") from error
 
     def _rename(self, path: str, to: str, **options: str) -> bool:
-        """By the library's own call, whose ``mv`` hides whether the cluster has renamed the file."""
+        """Rename a file; whether the cluster has done so, which the library's ``mv`` does not return."""
         answer = self._cluster._call("RENAME", method="put", path=self._path(path), destination=self._path(to), **options)
         return bool(answer.json()["boolean"]) if answer.content else True
 
@@ -146,13 +147,13 @@ class WebHdfsStore:
 
 
 class _Cluster(WebHDFS):  # type: ignore[misc]  # the library has no types
-    """Calls the name node that is active. A call goes to the next one where this one has not carried it out: it is on standby, or there was
-    no connection. What may have been carried out is not repeated."""
+    """Calls the active name node. If a name node is on standby or cannot be connected to, the call goes to the next one. A call that may
+    have been executed is not repeated."""
 
     def __init__(self, name_nodes: Sequence[tuple[str, int]], user: str | None) -> None:
         super().__init__(*name_nodes[0], user=user, skip_instance_cache=True, use_listings_cache=False)
         self.urls = [f"http://{host}:{port}/webhdfs/v1" for host, port in name_nodes]
-        self.session.trust_env = False  # neither proxies nor passwords of the host
+        self.session.trust_env = False  # no proxies or passwords of the host
         self.session.request = functools.partial(self.session.request, timeout=_SECONDS)
 
     def _call(self, op: str, *args: Any, **options: Any) -> requests.Response:
@@ -169,7 +170,7 @@ class _Cluster(WebHDFS):  # type: ignore[misc]  # the library has no types
         raise AssertionError
 
     def find_active(self) -> None:
-        """Before a file is begun: a name node on standby sends the writer to a data node, which refuses it."""
+        """Find the active name node before a file is started: a standby node redirects the writer to a data node, which refuses it."""
         if len(self.urls) > 1:
             self._call("GETFILESTATUS", path="/")
 
@@ -195,7 +196,7 @@ class WebHdfsFile:
             self.stream.close()
 
     def discard(self) -> None:
-        """The next claim removes it."""
+        """Does nothing: the next claim removes the file."""
 
 
 def _stored(path: str, status: Mapping[str, Any]) -> StoredFile:
@@ -203,5 +204,5 @@ def _stored(path: str, status: Mapping[str, Any]) -> StoredFile:
 
 
 def _status_code(error: Exception) -> int:
-    """The status code of an answer that the library has not understood; 0: there was none."""
+    """The status code of the response of an error; 0 without one."""
     return int(getattr(getattr(error, "response", None), "status_code", 0))

@@ -311,7 +311,7 @@ def test_a_broken_record_of_avro_costs_the_rest_of_its_block() -> None:
     data[data.index(b"text 40") - 2] = 14  # a branch of the union that there is not
     rows, [error] = read("avro", bytes(data))
     assert numbers(rows) == [*range(40), *range(60, 90)]
-    assert error.startswith(f"The block at byte {begins[1]}, from its record 11 of 30 on, cannot be read: ")
+    assert error.startswith(f"The block at byte {begins[1]}, from its record 11 of 30, cannot be read: ")
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate"])

@@ -96,12 +96,12 @@ def test_a_file_is_read_by_the_end_of_its_name(name: str, codec: str) -> None:
 def test_the_table_of_codecs_is_whole() -> None:
     assert CODECS.keys() <= FORMATS.keys()
     for name, codecs in CODECS.items():
-        with pytest.raises(ConfigException, match=f"compression: Files of this format have one of these: .*{codecs[-1]}"):
+        with pytest.raises(ConfigException, match=f"compression: Files of this format support: .*{codecs[-1]}"):
             file_format(name, "zip", {})
 
 
 def test_an_unknown_format_names_the_setting() -> None:
-    with pytest.raises(ConfigException, match="Invalid value xml for configuration format: There are the formats json, csv"):
+    with pytest.raises(ConfigException, match="Invalid value xml for configuration format: The supported formats are json, csv"):
         file_format("xml", None, {})
 
 
@@ -192,9 +192,9 @@ def test_columns_need_structs_with_a_schema(name: str) -> None:
         (STRING_SCHEMA, pa.array(["x"])),
         (Schema.struct({}), pa.array([{}], pa.struct([]))),
     ):
-        with pytest.raises(DataException, match="files hold structs with"):
+        with pytest.raises(DataException, match="files need structs with"):
             format.accepts(schema, column.type)
-        with pytest.raises(DataException, match="files hold structs with"):
+        with pytest.raises(DataException, match="files need structs with"):
             format.writer(io.BytesIO(), schema, column.type)
 
 
@@ -211,7 +211,7 @@ def test_columns_have_no_null_values(name: str) -> None:
 )
 def test_what_a_format_has_no_type_for_is_refused_before_anything_is_written(name: str, schema: Schema) -> None:
     whole = Schema.struct({"inner": Schema.struct({"d": Schema.array(schema)})})
-    with pytest.raises(DataException, match=r"Parquet files cannot hold the (decimal|struct) value\.inner\.d|ORC files hold decimals"):
+    with pytest.raises(DataException, match=r"Parquet files cannot hold the (decimal|struct) value\.inner\.d|ORC files support decimals"):
         file_format(name, None, {}).accepts(whole, arrow_type(whole))
 
 
@@ -291,7 +291,7 @@ def test_avro_holds_single_values_and_nulls() -> None:
 
 
 def test_avro_needs_a_schema() -> None:
-    with pytest.raises(DataException, match="Avro files hold values with a schema"):
+    with pytest.raises(DataException, match="Avro files need values with a schema"):
         file_format("avro", None, {}).accepts(None, pa.json_())
 
 
